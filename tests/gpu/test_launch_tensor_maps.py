@@ -109,7 +109,10 @@ def test_a_box_that_does_not_begin_on_16_bytes(tmp_path: Path) -> None:
 
 def test_a_store() -> None:
     target = np.full_like(PLANE[:, :32], -1)
-    args = [gemmsmith.tensor_map(PLANE, box=(8, 32), swizzle=128), gemmsmith.tensor_map(target, box=(8, 32), swizzle=128)]
+    args = [
+        gemmsmith.tensor_map(PLANE, box=(8, 32), swizzle=128),
+        gemmsmith.tensor_map(target, box=(8, 32), swizzle=128),
+    ]
     simulated, real = both("through", args, grid=5)
     assert np.array_equal(real["to"], PLANE[:, :32])
     assert np.array_equal(simulated["to"], real["to"])

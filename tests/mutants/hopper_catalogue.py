@@ -246,16 +246,19 @@ FP32 = tuple(
 
 # Mistakes in what both rungs share, in each of them: the number of terms and of stages differs.
 _BOTH = (
-    ("a product waits for the wrong parity", "", (Edit(SPLIT, "ring.stage, ring.parity);\n                stage_of_term",
-                                                      "ring.stage, ring.parity ^ 1);\n                stage_of_term"),)),
+    ("a product waits for the wrong parity", "",
+     (Edit(SPLIT, "ring.stage, ring.parity);\n                stage_of_term",
+           "ring.stage, ring.parity ^ 1);\n                stage_of_term"),)),
     ("stages of terms stay full", PHASE, (_gone(SPLIT, _TERMS_RELEASE),)),
-    ("the first term is released twice", PHASE, (Edit(SPLIT, "release(stage_of_term[term]);", "release(stage_of_term[0]);"),)),
+    ("the first term is released twice", PHASE,
+     (Edit(SPLIT, "release(stage_of_term[term]);", "release(stage_of_term[0]);"),)),
     ("the producer leaves out the last term", PHASE,
      (Edit(SPLIT, "term = 0; term < TERMS; ++term) {", "term = 0; term < TERMS - 1; ++term) {"),)),
     ("one group of products may be pending", "wgmma.wait_group must come between",
      (Edit(SPLIT, _TERMS_WAIT, "                wgmma_wait<1>();\n"),)),
     ("products are not committed", "wgmma.wait_group must come between", (_gone(SPLIT, "    wgmma_commit();\n"),)),
-    ("B's terms begin where A's do", "", (Edit(SPLIT, "terms.b] * STAGE_BYTES + TileA::BYTES;", "terms.b] * STAGE_BYTES;"),)),
+    ("B's terms begin where A's do", "",
+     (Edit(SPLIT, "terms.b] * STAGE_BYTES + TileA::BYTES;", "terms.b] * STAGE_BYTES;"),)),
     ("terms of the next k-tile", "outputs", (Edit(SPLIT, "k * BK, (strideA", "(k + 1) * BK, (strideA"),)),
     ("only the last k-tile counts", "outputs", (Edit(SPLIT, "acc[i][j] = sum;", "acc[i][j] = product[i][j];"),)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tensor maps that host code encodes, in the ways in which people write it; and what is said where they are not read."""
+"""Tensor maps that host code encodes, in the ways in which people write it; what is said where they are not read."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def test_a_style(style: str, tmp_path: Path) -> None:
 def test_what_was_found_is_told_with_its_line(tmp_path: Path) -> None:
     kernel(tmp_path, IN_PLACE)
     told = [str(each) for each in found_values(tmp_path / "k.cu", UserOptions())]
-    line = 1 + (HEAD + KERNEL.format(maps=VALUES) + IN_PLACE)[: (HEAD + KERNEL.format(maps=VALUES) + IN_PLACE)
-                                                              .index("cuTensorMapEncodeTiled(&a")].count("\n")  # fmt: skip
+    text = HEAD + KERNEL.format(maps=VALUES) + IN_PLACE
+    line = 1 + text[: text.index("cuTensorMapEncodeTiled(&a")].count("\n")
     assert any(f"tensor map map_a of A: boxes of 128x64 bf16, swizzle 128 from k.cu:{line} " in each for each in told)
 
 
@@ -189,7 +189,8 @@ def test_a_stored_matrix_other_types_and_modes(tmp_path: Path) -> None:
         cuuint32_t bc[2] = {32, 64}, twos[2] = {1, 2};
         auto type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
         cuTensorMapEncodeTiled(&a, type, 3, A, sa, da, ba, one, CU_TENSOR_MAP_INTERLEAVE_NONE,
-            CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
+            CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
         cuTensorMapEncodeTiled(&b, type, 3, B, sb, da, bb, one, CU_TENSOR_MAP_INTERLEAVE_16B,
             CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
         cuTensorMapEncodeTiled(&c, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, C, sc, dc, bc, twos,
@@ -197,9 +198,9 @@ def test_a_stored_matrix_other_types_and_modes(tmp_path: Path) -> None:
             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
         stored<<<dim3(N / 64, M / 128), 128>>>(a, b, c, M, N, K);
     }"""
-    code = "#include <cuda.h>\n#include <cuda_fp16.h>\n__global__ void stored(const __grid_constant__ CUtensorMap tma_a, " \
-           "const __grid_constant__ CUtensorMap tma_b, const __grid_constant__ CUtensorMap tma_c, int M, int N, int K) " \
-           "{ __syncthreads(); }\n"  # fmt: skip
+    maps = ", ".join(f"const __grid_constant__ CUtensorMap tma_{each}" for each in "abc")
+    code = "#include <cuda.h>\n#include <cuda_fp16.h>\n"
+    code += f"__global__ void stored({maps}, int M, int N, int K) {{ __syncthreads(); }}\n"
     (tmp_path / "k.cu").write_text(code + host, encoding="utf-8")
     spec = user_kernel(tmp_path / "k.cu", UserOptions())
     assert (spec.dtypes, spec.out_dtypes) == ((FP16,), (FP32,))
@@ -223,12 +224,15 @@ def test_a_column_major_kernel_keeps_its_maps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [
-    (f"    CHECK(cuTensorMapEncodeTiled(&a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, A, size_a, stride, box_a, step, {LAST}));",
+    ("    CHECK(cuTensorMapEncodeTiled(&a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, A, size_a, stride, box_a, step, "
+     f"{LAST}));",
      "    elsewhere(&a, A, size_a, stride, box_a, step);"),
     ("void run(bf16* A", "void run(CUtensorMap a, bf16* A"),
 ])  # fmt: skip
 def test_maps_that_are_made_elsewhere_are_refused(old: str, new: str, tmp_path: Path) -> None:
-    host = IN_PLACE.replace(old, new).replace("CUtensorMap a, b;", "CUtensorMap b;" if "void" in new else "CUtensorMap a, b;")
+    host = IN_PLACE.replace(old, new).replace(
+        "CUtensorMap a, b;", "CUtensorMap b;" if "void" in new else "CUtensorMap a, b;"
+    )
     host = host if "void" not in new else host.replace("CHECK(cuTensorMapEncodeTiled(&a,", "CHECK(elsewhere(")
     with pytest.raises(SignatureError, match="map_a is a tensor map, and the host code that encodes it was not found"):
         kernel(tmp_path, host)
@@ -236,5 +240,7 @@ def test_maps_that_are_made_elsewhere_are_refused(old: str, new: str, tmp_path: 
 
 def test_numbers_that_are_not_known_are_named(tmp_path: Path) -> None:
     spec = kernel(tmp_path, IN_PLACE.replace("box_a[2] = {BK, BM}", "box_a[2] = {BK, from_file()}"))
-    with pytest.raises(GemmsmithError, match=r"map_a: the tensor map of k.cu:\d+ is not understood: from_file\(\) is not"):
+    with pytest.raises(
+        GemmsmithError, match=r"map_a: the tensor map of k.cu:\d+ is not understood: from_file\(\) is not"
+    ):
         maps_of(spec, 256, 128, 64)

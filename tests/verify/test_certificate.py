@@ -80,7 +80,8 @@ def test_tma_and_wgmma_are_followed(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [
-    ("tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)"), ("warpgroup, step > 0)", "warpgroup, true)"),
+    ("tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)"),
+    ("warpgroup, step > 0)", "warpgroup, true)"),
 ])  # fmt: skip
 def test_a_wrong_wgmma_kernel_has_none(old: str, new: str, tmp_path: Path) -> None:
     spec = copy_kernel(rung_named("wgmma_tma"), tmp_path)

@@ -22,7 +22,6 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
 from gemmsmith.run.tensor_map import ALIGNMENT, check_tensor_map
 
-
 MAP_REFUSED = "cuTensorMapEncodeTiled refuses a map"
 
 

@@ -35,7 +35,7 @@ def target_arch(spec: KernelSpec, arch: str) -> str:
 
 
 def with_features(arch: str, texts: Iterable[str]) -> str:
-    """"sm_90a" in place of "sm_90" for a user's kernel that uses what only compute capability 9.0 itself has."""
+    """ "sm_90a" in place of "sm_90" for a user's kernel that uses what only compute capability 9.0 itself has."""
     return "sm_90a" if arch == "sm_90" and any(map(_SM_90A.search, texts)) else arch
 
 

@@ -96,8 +96,11 @@ def recognise(
     computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
     maps            the tensor maps that host code encodes, by the parameter's name
     """
-    found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
-                        places[i] if places else -1, maps or {}) for i, (kind, name) in enumerate(parameters)]  # fmt: skip
+    found = [
+        _parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
+                   places[i] if places else -1, maps or {})
+        for i, (kind, name) in enumerate(parameters)
+    ]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body)

@@ -62,7 +62,8 @@ class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
     ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', '128s' for a tensor map, or 'M' for a pointer to
-    one; ``ctype`` is then that of the elements, and the role 'mapA' for A. ``role`` is '' while it is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
+    one; ``ctype`` is then that of the elements, and the role 'mapA' for A. ``role`` is '' while it is not known, a
+    number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
     ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
     arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
     ``table``: it is an array of pointers, one for each matrix of a batch.

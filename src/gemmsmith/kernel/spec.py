@@ -142,7 +142,7 @@ class KernelSpec:
         """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
         launch = getattr(self.geometry, "read_as", None)
         geometry = launch(signature) if launch is not None else self.geometry
-        maps = geometry.tensor_maps if self.tensor_maps is not None and launch is not None else self.tensor_maps  # type: ignore[attr-defined]
+        maps = getattr(geometry, "tensor_maps", self.tensor_maps) if self.tensor_maps is not None else None
         return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry, tensor_maps=maps)
 
     @cached_property

@@ -11,7 +11,7 @@ from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.role_names import map_role, pointer_role
 from gemmsmith.kernel.roles import MapParameter
-from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, TF32, UINT8, DType
+from gemmsmith.problem import BF16, FP16, FP32, FP64, INT32, TF32, UINT8, DType
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_values import HostScope, LambdaScope
 from gemmsmith.userfile.launch_text import split_template
@@ -177,8 +177,12 @@ def _offset(text: str, scope: HostScope) -> tuple[str, int]:
 def _parts(text: str) -> list[str] | None:
     """The elements of a list in braces, of ``std::array<…>{…}``, of ``(T[]){…}`` and of ``std::vector<…>(…)``."""
     text = text.strip()
-    match = re.fullmatch(r"(?:[\w:]+(?:\s*<[^{}()]*>)?(?:\s*\[\w*\])?\s*|\([\w:\s]+\[\s*\w*\s*\]\s*\)\s*)?\{(.*)\}", text, re.S)
-    match = match or re.fullmatch(r"(?:std\s*::\s*)?(?:vector|array|initializer_list)\s*<[^{}()]*>\s*\((.*)\)", text, re.S)
+    match = re.fullmatch(
+        r"(?:[\w:]+(?:\s*<[^{}()]*>)?(?:\s*\[\w*\])?\s*|\([\w:\s]+\[\s*\w*\s*\]\s*\)\s*)?\{(.*)\}", text, re.S
+    )
+    match = match or re.fullmatch(
+        r"(?:std\s*::\s*)?(?:vector|array|initializer_list)\s*<[^{}()]*>\s*\((.*)\)", text, re.S
+    )
     if match is None:
         return None
     inner = match[1].strip()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gemmsmith.errors import UsageError
-from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.host_tensor_maps import lacking_maps
+from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import Roles, SiteValues
 
 

@@ -64,7 +64,7 @@ def encode_call(text: str, scope: HostScope, depth: int = 0) -> EncodeCall | Non
     text = bare(text)
     if depth > _DEEPEST or not text:
         return None
-    if match := re.fullmatch(r"([\w:.<>,\s*+/()-]+?)\s*\((.*)\)", text):
+    if re.fullmatch(r"[\w:.<>,\s*+/()-]+?\s*\(.*\)", text):
         return _returned(text, scope, depth)
     path = path_of(text)
     if not re.fullmatch(r"[A-Za-z_][\w.]*(?:\[\w+\])?", path):

@@ -150,7 +150,9 @@ class UserLaunch:
         roles = {arg.name: arg.role for arg in signature.arguments}
         found = {}
         assert self.site is not None
-        again = host_maps(self.facts.kernel.parameters, self.site, problem_sizes(own), self.facts.aliases(self.template))
+        again = host_maps(
+            self.facts.kernel.parameters, self.site, problem_sizes(own), self.facts.aliases(self.template)
+        )
         for each in again:
             operand = roles[each.name].removeprefix("map")
             dtype = problem.out_dtype if operand == "C" else problem.dtype

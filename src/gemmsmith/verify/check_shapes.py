@@ -60,7 +60,7 @@ def tile_of_grid(spec: KernelSpec, config: Config) -> tuple[int, int]:
 def box_sides(spec: KernelSpec, config: Config) -> tuple[int, int]:
     """Rows of A and columns of B in a box of TMA, of a kernel whose grid does not tell its tile; 0: not known."""
     assert spec.tensor_maps is not None
-    sides = {}
+    sides: dict[str, int] = {}
     whole = _problem(spec, (_OTHER, _OTHER, _OTHER))
     for operand, change in (("A", {"m": 2 * _OTHER}), ("B", {"n": 2 * _OTHER})):
         try:

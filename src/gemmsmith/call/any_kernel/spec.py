@@ -3,7 +3,8 @@
 Each argument is NAME=VALUE, or VALUE alone. A value is an array (zeros, ones, empty, arange, randn, rand, randint,
 full, or a .npy file), a texture of one ('texture(rand(64, 64, f32), filter=linear)'), a tensor map of one
 ('tensor_map(randn(256, 64, bf16), box=(64, 64), swizzle=128)'), a number, a number with its type (3:i32, 1.5:f32), a
-struct by value with its fields ('struct(zeros(64, f32), 8, 4:i64)'), or null. Sizes are expressions, which may use the names of integers before them: 'n=1024, x=rand(2*n, f16)'.
+struct by value with its fields ('struct(zeros(64, f32), 8, 4:i64)'), or null. Sizes are expressions, which may use the
+names of integers before them: 'n=1024, x=rand(2*n, f16)'.
 """
 
 from __future__ import annotations

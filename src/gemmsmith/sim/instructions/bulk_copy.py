@@ -302,7 +302,9 @@ def _box(machine: Execution, operation: Operation[Transfer], lane: int, address:
         machine.unit(_ParameterMaps).known[address] = found
     if found.map.interleave and (found.map.im2col is not None or found.map.nan_fill):
         how = "in im2col mode" if found.map.im2col is not None else "with NaN outside"
-        raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes {how}, which is not simulated")
+        raise LaneFault(
+            0, f"a copy of a tensor interleaved by {found.map.interleave} bytes {how}, which is not simulated"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What TMA and wgmma do to images: copies of boxes land at once here, and a warpgroup's product is one of its warps each."""
+"""What TMA and wgmma do to images: boxes land at once here, and a product of a warpgroup is one for each warp."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from gemmsmith.sim.proof.session import NoProof, is_lost
 from gemmsmith.sim.proof.wave import WaveImages
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
-from gemmsmith.sim.wave import WARP
 
 Run = Callable[..., None]
 _ROWS = 16  # of a warp in a product of a warpgroup

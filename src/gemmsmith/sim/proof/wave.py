@@ -199,7 +199,9 @@ class WaveImages:
             return [(0, self.session.parameters, addresses.astype(np.int64), None)]
         if space is not Space.GLOBAL:
             if space is Space.SHARED:  # of this block, or of another one of the cluster
-                return [(0, self.shared, self.machine.shared.index(addresses, self.machine.shared_base[lanes], 1), None)]
+                return [
+                    (0, self.shared, self.machine.shared.index(addresses, self.machine.shared_base[lanes], 1), None)
+                ]
             return [(0, self.local, addresses.astype(np.int64) + self.machine.local_base[lanes], None)]
         found = []
         for base, _, mask in self.machine.memory.parts(addresses):
