@@ -47,13 +47,14 @@ Resumed = Callable[[Job, int], None]
 
 @dataclass
 class Runner:
-    """One job. ``measured`` says which measurements a result holds; ``told`` and ``resumed`` hear how it goes."""
+    """One job. ``measured`` says which measurements a result holds; the others hear how it goes."""
 
     executor: Executor
     journal: Journal
     measured: Measured = lambda *_: None
     told: Told = lambda _: None
     resumed: Resumed = lambda *_: None
+    finished: Callable[[TaskResult], None] = lambda _: None
     _tries: Counter[str] = field(default_factory=Counter)
     _gpu: str = ""
 
@@ -86,6 +87,7 @@ class Runner:
                 self.journal.add([self._record(task, result, job) for task, result in finished])
             for task, result in finished:
                 results[task.digest] = result
+                self.finished(result)
                 hosts[result.node.name if result.node else ""] += 1
             self._tell(results, by_digest, running, hosts)
         self.journal.finish(sum(not result.ok for result in results.values()))

@@ -91,7 +91,7 @@ class Slot:
             self._tasks.send_bytes(TASK + task)
 
     def _start(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="gemmsmith-worker-")
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix="gemmsmith-worker-"))
         self._log = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by end
         words = [self._handlers, self._folder, str(os.getpid()), "shares" if self._shares else "", self._name]
         self._process = subprocess.Popen(
