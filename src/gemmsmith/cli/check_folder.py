@@ -90,8 +90,9 @@ def check_folders(
         raise UsageError(f"no __global__ function was found in {', '.join(words)}",
                          "give files or folders with .cu, .cuh or .h files")  # fmt: skip
     limit = seconds if math.isfinite(seconds) else _LONGEST_S
+    command = shlex.join(["gemmsmith", "check", *words, *options])
     found = check_all(kernels, options, seconds=limit, on=on, usual=Place(LOCAL, jobs) if jobs else cores(),
-                      command=shlex.join(["gemmsmith", "check", *words, *options]), json=form is Format.JSON)  # fmt: skip
+                      command=command, json=form is Format.JSON)  # fmt: skip
     if form.is_document:
         sys.stdout.write(formatted(found, form))
     elif form is Format.JSON:

@@ -132,8 +132,8 @@ class CommandJob:
             say("how long they take is not known: none like them was recorded")
             return
         span = f", {_duration(_span(each, workers))} in all" if workers else " of one worker"
-        say(f"about {_duration(total)} of work{span}"
-            + (f"; {guessed} tasks were never recorded and are taken as the others' mean" if guessed else ""))  # fmt: skip
+        unknown = f"; {guessed} tasks were never recorded and are taken as the others' mean" if guessed else ""
+        say(f"about {_duration(total)} of work{span}{unknown}")
 
 
 def _span(seconds: Sequence[float], workers: int) -> float:
