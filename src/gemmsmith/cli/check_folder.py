@@ -143,11 +143,11 @@ def check_all(
 
     Where ``--on`` names a place, the kernels' repositories are sent there; otherwise files are read in place.
     """
-    trees = _trees(kernels, options) if on.on and not on.dry_run else {}
+    trees = _trees(kernels, options) if on.named and not on.dry_run else {}
     readable = [kernel for kernel in kernels if not kernel.error]
     tasks = [check_task(kernel, options, on.limit(seconds), trees) for kernel in readable]
     job = CommandJob(command or shlex.join(["gemmsmith", "check", *options]), tasks, on, usual, tuple(trees.values()),
-                     recorded=bool(on.on), json=json, told=lambda _: done())  # fmt: skip
+                     recorded=on.named, json=json, told=lambda _: done())  # fmt: skip
     found = {id(kernel): result for kernel, result in zip(readable, job.results(), strict=True)}
     return [_checked(kernel, found.get(id(kernel))) for kernel in kernels]
 
@@ -156,9 +156,9 @@ def load_all(
     kernels: Sequence[KernelPlace], *, on: OnOptions, usual: Place, seconds: float, command: str
 ) -> list[tuple[bool, str, float]]:
     """Whether each kernel compiles and can be simulated, why not, and the seconds that took."""
-    trees = _trees(kernels, ()) if on.on else {}
+    trees = _trees(kernels, ()) if on.named else {}
     tasks = [check_task(kernel, (), seconds, trees, "load") for kernel in kernels]
-    job = CommandJob(command, tasks, on, usual, tuple(trees.values()), recorded=bool(on.on))
+    job = CommandJob(command, tasks, on, usual, tuple(trees.values()), recorded=on.named)
     return [(bool(result.ok and result.value["loaded"]),
              result.value["why"] if result.ok else (result.error or {}).get("message", ""), result.seconds)
             for result in job.results()]  # fmt: skip

@@ -17,7 +17,7 @@ from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.render.output import item, print_json, progress, say
 from gemmsmith.cluster.executor import Executor
 from gemmsmith.cluster.journal import Journal, NoJournal
-from gemmsmith.cluster.place import HERE, LOCAL, RAY, Place
+from gemmsmith.cluster.place import LOCAL, RAY, Place
 from gemmsmith.cluster.runner import Progress, Runner
 from gemmsmith.cluster.sources import SourceTree
 from gemmsmith.cluster.task import ANY_GPU, CPU, LIMIT_S, Task, TaskResult
@@ -61,7 +61,7 @@ class CommandJob:
 
     @property
     def place(self) -> Place:
-        return self.on.place if self.on.on and self.on.on != HERE else self.usual
+        return self.on.place if self.on.named else self.usual
 
     def results(self) -> list[TaskResult]:
         """Of every task, in order; with ``--dry-run`` the command ends here."""

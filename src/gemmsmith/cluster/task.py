@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith import __version__
@@ -28,6 +28,7 @@ class Task:
     sources     digest of the files it reads (``sources.py``); '' where it reads none
     gpu         '' for a core; 'any', or the kind of GPU it needs one of
     limit       seconds after which it is ended
+    context     more arguments, which save work and do not change the result: not in the digest
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Task:
     sources: str = ""
     gpu: str = CPU
     limit: float = LIMIT_S
+    context: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -44,7 +46,8 @@ class Task:
         return hashlib.sha256(json.dumps(what, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def to_bytes(self) -> bytes:
-        sent = {"version": __version__, "kind": self.kind, "parameters": self.parameters, "label": self.label,
+        given = {**self.parameters, **self.context}
+        sent = {"version": __version__, "kind": self.kind, "parameters": given, "label": self.label,
                 "sources": self.sources, "gpu": self.gpu, "limit": self.limit, "digest": self.digest}  # fmt: skip
         return json.dumps(sent).encode()
 

@@ -156,7 +156,7 @@ def _on_workers(
     command = shlex.join(["gemmsmith", "verify", *kernels, *option_words(asked.options, device, asked.checks),
                           *["--full"] * asked.full, "--precision", asked.precision,
                           "--schedule", asked.schedule])  # fmt: skip
-    job = CommandJob(command, tasks, on, cores(), files.trees, recorded=bool(on.on), cache_dir=cache.cache_dir,
+    job = CommandJob(command, tasks, on, cores(), files.trees, recorded=on.named, cache_dir=cache.cache_dir,
                      json=output.json)  # fmt: skip
     ran = job.results()
     raise_failures(tasks, ran)
@@ -166,7 +166,7 @@ def _on_workers(
     skipped += [each[0].lacks for each in found.values() if each[0].lacks]
     kept = [each for each in found.values() if not each[0].lacks]
     _refuse_nothing(kept, skipped)
-    return [_gathered(each) for each in kept], skipped, kept[0][0].device, ran if on.on else []
+    return [_gathered(each) for each in kept], skipped, kept[0][0].device, ran if on.named else []
 
 
 def _gathered(found: list[Verified]) -> _Result:

@@ -58,9 +58,14 @@ class OnOptions(OptionGroup):
         return place_named(self.on)
 
     @property
+    def named(self) -> bool:
+        """Whether a place was named: results are then recorded, and sources sent there."""
+        return self.on not in ("", "here")
+
+    @property
     def asked(self) -> bool:
         """Whether tasks are wanted, rather than the usual way of the command."""
-        return bool(self.on and self.on != "here") or self.dry_run
+        return self.named or self.dry_run
 
     @property
     def on_cluster(self) -> bool:
