@@ -168,7 +168,9 @@ def _no_cluster(place: Place, error: BaseException) -> ClusterError:
     if place.address:
         return ClusterError(f"no Ray cluster answers at ray://{place.address}: {_first_line(error)}",
                             "its port for clients is 10001 unless ray start was told another")  # fmt: skip
-    return ClusterError(f"no Ray cluster was found from here: {_first_line(error)}",
+    named = os.environ.get("RAY_ADDRESS")
+    what = f"no Ray cluster answers at RAY_ADDRESS={named}" if named else "no Ray cluster runs on this machine"
+    return ClusterError(f"{what} ({type(error).__name__})",
                         "ray start --head begins one; --on ray://host:10001 names one elsewhere")  # fmt: skip
 
 
