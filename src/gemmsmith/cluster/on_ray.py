@@ -8,7 +8,7 @@ import socket
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from typing import Any
 
 from gemmsmith import __version__
@@ -39,7 +39,13 @@ class RayExecutor:
         self, place: Place, handlers: str, most: int, *, gpu: str = CPU, environment: Mapping[str, str] | None = None
     ) -> None:
         self._ray, self._connected = connect(place)
-        self._gpu = _kind(self._ray, gpu, place)
+        self._quiet = ExitStack()  # Ray prints about lost nodes to stdout, where results go
+        self._quiet.enter_context(redirect_stdout(self._quiet.enter_context(open(os.devnull, "w", encoding="utf-8"))))
+        try:
+            self._gpu = _kind(self._ray, gpu, place)
+        except GemmsmithError:
+            self._leave()
+            raise
         from gemmsmith.cluster.seat import KernelShelf, Seat
 
         self._handlers, self._environment = handlers, json.dumps(dict(environment or {}))
@@ -138,8 +144,12 @@ class RayExecutor:
         for seat in seats:
             with suppress(Exception):  # its node is gone
                 self._ray.kill(seat)
+        self._leave()
+
+    def _leave(self) -> None:
         if self._connected:
             self._ray.shutdown()
+        self._quiet.close()
 
 
 def connect(place: Place) -> tuple[Any, bool]:

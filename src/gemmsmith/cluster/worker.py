@@ -170,6 +170,22 @@ def share_kernels(host: Host) -> None:
     default_cache().exchange = (lambda key: host.want(KERNEL + key), lambda key, data: host.keep(KERNEL + key, data))
 
 
+def _start_guard() -> None:
+    """A process that ends everything this one started, once this one is gone, however it ended.
+
+    Ray ends a worker's process at once, and only that. Called before there are threads.
+    """
+    ours, its = os.pipe()
+    if os.fork():
+        os.close(ours)
+        os.set_inheritable(its, False)
+        return
+    os.dup2(ours, 0)
+    os.closerange(1, min(65536, os.sysconf("SC_OPEN_MAX")))
+    os.read(0, 1)  # returns when no process has the other end
+    os.killpg(0, signal.SIGKILL)
+
+
 def _end_with_parent(parent: int) -> None:
     """End this process and its children once the host is gone, however it ended."""
 
@@ -182,6 +198,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def main(handlers: str, folder: str, parent: str, shares: str, name: str) -> None:
+    _start_guard()
     _end_with_parent(int(parent))
     host = Host(Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False))
     nothing = os.open(os.devnull, os.O_RDONLY)
