@@ -78,6 +78,9 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is Any:
         return data
     origin = typing.get_origin(kind)
+    for alias in (kind, origin):  # "type X = …" of Python 3.12, as newer NumPy has NDArray
+        if type(alias).__name__ == "TypeAliasType":
+            return _decode(alias.__value__, data)
     if origin in (typing.Union, types.UnionType):
         return _decode_union(typing.get_args(kind), data)
     if origin is not None:
@@ -85,7 +88,7 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is types.NoneType:
         return None
     if kind is float:
-        return _NUMBERS[data] if isinstance(data, str) else float(data)
+        return _number(data)
     if kind in (bool, int):
         return _of_type(data, kind)
     if kind is DType:
@@ -101,6 +104,15 @@ def _decode(kind: Any, data: Any) -> Any:
     if issubclass(kind, (Enum, str, Path)):
         return kind(_of_type(data, str) if not issubclass(kind, Enum) else data)
     raise TypeError(f"no way to read a {kind}")
+
+
+def _number(data: Any) -> float:
+    """A whole number stays one: counts are declared as float and printed as they are."""
+    if isinstance(data, str):
+        return _NUMBERS[data]
+    if isinstance(data, bool) or not isinstance(data, (int, float)):
+        raise TypeError(f"{data!r} is not a number")
+    return data
 
 
 def _of_type(data: Any, kind: type) -> Any:

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 
 from gemmsmith import __version__
@@ -39,8 +40,9 @@ class RayExecutor:
         self, place: Place, handlers: str, most: int, *, gpu: str = CPU, environment: Mapping[str, str] | None = None
     ) -> None:
         self._ray, self._connected = connect(place)
-        self._quiet = ExitStack()  # Ray prints about lost nodes to stdout, where results go
-        self._quiet.enter_context(redirect_stdout(self._quiet.enter_context(open(os.devnull, "w", encoding="utf-8"))))
+        with ExitStack() as stack:  # Ray prints about lost nodes to stdout, where results go
+            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
+            self._quiet = stack.pop_all()
         try:
             self._gpu = _kind(self._ray, gpu, place)
         except GemmsmithError:

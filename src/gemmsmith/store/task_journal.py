@@ -115,7 +115,7 @@ class TaskJournal:
 
     def _tasks(self) -> Iterable[StoredTask]:
         """Intact tasks of this job; damaged ones are removed, so that they can be recorded again."""
-        for row in self._execute(f"{TASK.select} WHERE job = ?", (self._number,)).fetchall():
+        for row in self._execute(f"{TASK.select} WHERE job = ? ORDER BY number", (self._number,)).fetchall():
             try:
                 fields = TASK.opened(row)[""]
                 yield StoredTask(**(fields | {"result": zlib.decompress(fields["result"])}))
