@@ -18,6 +18,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def overhead(made: Callable[[int], Executor], count: int, journal: Journal) -> O
 
 
 def sweep_seconds(made: Callable[[int], Executor], workers: int, tasks: list[Task]) -> dict[str, float]:
-    """A simulated sweep: seconds of the clock with workers that are there, and the sum of its tasks' own seconds."""
+    """A simulated sweep on workers that are there: seconds of the clock, of all cores, and of the busiest worker."""
     executor = made(workers)
     try:
         Runner(executor, NoJournal()).run(nothings(4 * workers), "start", "")
@@ -120,12 +121,15 @@ def sweep_seconds(made: Callable[[int], Executor], workers: int, tasks: list[Tas
     finally:
         executor.close()
     assert all(result.ok for result in results), [result.error for result in results]
-    return {"seconds": round(took, 2), "task_seconds": round(sum(result.seconds for result in results), 2)}
+    busy: Counter[int] = Counter()
+    for result in results:
+        busy[result.value["process"]] += result.value["core_seconds"]
+    return {"seconds": round(took, 2), "core_seconds": round(busy.total(), 2), "busiest": round(max(busy.values()), 2)}
 
 
 def swept() -> list[Task]:
     """Points of a sweep that the simulator counts, compiled beforehand: compiling is shared by the cache."""
-    plan = SweepPlan("padded", KernelOptions(), ("PAD=0,1,2,4,8,16",), "256,512", "", "simulated", TargetOptions())
+    plan = SweepPlan("padded", KernelOptions(), ("PAD=0,1,4,8",), "256,512", "", "simulated", TargetOptions())
     bench = plan.workbench(Compiler())
     points = plan.points(bench)
     for point in points:
@@ -199,8 +203,10 @@ def main() -> int:
             costs[name] = overhead(made, given.tasks, NoJournal())
             with TaskJournal.open(Path(folder) / f"{name}.db") as journal:
                 costs[f"{name}, recorded"] = overhead(made, given.tasks, journal)
-            for workers in (1, 2):
-                sweeps[f"{name} {workers}"] = sweep_seconds(made, workers, tasks)
+            for workers in (1, 2, 1, 2):  # the better of two rounds
+                found = sweep_seconds(made, workers, tasks)
+                known = sweeps.setdefault(f"{name} {workers}", found)
+                sweeps[f"{name} {workers}"] = min(known, found, key=lambda one: one["seconds"])
             print(name, costs, sweeps, flush=True)
         looked = wait_ms(1000)
     import ray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,17 @@ from typing import Any
 import pytest
 from driving import drive, end, environment, finish, is_running, ran, recorded, squares, start, wait_until
 
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+CLIENT_PORT = free_port()
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +32,8 @@ def cluster() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
         from ray.cluster_utils import Cluster
 
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        head = {"num_cpus": 0, "include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
+        made = Cluster(initialize_head=True, head_node_args=head)
         made.add_node(num_cpus=1)
         made.add_node(num_cpus=1, num_gpus=1, resources={"accelerator_type:H200": 1})
         yield made
@@ -99,3 +110,10 @@ def test_gpu_tasks_run_where_that_kind_is_and_one_at_a_time(tmp_path: Path, addr
     _, error = driver.communicate(timeout=60)
     assert driver.returncode == 3
     assert error == "MissingDeviceError: the cluster has no GPU of kind A100\nit has H200\n"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_driver_outside_the_cluster(tmp_path: Path) -> None:
+    facts = drive(tmp_path, f"ray://127.0.0.1:{CLIENT_PORT}", squares(tmp_path, 20))
+    assert [each["value"] for each in facts["results"]] == [x * x for x in range(20)]
+    assert len(set(recorded(tmp_path))) == 20

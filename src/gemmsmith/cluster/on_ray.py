@@ -204,7 +204,8 @@ def _kind(ray: Any, wanted: str, place: Place) -> str:
     resources = ray.cluster_resources()
     kinds = sorted(str(name).removeprefix(_KIND) for name in resources if name.startswith(_KIND))
     if resources.get("GPU", 0) < 1:
-        raise MissingDeviceError(f"the cluster at {place} has no GPU", "add a node with one, or --device sim")
+        raise MissingDeviceError(f"the cluster of --on {place} has no GPU",
+                                 "a node with one joins by ray start --address=HEAD:6379")  # fmt: skip
     if wanted == ANY_GPU:
         if len(kinds) > 1:
             raise UsageError(f"the cluster has GPUs of several kinds: {', '.join(kinds)}",
