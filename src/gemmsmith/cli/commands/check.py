@@ -17,6 +17,7 @@ from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
@@ -66,6 +67,7 @@ def command(
         ),
     ] = 0,
     *,
+    on: OnOptions,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
     trial: TrialOptions,
@@ -86,7 +88,10 @@ def command(
 
         words = option_words(options, shape, device, checks, trial, cache, arguments)
         words += ["--cures", f"{cures:g}"]
-        check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
+        check_folders(kernels, words, seconds=timeout, jobs=jobs, on=on, form=output.form)
+        return
+    if on.dry_run:
+        sys.stdout.write("1 task: one kernel is checked in this process, whatever --on says\n")
         return
     asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
     try:
