@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from gemmsmith.cli.render.output import progress
 from gemmsmith.cli.subject import Subject
 from gemmsmith.explain.timing.timed import Timed, timed, to_json
 from gemmsmith.gpus import GPU
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem
+from gemmsmith.report.collect import CollectedRung
 from gemmsmith.sim.timing.parameters import timed_architectures
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -23,6 +28,19 @@ def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
             None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}"
         )
     return timed(subject.spec, subject.config, subject.problem, gpu)
+
+
+def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[CollectedRung, ...]:
+    """Every rung with its time at ``size``³ on ``gpu``."""
+    made = []
+    with progress() as bar:
+        task = bar.add_task("timing with the cycle model", total=len(rungs))
+        for step in rungs:
+            spec = rung_named(step.name)
+            found = timed(spec, spec.config(), Problem(size, size, size, dtype=spec.dtypes[0]), gpu)
+            made.append(replace(step, timed=replace(found, instructions=())))
+            bar.update(task, description=step.name, advance=1)
+    return tuple(made)
 
 
 def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:
