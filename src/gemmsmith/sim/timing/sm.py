@@ -37,8 +37,10 @@ BUSY = (
     "L1 tags",
     "L2 to SM",
 )
-_UNIT_NAMES: dict[int, str] = {Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
-               Unit.TENSOR: "tensor cores", Unit.XU: "special functions"}  # fmt: skip
+_UNIT_NAMES: dict[int, str] = {
+    Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
+    Unit.TENSOR: "tensor cores", Unit.XU: "special functions",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
