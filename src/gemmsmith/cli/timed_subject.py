@@ -7,6 +7,7 @@ from typing import Any
 
 from gemmsmith.cli.render.output import progress
 from gemmsmith.cli.subject import Subject
+from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.timing.timed import Timed, timed, to_json
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named
@@ -41,6 +42,20 @@ def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[
             made.append(replace(step, timed=replace(found, instructions=())))
             bar.update(task, description=step.name, advance=1)
     return tuple(made)
+
+
+def timed_rows(rows: tuple[Row, ...], x: Timed, y: Timed) -> tuple[Row, ...]:
+    """The rows of a comparison with the cycle model's time, speed and bound."""
+    one, other = x.predicted, y.predicted
+    if one is None or other is None:
+        return rows
+    known: dict[str, tuple[float | str, float | str]] = {
+        "time, ms": (one.us / 1e3, other.us / 1e3),
+        "TFLOPS": (x.flops / one.us / 1e6, y.flops / other.us / 1e6),
+        "bound by": (one.bound, other.bound),
+    }
+    return tuple(replace(row, left=known[row.name][0], right=known[row.name][1])
+                 if row.section == "predicted" and row.name in known else row for row in rows)  # fmt: skip
 
 
 def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:

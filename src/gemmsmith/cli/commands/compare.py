@@ -24,7 +24,7 @@ from gemmsmith.cli.render.diagnosis_text import check_json
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject
-from gemmsmith.cli.timed_subject import time_subject
+from gemmsmith.cli.timed_subject import time_subject, timed_rows
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json
 from gemmsmith.explain.comparison_rows import origin_of
@@ -113,7 +113,7 @@ def command(
     times = [time_subject(subject, gpu, check) for subject, check in zip(both, checks, strict=True)]
     step = step_of(*zip(_names(both), times, strict=True))
     if step is not None:
-        found = replace(found, sentences=(*step.sentences, *found.sentences[1:]))
+        found = replace(found, sentences=(*step.sentences, *found.sentences[1:]), rows=timed_rows(found.rows, *times))
     if output.json:
         said = {side: check_json(check).get("checked") for side, check in zip("xy", checks, strict=True)}
         of_each = {side: timed_to_json(time) for side, time in zip("xy", times, strict=True)}

@@ -229,7 +229,7 @@ class Predictor:
         opcodes = {i.opcode for i in self.program.instructions}
         low, high = (128, 256) if "LDGSTS" in opcodes else (64, 192)
         if "UTMALDG" in opcodes:
-            low, high = (256, 512) if self.spec.persistent else (512, 1024)
+            low, high = 512, 1024
         k, signature = self.problem.k, self.spec.signature
         if k <= high or not signature.has("K"):
             return k, k
