@@ -4,7 +4,8 @@
                                     [--output benchmarks/results/time_model.json]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
-figures that documentation quotes are of the others. `python benchmarks/update_docs.py` makes the tables and the picture from the record.
+figures that documentation quotes are of the others. `python benchmarks/update_docs.py` makes the tables and the picture
+from the record.
 """
 
 from __future__ import annotations
