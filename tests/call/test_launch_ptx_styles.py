@@ -1,4 +1,4 @@
-"""PTX as Triton and CuTe DSL write it: directives, spacing, scopes in braces, debug sections; on the command line too."""
+"""PTX as Triton and CuTe DSL write it: directives, spacing, scopes in braces, debug sections; in commands, too."""
 
 from __future__ import annotations
 
