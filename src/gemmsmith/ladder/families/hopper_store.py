@@ -12,7 +12,7 @@ from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
-from gemmsmith.ladder.families.hopper import BOX, K_TILES
+from gemmsmith.ladder.families.hopper import BOX, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
 from gemmsmith.problem import Problem
 
@@ -24,7 +24,7 @@ STORE = (
         STORE_MODE_NAMES,
     ),
     Parameter(
-        "STORE_BOXES", 1, tuple(range(17)),
+        "STORE_BOXES", 1, tuple(range(33)),
         "boxes of outputs that a consumer stages at once; as many as fit are taken, whatever is given",
     ),
 )  # fmt: skip
@@ -36,11 +36,20 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
+# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile.
+_TRANSPOSED_ROWS = 8
+_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * 128} if SWAP else {_BOX_BYTES})"
+STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
 BOXES_DIVIDE = Requires(
     "STORE_MODE == 0 or STORE_BOXES > 0 and BN/gcd(BN, 64) % STORE_BOXES == 0",
     "{STORE_BOXES} does not divide the {:BN/gcd(BN, 64)} boxes of {:gcd(BN, 64)} columns that {BN} has",
+)
+_TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
+TRANSPOSED_BOXES_DIVIDE = Requires(
+    f"STORE_MODE == 0 or STORE_BOXES > 0 and BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0",
+    f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} has",
 )
 TAIL_FITS = (
     Requires("TAIL_BN < BN", "{TAIL_BN} columns are not fewer than {BN}"),
@@ -53,12 +62,13 @@ def box_width(config: Config) -> int:
     return math.gcd(config["BN"], BOX)
 
 
-def staged_boxes(config: Config, b_k_major: bool = True) -> int:
+def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True) -> int:
     """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
-    names = {"TAIL_BN": 0, "B_K_MAJOR": int(b_k_major)} | config.by_name
-    free = LARGEST_SMEM - evaluate(f"{K_TILES}+{TAIL_BARRIERS}", names)
-    most = free // evaluate(f"CONSUMERS*{_BOX_BYTES}", names)
-    boxes = config["BN"] // box_width(config)
+    names = {"TAIL_BN": 0, "SWAP": 0, "CLUSTER_M": 1, "A_K_MAJOR": int(a_k_major), "B_K_MAJOR": int(b_k_major)}
+    names |= config.by_name
+    free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
+    most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
+    boxes = config["BN"] // (_TRANSPOSED_ROWS if names["SWAP"] else box_width(config))
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
 
 
@@ -66,11 +76,11 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
     """The mode that C allows, with as many boxes as fit; tail tiles only where TMA stores.
 
     TMA writes whole chunks of 16 bytes: if rows do not end on one, it would overwrite what follows them. Threads, which
-    write any row, have no registers left for tiles of two widths.
+    write any row, have no registers left for tiles of two widths. Where K has slices, outputs come from a workspace.
     """
     size = problem.out_dtype.itemsize
-    mode = config["STORE_MODE"]
-    boxes = staged_boxes(config, problem.trans_b) if mode != DIRECT and size == 2 else 0
+    mode = DIRECT if config.get("SLICES", 1) > 1 else config["STORE_MODE"]
+    boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if mode != DIRECT and size == 2 else 0
     if not boxes:
         return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
     steps = (
@@ -78,6 +88,8 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     if mode == THREADS or any(step % 16 for step in steps):
+        if config.get("SWAP", 0):
+            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0)
         return config.with_(STORE_MODE=THREADS, STORE_BOXES=boxes, TAIL_BN=0)
     return config.with_(STORE_BOXES=boxes)
 
@@ -86,8 +98,10 @@ def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B, and that of C if TMA stores it."""
     maps = operand_maps(problem, config)
     if config["STORE_MODE"] == TMA:
-        size, width = problem.out_dtype.itemsize, box_width(config)
+        swap = config.get("SWAP", 0)
+        width, height = (BOX, _TRANSPOSED_ROWS * config["STORE_BOXES"]) if swap else (box_width(config), BOX)
+        size = problem.out_dtype.itemsize
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
-                                  (width, BOX, 1), 2 * width)  # fmt: skip
+                                  (width, height, 1), 2 * width)  # fmt: skip
     return maps
