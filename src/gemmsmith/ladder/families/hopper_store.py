@@ -16,18 +16,22 @@ from gemmsmith.ladder.families.hopper import BOX, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
 from gemmsmith.problem import Problem
 
-STORE = (
-    Parameter(
-        "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
-        "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-        "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are always stored directly",
-        STORE_MODE_NAMES,
-    ),
-    Parameter(
-        "STORE_BOXES", 1, tuple(range(33)),
-        "boxes of outputs that a consumer stages at once; as many as fit are taken, whatever is given",
-    ),
+STORE_MODE = Parameter(
+    "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
+    "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
+    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are always stored directly",
+    STORE_MODE_NAMES,
 )  # fmt: skip
+
+
+def store_boxes(most: int = 16) -> Parameter:
+    return Parameter(
+        "STORE_BOXES", 1, tuple(range(most + 1)),
+        "boxes of outputs that a consumer stages at once; as many as fit are taken, whatever is given",
+    )  # fmt: skip
+
+
+STORE = (STORE_MODE, store_boxes())
 TAIL_BN = Parameter(
     "TAIL_BN", 0, (0, 64, 128, 192),
     "columns of the tail tiles, at the right end of C, as many as make the last wave a short one; 0: all tiles have BN "
