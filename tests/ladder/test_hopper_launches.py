@@ -137,16 +137,16 @@ def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry
             clusters, tiles = launched.grid[0] // cluster, down * across * problem.batch
             slices = usable_slices(config, tiles, clusters)
             for t in range(block // cluster, tiles * slices, clusters):
-                of, at = divmod(t // slices, down * across)
+                of, at = divmod(t % tiles if slices > 1 else t, down * across)
                 row, col = grouped_place(at, config["GROUP"], down, across)
-                found.append((row * high + rank % high, col * wide + rank // high, of, t % slices))
+                found.append((row * high + rank % high, col * wide + rank // high, of, t // tiles if slices > 1 else 0))
     return found
 
 
 def usable_slices(config: Config, tiles: int, clusters: int) -> int:
     """slices.cuh."""
     slices = config.get("SLICES", 1)
-    return slices if tiles * slices <= clusters or 2 * slices <= clusters else 1
+    return slices if tiles * slices <= clusters else 1
 
 
 def grouped_place(index: int, group: int, down: int, across: int) -> tuple[int, int]:

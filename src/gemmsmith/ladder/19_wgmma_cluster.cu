@@ -54,7 +54,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
 
     const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
     const KTileRange whole_k = k_tile_range(K, alpha);
-    const unsigned slices = usable_slices<SLICES>(tiles_m * wide() * batch, clusters);
+    const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
         unsigned t = blockIdx.x / CLUSTER;
@@ -65,7 +65,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             body(width, (coord.m * CLUSTER_M + loader.row) * BM,
                  left + (coord.n * CLUSTER_N + loader.col) * decltype(width)::value, static_cast<int>(z), t);
         };
-        for (; t < tiles_m * wide() * batch * slices; t += clusters) take(Width<BN>{}, t / slices, wide(), 0);
+        for (; t < tiles_m * wide() * batch * slices.count; t += clusters)
+            take(Width<BN>{}, slices.tile(t), wide(), 0);
         if constexpr (TAIL_BN > 0) {
             const auto tail = [&] { return columns_after<TAIL_BN, CLUSTER_N>(wide() * BN * CLUSTER_N, cols); };
             for (; t < tiles_m * (wide() + tail()) * batch; t += clusters)
@@ -73,7 +74,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         }
     };
     const auto k_tiles_of = [&](unsigned t) {
-        return SLICES == 1 ? whole_k : k_tile_range(K, alpha, 1, t % slices, slices);
+        return SLICES == 1 ? whole_k : k_tile_range(K, alpha, 1, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
@@ -109,7 +110,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const unsigned own = staging + (warpgroup - 1) * STAGED;
             if constexpr (SLICES > 1) {
                 const SliceWorkspace of_slices(workspace, tiles_m * wide() * batch * (CLUSTER * CONSUMERS));
-                const unsigned number = (t / slices * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
+                const unsigned number = (slices.tile(t) * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
                 const auto store = [&](int i, const Vec<float, 4>& sum) {
                     const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
                     if constexpr (SWAP)
@@ -117,7 +118,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                     else
                         store_four(c, offset, j, sum.at, epilogue, whole);
                 };
-                add_slices<SLICES, COLS>(of_slices, number, t % slices, slices, warpgroup, acc, store);
+                add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup, acc, store);
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
             } else {

@@ -33,7 +33,7 @@ SPEC = hopper.rung(
         *hopper.clusters(2, 1),
         hopper.GROUP,
         hopper_store.STORE_MODE,
-        hopper_store.store_boxes(32),
+        hopper_store.store_boxes(64),
         hopper_store.TAIL_BN,
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),

@@ -96,7 +96,7 @@ WITH_SETMAXNREG = accumulators_fit(208, 208, 96)
 
 def smem_fits(smem: str) -> Requires:
     """Of K-major operands; other layouts may need more, which is checked when the problem is known."""
-    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1")
+    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
     return Requires(
         f"{needed} <= {LARGEST_SMEM}",
         f"{{STAGES*(BM+BN)*128}} B for k-tiles and what else it needs are {{:{needed}}} B of shared memory, "

@@ -12,14 +12,15 @@ from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
-from gemmsmith.ladder.families.hopper import BOX, CLUSTER_K_TILES
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
 from gemmsmith.problem import Problem
 
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are always stored directly",
+    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, or by TMA where "
+    "SWAP is 1",
     STORE_MODE_NAMES,
 )  # fmt: skip
 
@@ -40,9 +41,9 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
-# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile.
-_TRANSPOSED_ROWS = 8
-_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * 128} if SWAP else {_BOX_BYTES})"
+# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile. 32-bit outputs too.
+_TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
+_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX}*OUT_BYTES if SWAP else {_BOX_BYTES})"
 STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
@@ -52,7 +53,8 @@ BOXES_DIVIDE = Requires(
 )
 _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
-    f"STORE_MODE == 0 or STORE_BOXES > 0 and BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0",
+    f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
+    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0)",
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} has",
 )
 TAIL_FITS = (
@@ -66,14 +68,31 @@ def box_width(config: Config) -> int:
     return math.gcd(config["BN"], BOX)
 
 
-def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True) -> int:
+def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
     """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
     names = {"TAIL_BN": 0, "SWAP": 0, "CLUSTER_M": 1, "A_K_MAJOR": int(a_k_major), "B_K_MAJOR": int(b_k_major)}
-    names |= config.by_name
+    names |= {"OUT_BYTES": out_bytes} | config.by_name
     free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
-    boxes = config["BN"] // (_TRANSPOSED_ROWS if names["SWAP"] else box_width(config))
+    if names["SWAP"]:
+        return _transposed_boxes(config, most)
+    boxes = config["BN"] // box_width(config)
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
+
+
+def _transposed_boxes(config: Config, most: int) -> int:
+    """Boxes of 8 rows: twice those of 64 columns, where a consumer has several times 64; else as many as fit of all,
+    and of an even number of equal parts."""
+    boxes, several = config["BN"] // _TRANSPOSED_ROWS, config["BM"] > BOX * config["CONSUMERS"]
+    counts = {count for part in range(1, boxes + 1) if boxes % part == 0 for count in (part, 2 * part)}
+    allowed = [count for count in counts if count <= most and (several or count <= boxes) and count <= _MOST_BOXES]
+    return max(allowed, default=0)
+
+
+def boxes_of_a_store(config: Config) -> int:
+    """Boxes of 8 rows that one TMA store takes: transposed_store.cuh."""
+    staged, boxes = config["STORE_BOXES"], config["BN"] // _TRANSPOSED_ROWS
+    return staged // 2 if staged % 2 == 0 and boxes % (staged // 2) == 0 else staged
 
 
 def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
@@ -84,7 +103,8 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
     """
     size = problem.out_dtype.itemsize
     mode = DIRECT if config.get("SLICES", 1) > 1 else config["STORE_MODE"]
-    boxes = staged_boxes(config, not problem.trans_a, problem.trans_b) if mode != DIRECT and size == 2 else 0
+    by_tma = mode != DIRECT and (size == 2 or config.get("SWAP", 0))
+    boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:
         return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
     steps = (
@@ -103,9 +123,10 @@ def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
     maps = operand_maps(problem, config)
     if config["STORE_MODE"] == TMA:
         swap = config.get("SWAP", 0)
-        width, height = (BOX, _TRANSPOSED_ROWS * config["STORE_BOXES"]) if swap else (box_width(config), BOX)
         size = problem.out_dtype.itemsize
+        whole = (BOX_ROW // size, _TRANSPOSED_ROWS * boxes_of_a_store(config)) if swap else None
+        width, height = whole or (box_width(config), BOX)
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
-                                  (width, height, 1), 2 * width)  # fmt: skip
+                                  (width, height, 1), size * width)  # fmt: skip
     return maps

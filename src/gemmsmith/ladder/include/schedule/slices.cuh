@@ -4,7 +4,7 @@
 //     slice 1   [ ... K-1 ]   -> partial sums -> workspace   /\   -> adds its part of all slices, and stores it
 //
 // Partial sums are added in the order of k, so the result does not depend on timing. All blocks of the grid must be
-// resident: the blocks of a tile wait for each other. Slices of a tile are numbered one after another.
+// resident: the blocks of a tile wait for each other.
 #pragma once
 
 #include "ptx/named_barrier.cuh"
@@ -22,12 +22,18 @@ struct SliceWorkspace {
           sums(reinterpret_cast<Vec<float, 4>*>(workspace + flag_bytes(count))) {}
 };
 
-// Slices that may be used: 1 where clusters that wait might keep those they wait for from running. They never do if every
-// slice has its own cluster, or if the slices of a tile never come around to the cluster of its first slice.
-template <int Slices>
-__device__ __forceinline__ unsigned usable_slices(unsigned tiles, unsigned clusters) {
-    return tiles * Slices <= clusters || 2 * Slices <= clusters ? Slices : 1;
-}
+// How slices of tiles are numbered: those of the first slice of all tiles, then those of the second ... so that blocks
+// with adjacent numbers share operands. Blocks wait for each other, so every slice must have its own cluster; where there
+// are too few, tiles have one slice.
+template <int Most>
+struct Slices {
+    unsigned tiles, count;
+
+    __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
+        : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1) {}
+    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : t % tiles; }
+    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : t / tiles; }
+};
 
 // Adds up the accumulators of the `slices` warpgroups that call this with the same `number`, and calls
 // `store(i, sum)` with a part of the vectors: i is its index among those of a thread. There are at most Slices.
