@@ -49,6 +49,11 @@ class Constants:
     partials: float = _estimate("partials")
     capped_flops: float = _estimate("capped_flops")
     capped_bytes: float = _estimate("capped_bytes")
+    capped_dram: float = _estimate("capped_dram")
+    output: float = _estimate("output")
+    tma_store: float = _estimate("tma_store")
+    direct: float = _estimate("direct")
+    drain: float = _estimate("drain")
 
 
 CONSTANTS = tuple(each.name for each in fields(Constants))
@@ -84,6 +89,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
 
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     outputs = rows * cols * shapes.batch * shapes.out_bytes
+    on_sms = on_sms + outputs / waves / c.drain  # all SMs store the last wave together, and nothing else happens
     traffic = np.maximum(inputs, _dram_reads(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + outputs
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
@@ -92,7 +98,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     )
     clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
     from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
-    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops + from_l2 / c.capped_bytes
+    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops
+    capped = capped + from_l2 / c.capped_bytes + traffic / c.capped_dram
     total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram, capped) + align_copy
     return total
 
@@ -163,9 +170,13 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     pieces = np.where(
         t.persistent > 0, stored * ends + fixed.last_piece, stored * np.where(t.swap, 0.0, fixed.row_stores)
     )
-    # TMA takes as long for a row of a narrow box as for one of 64 columns.
+    # TMA takes as long for a row of a narrow box as for one of 64 columns. A consumer makes its stores one by one.
     is_16_bit = np.asarray(shapes.out_bytes) == 2
-    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0)
+    stores = np.where(is_16_bit, t.stores, t.stores_32)
+    staged = outputs / t.consumers * constants.output + stores * constants.tma_store
+    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
+    direct = outputs * shapes.out_bytes / constants.direct
+    boxes = np.where((t.persistent > 0) & (stores == 0) & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
     return result
 
