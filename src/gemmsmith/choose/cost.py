@@ -12,6 +12,7 @@ fit's error is kept with it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -19,6 +20,8 @@ import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
+from gemmsmith.choose.features import features
+from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, resident_blocks, used_sms, waves_by_width
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
@@ -54,14 +57,31 @@ class Constants:
     tma_store: float = _estimate("tma_store")
     direct: float = _estimate("direct")
     drain: float = _estimate("drain")
+    trees: Trees | None = None  # corrections, not a constant; None where none were fitted
 
 
-CONSTANTS = tuple(each.name for each in fields(Constants))
+CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
+_CORRECTED = 1.4  # of the fastest prediction: what is further away is not worth the time to correct
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
     """The H200's constants for a GPU with another DRAM, which is taken to reach the same share of its peak."""
     return replace(constants, dram=constants.dram * gpu.dram_gbs / measured_gpu().dram_gbs)
+
+
+def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column, fastest: float
+                      ) -> Column:  # fmt: skip
+    """Predicted seconds of one problem's configurations, corrected by trees where the model has some.
+
+    With trees, those that are predicted far from ``fastest`` become infinite.
+    """
+    if constants.trees is None:
+        return seconds
+    near = np.flatnonzero(seconds <= fastest * _CORRECTED)
+    some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
+    result: Column = np.full_like(seconds, math.inf)
+    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
+    return result
 
 
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
@@ -176,7 +196,8 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     staged = outputs / t.consumers * constants.output + stores * constants.tma_store
     boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
     direct = outputs * shapes.out_bytes / constants.direct
-    boxes = np.where((t.persistent > 0) & (stores == 0) & (t.slices == 1), direct, boxes)
+    from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
+    boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
     return result
 
