@@ -45,7 +45,7 @@ GPU, DEVICE = "H200", "NVIDIA H200"
 CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
-TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 4, 0.05, 24, 0.6, 0.3, 6
+TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 400, 4, 0.06, 24, 0.6, 0.3, 6
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]
@@ -241,7 +241,8 @@ def main() -> int:
         (TABLES / "h200.json").write_text(text.replace(old, json.dumps(model, indent=2).replace("\n", "\n  ")), encoding="utf-8")
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
         (TABLES / "h200_trees.json").write_text(
-            f'{{"features": {json.dumps(list(trees.features))},\n "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
+            f'{{"constants": {json.dumps(model["constants"])},\n "features": {json.dumps(list(trees.features))},\n'
+            f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
         print({name: float(f"{getattr(found.constants, name):.3g}") for name in CONSTANTS}, f"error {found.error:.3f}")
         report("tuned shapes", tuned(), replace(constants, trees=None))
         report("tuned shapes, corrected", tuned(), constants)
