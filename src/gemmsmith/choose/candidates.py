@@ -129,7 +129,9 @@ def ranked(
         useful &= stored_along_rows(shape, tiles)
         considered.append((tiles, useful))
     # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
-    plain = [np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered]
+    plain = [
+        np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered
+    ]
     fastest = min((float(seconds.min()) for seconds in plain), default=math.inf)
     predicted = [(corrected_seconds(shape, tiles, chip, constants, seconds, fastest), tiles.slices)
                  for (tiles, _), seconds in zip(considered, plain, strict=True)]  # fmt: skip
@@ -149,8 +151,8 @@ def with_slices(config: Config, slices: int) -> Config:
 
 
 def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """False for transposed products of a persistent kernel where rows of C are unaligned: outputs would be stored one by
-    one."""
+    """False for transposed products of a persistent kernel where rows of C are unaligned: outputs would be stored one
+    by one."""
     result: NDArray[np.bool_] = (tiles.swap == 0) | (tiles.persistent == 0) | (np.asarray(shape.unaligned_c) == 0)
     return result
 
