@@ -69,13 +69,21 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     }
     __syncthreads();
     cluster_arrive();  // this block can receive; cluster_wait precedes the first send
-    pdl_launch_and_wait();
 
     const int z = blockIdx.z, rank = blockIdx.x % SPLIT, rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tile = blockIdx.x / (SPLIT * CLUSTERS), tiles_m = (rows - 1) / BM + 1;
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // this cluster's part of K
     const int row = tile % tiles_m * BM, col = tile / tiles_m * BN;
     const KTileRange range = k_tile_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
+#ifdef PREFETCH
+    if (UNALIGNED_OPERANDS == 0 && threadIdx.x == 0)
+        for (int k = range.begin; k < min(range.end, range.begin + STAGES); ++k)
+#pragma unroll
+            for (int d = 0; d < DEPTH; ++d)
+                TileA::prefetch(SWAP ? map_b : map_a, row, (k * DEPTH + d) * BK, (SWAP ? strideB : strideA) ? z : 0);
+#endif
+    pdl_launch_and_wait();
+
     // Both operands as stored: that of wgmma's 64 rows, and the other one.
     const UnalignedRows<IN> of_a = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda,
                                     TileA::K_MAJOR ? rows : K, TileA::K_MAJOR ? K : rows};

@@ -51,6 +51,14 @@ struct OperandTile {
         }
     }
 
+    // Asks the L2 for the k-tile at (row, k) of matrix z. It changes nothing that can be observed but time, so it may
+    // precede pdl_wait: a line that the previous kernel writes later is written in the L2.
+    static __device__ __forceinline__ void prefetch(const TensorMap& map, int row, int k, int z) {
+#pragma unroll
+        for (int i = 0; i < BOXES; ++i)
+            tma_prefetch(map, K_MAJOR ? k : row + i * BOX, K_MAJOR ? row + i * LINES : k, z);
+    }
+
     // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
     static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
         return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
