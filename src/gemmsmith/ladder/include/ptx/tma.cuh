@@ -27,12 +27,6 @@ __device__ __forceinline__ void tma_load(unsigned target, const TensorMap& map, 
         ::"r"(target), "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
-// Asks for the same box to be brought into the L2, and does not wait for it.
-__device__ __forceinline__ void tma_prefetch(const TensorMap& map, int x, int y, int z) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];"
-                 ::"l"(&map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
 // Loads the box into all blocks of the cluster whose bit in `mask` is set, at the same shared address in each. Each
 // block's own barrier counts the bytes.
 __device__ __forceinline__ void tma_load_multicast(unsigned target, const TensorMap& map, unsigned barrier,

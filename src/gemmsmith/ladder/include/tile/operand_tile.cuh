@@ -7,6 +7,7 @@
 // every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another.
 #pragma once
 
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 
@@ -51,16 +52,25 @@ struct OperandTile {
         }
     }
 
-    // Asks the L2 for the k-tile at (row, k) of matrix z. It changes nothing that can be observed but time, so it may
-    // precede pdl_wait: a line that the previous kernel writes later is written in the L2.
-    static __device__ __forceinline__ void prefetch(const TensorMap& map, int row, int k, int z) {
-#pragma unroll
-        for (int i = 0; i < BOXES; ++i)
-            tma_prefetch(map, K_MAJOR ? k : row + i * BOX, K_MAJOR ? row + i * LINES : k, z);
-    }
-
     // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
     static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
         return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
+    }
+};
+
+// The same for a number of rows that is no multiple of 64, as the A of wgmma: zeros follow the last row.
+template <int ROWS, bool K_MAJOR_>
+struct PaddedTile : OperandTile<ROWS, K_MAJOR_> {
+    using Loaded = OperandTile<ROWS, K_MAJOR_>;
+    static constexpr int LOADED_BYTES = Loaded::BYTES, BYTES = (ROWS + 63) / 64 * BOX_BYTES;
+
+    // Called by all THREADS threads of the block; a barrier must follow.
+    template <int THREADS>
+    static __device__ __forceinline__ void clear_padding(unsigned tile) {
+        if constexpr (BYTES > LOADED_BYTES) {
+            for (int i = threadIdx.x * 16; i < BYTES - LOADED_BYTES; i += THREADS * 16)
+                store_shared_16(tile + LOADED_BYTES + i, make_uint4(0, 0, 0, 0));
+            fence_proxy_async();
+        }
     }
 };
