@@ -55,6 +55,24 @@ class SplitCosts:
 
 
 @dataclass(frozen=True)
+class RegisterCosts:
+    """Constants of fp32 products whose tall operand is split in registers: seconds, clocks, bytes per second."""
+
+    launches: float
+    cluster: float
+    tile: float
+    clock: float
+    products: int
+    least_clocks: float
+    split_clocks: float
+    split_bytes: int
+    ingress: float
+    unaligned_ingress: float
+    l2: float
+    dram: float
+
+
+@dataclass(frozen=True)
 class SimtTile:
     """A tile of simt_best: blocks per SM, measured share of the SM's peak, and the parameters that differ."""
 
@@ -108,6 +126,11 @@ def split_costs() -> SplitCosts:
     table = cost_table()["split"]
     widths = {kind: {int(width): stages for width, stages in rows.items()} for kind, rows in table["widths"].items()}
     return SplitCosts(**_values(table), widths=widths)
+
+
+@cache
+def register_costs() -> RegisterCosts:
+    return RegisterCosts(**_values(cost_table()["registers"]))
 
 
 @cache

@@ -13,8 +13,7 @@
 //           than the product. UNALIGNED_OPERANDS = 1 reads it directly, by cp.async and registers (unaligned_tile.cuh).
 //           If both operands are small, even aligning the smaller one costs more than the product: UNALIGNED_OPERANDS =
 //           2 reads both directly, the smaller one through registers of the producer (shifted_tile.cuh).
-//           BM need not be a multiple of 64: the last 64 rows of wgmma are then partly padding, which costs nothing
-//           where loading takes longer. So BM can be what makes one block per SM: 144 columns of C for N = 18944.
+//           BM need not be a multiple of 64: with few rows, padding costs nothing, and equal parts for all SMs gain.
 // Changed   From 17: one cluster per tile; partial sums are reduced in shared memory; A and B may be swapped.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose). A block owns the partial sums over its part of
 //           K, and at the end BM / SPLIT rows of outputs:
@@ -44,7 +43,6 @@ using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 using Unaligned = UnalignedTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // instead of TileA; follows TileB's in a stage
 constexpr int K_TILE_BYTES = TileA::BYTES + TileB::BYTES;
 constexpr int STAGE_BYTES = UNALIGNED_OPERANDS ? DEPTH * TileB::BYTES + Unaligned::BYTES : DEPTH * K_TILE_BYTES;
-constexpr int LOADED_BYTES = DEPTH * (TileA::LOADED_BYTES + TileB::BYTES);  // of a stage, by TMA
 static_assert(STAGE_BYTES % 1024 == 0, "boxes start on 1024 bytes");
 // Arrivals that fill a stage: TMA's request, and every producer thread once for each operand that it copies.
 constexpr int FULL_ARRIVALS = UNALIGNED_OPERANDS * WARPGROUP_THREADS + (UNALIGNED_OPERANDS < 2);
@@ -70,8 +68,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && SWAP) prefetch_tensor_map(map_a);
         if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && !SWAP) prefetch_tensor_map(map_b);
     }
-    if (UNALIGNED_OPERANDS == 0)
-        for (int i = 0; i < STAGES * DEPTH; ++i) TileA::clear_padding<THREADS>(stages + i * K_TILE_BYTES);
+    if (UNALIGNED_OPERANDS == 0) TileA::clear_padding<THREADS, STAGES * DEPTH>(stages, K_TILE_BYTES);
     __syncthreads();
     cluster_arrive();  // this block can receive; cluster_wait precedes the first send
 
@@ -101,7 +98,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
                 mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                mbarrier_arrive_expect_tx(barrier, LOADED_BYTES);
+                mbarrier_arrive_expect_tx(barrier, DEPTH * (TileA::LOADED_BYTES + TileB::BYTES));
 #pragma unroll
                 for (int d = 0; d < DEPTH; ++d)
                     TileA::load(stage + d * K_TILE_BYTES, SWAP ? map_b : map_a, barrier, row, (k * DEPTH + d) * BK,

@@ -24,14 +24,10 @@
 #include "epilogue/ieee_recompute.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/pdl.cuh"
-#include "ptx/wgmma_from_registers.cuh"
-#include "tile/fp32_tile.cuh"
-#include "tile/split_terms.cuh"
-#include "tile/warpgroup.cuh"
+#include "tile/registers_mainloop.cuh"
 
 constexpr int CONSUMERS = BM / 64;
 constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
-constexpr int TERMS = 3;
 using Tall = Fp32Tile<BM, SWAP ? TRANS_B : !TRANS_A>;
 using Short = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 constexpr int STAGE_BYTES = Tall::BYTES + TERMS * Short::BYTES;
@@ -40,46 +36,6 @@ constexpr int FULL_ARRIVALS = ALIGNED ? 1 : 1 + WARPGROUP_THREADS;
 constexpr int SHARE = BM / SPLIT;   // rows of outputs that a block of a cluster stores
 constexpr int PARTIAL_LD = BN + 4;  // four adjacent columns of eight rows are in 32 different banks
 constexpr int BUDGETED_ACCUMULATORS = 192;
-
-// Sums products of bf16 terms over `count` stages: in the tensor core over one k-tile, rounded to nearest beyond.
-template <int Stages, class Release>
-__device__ __forceinline__ void split_consumer_mainloop(float (&acc)[BN / 2], Ring<Stages>& ring, unsigned stages,
-                                                        unsigned full, int count, const Tall::Offsets& offsets,
-                                                        const Release& release) {
-    float error[BN / 2], product[BN / 2];
-#pragma unroll
-    for (int j = 0; j < BN / 2; ++j) acc[j] = error[j] = 0.0f;
-    for (int k = 0; k < count; ++k) {
-        mbarrier_wait(full + 8 * ring.stage, ring.parity);
-        const unsigned tall = stages + ring.stage * STAGE_BYTES, terms_of_short = tall + Tall::BYTES;
-        unsigned terms[BK / 16][TERMS][4];
-#pragma unroll
-        for (int step = 0; step < BK / 16; ++step) Tall::load_split(terms[step], tall, offsets, step);
-        wgmma_fence();
-#pragma unroll
-        for (int p = 0; p < Split<TERMS>::PRODUCTS; ++p)
-#pragma unroll
-            for (int step = 0; step < BK / 16; ++step) {
-                constexpr auto of = [](int i) { return Split<TERMS>::product(i); };
-                WgmmaFromRegisters<__nv_bfloat16, BN, Short::K_MAJOR>::multiply(
-                    product, terms[step][of(p).a], Short::descriptor(terms_of_short + of(p).b * Short::BYTES, 0, step),
-                    p + step > 0);
-            }
-        wgmma_commit();
-        wgmma_wait<0>();
-        release(ring.stage);
-        ring.advance();
-#pragma unroll
-        for (int j = 0; j < BN / 2; ++j) {
-            const float sum = __fadd_rn(acc[j], product[j]);
-            if (COMPENSATED) error[j] = __fadd_rn(error[j], __fsub_rn(product[j], __fsub_rn(sum, acc[j])));
-            acc[j] = sum;
-        }
-    }
-    if (COMPENSATED)
-#pragma unroll
-        for (int j = 0; j < BN / 2; ++j) acc[j] = __fadd_rn(acc[j], error[j]);
-}
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -171,7 +127,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     unsigned parity = 0;  // of `complete`
     for_each_tile([&](int row, int col, int z) {
         float acc[BN / 2];
-        split_consumer_mainloop(acc, ring, stages, full, range.end - range.begin, offsets, release);
+        const int count = range.end - range.begin;
+        registers_mainloop<Tall, Short, COMPENSATED>(acc, ring, stages, full, count, offsets, release);
         const int top = SWAP ? col : row, left = SWAP ? row : col;
         const Window<float> c = window(C + z * strideC, ldc, M, N, top, left);
         const Epilogue<float> epilogue = epilogue_at(top, left, alpha, beta, bias);

@@ -1,13 +1,13 @@
-// A k-tile of an fp32 operand in shared memory, from which threads read fragments, split them and keep them in registers
-// as the A of wgmma: ROWS rows of A (or columns of B) by 64 of k.
+// A k-tile of an fp32 operand in shared memory: ROWS rows of A (or columns of B) by 64 of k. Threads read fragments from
+// it, split them and keep them in registers as the A of wgmma.
 //
 // It lies in boxes whose rows have 128 bytes, 32 numbers, with TMA's swizzle: chunk c (16 bytes) of row r is at
 // c ^ (r % 8). K_MAJOR: a box has ROWS rows and 32 of k. Otherwise a box has 64 rows, one for each k, of 32 numbers
 // along M or N.
 //
 // A fragment has 16 rows by 16 of k for each warp (wgmma_from_registers.cuh). Which row of the k-tile is which row of
-// the fragment is free, as long as the outputs go to the same row; and so is the order of the 16 k, as long as the other
-// operand has the same. Both are chosen so that a thread reads vectors, without bank conflicts:
+// the fragment is free, as long as outputs go to the same row. So is the order of the 16 k, as long as the other operand
+// has the same. Both are chosen so that a thread reads vectors, without bank conflicts:
 //
 //     K_MAJOR   four consecutive k of a row are one vector: they are k 2q, 2q + 1, 2q + 8 and 2q + 9 of the fragment,
 //               q = lane % 4. Rows 0, 4, 1, 5, 2, 6, 3, 7 are rows 0 to 7 of the fragment. The other operand must be

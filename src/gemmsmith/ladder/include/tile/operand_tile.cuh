@@ -64,12 +64,13 @@ struct PaddedTile : OperandTile<ROWS, K_MAJOR_> {
     using Loaded = OperandTile<ROWS, K_MAJOR_>;
     static constexpr int LOADED_BYTES = Loaded::BYTES, BYTES = (ROWS + 63) / 64 * BOX_BYTES;
 
-    // Called by all THREADS threads of the block; a barrier must follow.
-    template <int THREADS>
-    static __device__ __forceinline__ void clear_padding(unsigned tile) {
+    // Clears the padding of TILES k-tiles. Called by all THREADS threads of the block; a barrier must follow.
+    template <int THREADS, int TILES>
+    static __device__ __forceinline__ void clear_padding(unsigned first, unsigned step) {
         if constexpr (BYTES > LOADED_BYTES) {
-            for (int i = threadIdx.x * 16; i < BYTES - LOADED_BYTES; i += THREADS * 16)
-                store_shared_16(tile + LOADED_BYTES + i, make_uint4(0, 0, 0, 0));
+            for (int i = 0; i < TILES; ++i)
+                for (int at = LOADED_BYTES + threadIdx.x * 16; at < BYTES; at += THREADS * 16)
+                    store_shared_16(first + i * step + at, make_uint4(0, 0, 0, 0));
             fence_proxy_async();
         }
     }

@@ -1,0 +1,103 @@
+"""fp32_wgmma_registers, which splits one operand in registers: its configuration, and whether it is faster than others.
+
+The predicted time is that of the SM with the most k-tiles, at the slowest of tensor cores, splitting and DRAM; or the
+time in which the L2 delivers everything. Constants are an H200's (tables/h200.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from gemmsmith.choose.cost_data import RegisterCosts, measured_gpu, register_costs, split_costs, wgmma_costs
+from gemmsmith.choose.precision import promises
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import LARGEST_SMEM
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem, ceil_div
+
+NAME = "fp32_wgmma_registers"
+_DEPTH = 64  # of a k-tile
+_WIDTHS = tuple(range(16, 129, 16))
+_MOST_COMPENSATED = 96  # columns; with more, registers do not suffice for compensated sums
+
+
+def fastest(problem: Problem, precision: str, sms: int, unaligned: int) -> tuple[Config, float] | None:
+    """The configuration predicted to be fastest, and its seconds; None where the kernel does not compute ``problem``.
+
+    ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B.
+    """
+    spec = rung_named(NAME)
+    if not problem.flops or not spec.takes(problem) or precision not in promises(spec, problem.dtype):
+        return None
+    every = ((predicted_seconds(problem, config, sms, unaligned), config) for config in _configs(problem))
+    seconds, config = min(every, key=lambda pair: pair[0])
+    return config, seconds
+
+
+def split_seconds(problem: Problem, arithmetic: str = "bf16x6") -> float:
+    """Predicted time of a product with both operands split in a pass of their own; fp16x3 has half the products."""
+    p, c = problem, split_costs()
+    numbers = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k
+    waves = ceil_div(ceil_div(p.m, c.tile) * ceil_div(p.n, c.tile) * p.batch, measured_gpu().sms)
+    products = 1.0 if arithmetic == "bf16x6" else 0.5
+    return c.launches + waves * p.k * c.step * products + numbers * c.split_bytes / c.bandwidth
+
+
+def _configs(problem: Problem) -> Iterator[Config]:
+    """Legal configurations with as many stages as fit, for either operand as the tall one."""
+    k_tiles = ceil_div(problem.k, _DEPTH)
+    for swap in (0, 1):
+        short = problem.m if swap else problem.n
+        k_major = not problem.trans_a if swap else problem.trans_b
+        narrow = ceil_div(short, 16) * 16
+        for (bm, bn, split), config in _menu(swap, k_major).items():
+            if split <= k_tiles and (bn <= narrow or bn == 16) and (bm > 64 or bn <= 128):
+                yield config
+
+
+@cache
+def _menu(swap: int, short_k_major: bool) -> dict[tuple[int, int, int], Config]:
+    spec = rung_named(NAME)
+    found = {}
+    for bm in (64, 128, 192):
+        for bn in _WIDTHS:
+            for split in (1, 2, 4, 8):
+                rows = bn if short_k_major else ceil_div(bn, 64) * 64
+                partials = 4 * bm * (bn + 4) if split > 1 else 0
+                stages = min(8, (LARGEST_SMEM - 8 - partials) // (256 * bm + 384 * rows + 16))
+                compensated = int(bn <= _MOST_COMPENSATED)
+                values = {"BM": bm, "BN": bn, "STAGES": stages, "SPLIT": split, "SWAP": swap, "COMPENSATED": compensated}
+                config = Config(tuple({**dict(spec.config()), **values}.items()))
+                if stages >= 2 and not spec.illegal(config):
+                    found[bm, bn, split] = config
+    return found
+
+
+def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int = 0) -> float:
+    """Predicted time of the product."""
+    p, c = problem, register_costs()
+    swap, bm, bn, split = (config[name] for name in ("SWAP", "BM", "BN", "SPLIT"))
+    tall, short = (p.n, p.m) if swap else (p.m, p.n)
+    down, across = ceil_div(tall, bm), ceil_div(short, bn)
+    large = split > 2
+    usable = sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms if large else sms
+    waves = ceil_div(down * across * p.batch * split, usable // split * split)
+    k_tiles = ceil_div(ceil_div(p.k, _DEPTH), split)
+    is_unaligned = bool(unaligned & (2 if swap else 1))
+    fixed = c.launches + (c.cluster if split > 1 else 0.0)
+    copies_tall, copies_short = (p.copies[1], p.copies[0]) if swap else p.copies[:2]
+    tall_bytes, short_bytes = copies_tall * tall * p.k * 4, copies_short * short * p.k * 6
+    passing = short_bytes * c.split_bytes / 6 / split_costs().bandwidth
+    on_sms = waves * (k_tiles * _step(c, bm, bn, is_unaligned) + c.tile)
+    from_l2 = (tall_bytes * across + short_bytes * down) / c.l2
+    from_dram = (tall_bytes + short_bytes * 10 / 6 + p.batch * p.m * p.n * 4) / c.dram
+    return fixed + passing + max(on_sms, from_l2, from_dram)
+
+
+def _step(c: RegisterCosts, bm: int, bn: int, unaligned: bool) -> float:
+    """One k-tile of a block."""
+    consumers = bm // 64
+    products = c.products * max(bn / 2, c.least_clocks)
+    clocks = max(consumers * products, products + c.split_clocks)
+    return max(clocks / c.clock, bm * _DEPTH * 4 / (c.unaligned_ingress if unaligned else c.ingress))
