@@ -201,9 +201,11 @@ extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) 
     __syncthreads();
     const int rank = blockIdx.x % CLUSTER;
     const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
+    const int cols = N;
+    constexpr unsigned slices = 1;
 LOOP
     int taken = 0;
-    for_each_tile([&](auto width, int row, int col, int z) {
+    for_each_tile([&](auto width, int row, int col, int z, unsigned) {
         tiles[blockIdx.x * room + taken++] = {row, col, decltype(width)::value, z};
     });
 }

@@ -6,12 +6,14 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
+from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, useful_slices
 from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
@@ -121,17 +123,31 @@ def ranked(
     menus = [each for each in menus if each.configs]
     predicted = []
     for each in menus:
+        tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
-        useful &= tail_tiles_help(shape, each.tiles, chip)
-        predicted.append(np.where(useful, predicted_seconds(shape, each.tiles, chip, constants), math.inf))
-    fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
+        useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
+        useful &= stored_along_rows(shape, tiles)
+        predicted.append((np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf), tiles.slices))
+    fastest = min((float(seconds.min()) for seconds, _ in predicted), default=math.inf)
     found = [
-        Candidate(each.spec, each.configs[i], float(seconds[i]))
-        for each, seconds in zip(menus, predicted, strict=True)
+        Candidate(each.spec, with_slices(each.configs[i], int(slices[i])), float(seconds[i]))
+        for each, (seconds, slices) in zip(menus, predicted, strict=True)
         for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
     ]
     found.sort(key=lambda candidate: candidate.seconds)
     return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
+
+
+def with_slices(config: Config, slices: int) -> Config:
+    """The configuration with this number of slices, where it has more than one."""
+    return config if slices == 1 else config.with_(SLICES=slices)
+
+
+def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """False for transposed products of a persistent kernel where rows of C are unaligned: outputs would be stored one by
+    one."""
+    result: NDArray[np.bool_] = (tiles.swap == 0) | (tiles.persistent == 0) | (np.asarray(shape.unaligned_c) == 0)
+    return result
 
 
 def tail_tiles_help(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
@@ -164,7 +180,11 @@ def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
 @cache
 def menu(spec: KernelSpec, layout: str) -> Menu:
     """Of the problem, only the layout affects legality: MN-major k-tiles may need more shared memory."""
-    configs = tuple(_configs(spec, layout))
+    legal = {p.name: p.legal for p in spec.parameters}
+    if spec.name == CLUSTER_NAME and is_cluster_menu(legal):
+        configs = tuple(Config(tuple(each.items())) for each in cluster_configs(layout, legal["STAGES"]))
+    else:
+        configs = tuple(_configs(spec, layout))
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
     return Menu(spec, configs, tiles_of([dict(config) for config in configs]), reproducible)
 

@@ -48,6 +48,7 @@ class Tiles:
     staged_columns  columns of C in shared memory at once on their way out; 0: stored from registers
     box_columns     columns of one TMA store
     tail_bn         columns of the tail tiles; 0: all tiles have BN
+    slices          slices of K that blocks of different clusters multiply, and add through global memory
     unaligned       operands that threads load unaligned: none, the first, or both
     """
 
@@ -68,6 +69,7 @@ class Tiles:
     staged_columns: Column
     box_columns: Column
     tail_bn: Column
+    slices: Column
 
     def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
         """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
@@ -88,7 +90,7 @@ class Tiles:
 
 # What a kernel without the parameter does.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
-           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0}  # fmt: skip
+           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
@@ -103,12 +105,14 @@ def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
-                 column("TAIL_BN"))  # fmt: skip
+                 column("TAIL_BN"), column("SLICES"))  # fmt: skip
 
 
 def _staged_columns(config: Mapping[str, int]) -> int:
     if config.get("STORE_MODE") == DIRECT:
         return 0
+    if config.get("SWAP"):  # rows of 64 columns, all of them at once
+        return BOX
     if "STORE_MODE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
@@ -116,7 +120,7 @@ def _staged_columns(config: Mapping[str, int]) -> int:
 
 
 def _box_columns(config: Mapping[str, int]) -> int:
-    if not config.get("STORE_MODE") or config["BN"] % 16:
+    if not config.get("STORE_MODE") or config.get("SWAP") or config["BN"] % 16:
         return BOX
     return box_width(Config(tuple(config.items())))
 

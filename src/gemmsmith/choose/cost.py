@@ -2,10 +2,11 @@
 
     launch + align_copy + max(waves of tiles: k-steps x the slowest of tensor cores, L2, SM ingress and load latency,
                               plus the reduction of split accumulators and the epilogue;
-                              DRAM traffic)
+                              DRAM traffic;
+                              energy of products and of bytes from L2, at the power cap)
 
-The arithmetic is that of the kernels. Ten constants are fitted to measured times (``Constants``, choose/fit.py); the
-others are set by hand (choose/cost_data.py). Only the order of predictions for one shape matters for the choice; the
+The arithmetic is that of the kernels. The constants are fitted to measured times (``Constants``, choose/fit.py); others
+are set by hand (choose/cost_data.py). Only the order of predictions for one shape matters for the choice; the
 fit's error is kept with it.
 """
 
@@ -44,6 +45,10 @@ class Constants:
     store: float = _estimate("store")
     launch: float = _estimate("launch")
     reduction: float = _estimate("reduction")
+    slices: float = _estimate("slices")
+    partials: float = _estimate("partials")
+    capped_flops: float = _estimate("capped_flops")
+    capped_bytes: float = _estimate("capped_bytes")
 
 
 CONSTANTS = tuple(each.name for each in fields(Constants))
@@ -60,8 +65,9 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
     down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
     across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    work = down * across * shapes.batch * t.split * t.clusters
-    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / (t.split * t.clusters))) * t.depth
+    parts = t.split * t.clusters * t.slices
+    work = down * across * shapes.batch * parts
+    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
 
     sms = used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
@@ -84,7 +90,10 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
         t.cluster_m * t.cluster_n > 1, fixed.cluster_launch, 0.0
     )
-    total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram) + align_copy
+    clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
+    from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
+    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops + from_l2 / c.capped_bytes
+    total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram, capped) + align_copy
     return total
 
 
@@ -100,6 +109,7 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
+    reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
     result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
     return result
 
@@ -115,8 +125,8 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     full_rate = 2 * wgmma.rows * k * t.bn / chip.flops_per_clock
     clocks = np.maximum(full_rate, smem_clocks + smem_clocks_per_column * t.bn)
     mma = t.bm / wgmma.rows * (BOX / k) * clocks / c.clock * together
-    from_l2 = BOX_ROW * (t.bm / t.cluster_n + t.bn / t.cluster_m) * together * busy
-    arriving = BOX_ROW * (t.bm + t.bn) * together
+    from_l2 = BOX_ROW * _rows_from_l2(shapes, tiles) * together * busy
+    arriving = BOX_ROW * (t.bm + _loaded_columns(shapes, tiles)) * together
     in_flight = np.maximum(1, t.stages - 1) * t.depth  # k-tiles that are loaded while one stage is multiplied
     step = _soft_maximum(mma, from_l2 / c.l2, arriving / c.ingress, c.latency / in_flight)
     step = np.maximum(step, _half_aligned_seconds(shapes, tiles) * together) + c.step / t.depth
@@ -127,6 +137,20 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
         + np.where(t.unaligned > 0, loaded / fixed.unaligned_bandwidth, 0.0)
         + np.where(t.unaligned > 1, fixed.unaligned_wait / t.depth, 0.0)
     )
+    return result
+
+
+def _loaded_columns(shapes: Shapes, tiles: Tiles) -> Column:
+    """Columns of the second operand that are loaded for a tile: whole boxes of 64 where it is not K-major."""
+    t = tiles
+    mn_major = np.where(t.swap > 0, shapes.mn_major_a, shapes.mn_major_b)
+    result: Column = np.where(mn_major > 0, BOX * ceil(t.bn / BOX), t.bn)
+    return result
+
+
+def _rows_from_l2(shapes: Shapes, tiles: Tiles) -> Column:
+    """Rows of 64 of k, of both operands, that L2 sends to a block for each k-tile; others multicast the rest."""
+    result: Column = tiles.bm / tiles.cluster_n + _loaded_columns(shapes, tiles) / tiles.cluster_m
     return result
 
 
