@@ -404,3 +404,20 @@ def test_a_workspace_is_allocated_for_each_call(fakes: Any, chosen: list[Problem
     targets = [int.from_bytes(steps[0].launch.arguments[0][8:16], "little") for _, steps in gpu.launched]
     assert targets == [each.data_ptr() for each in torch.made]
     assert len(chosen) == 1
+
+
+def test_a_stand_in_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third call runs another kernel than the first two, and is the one that is remembered."""
+    torch, gpu = install(monkeypatch)
+    monkeypatch.setenv("GEMMSMITH_FIRST_CALL", "stand-in")
+    monkeypatch.setattr("gemmsmith.call.first_call.is_compiled", lambda *_: False)
+    monkeypatch.setattr("gemmsmith.call.first_call._compile_beside", lambda *_: None)
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.compile_for", fake_compile)
+    a, b = Tensor((4096, 4096), "bfloat16", 0x1000_0000), Tensor((4096, 4096), "bfloat16", 0x9000_0000)
+    for _ in range(4):
+        gemmsmith.gemm(a, b, out_dtype="bf16")
+    kernels = [steps[-1].loaded for _, steps in gpu.launched]
+    assert kernels[0] == kernels[1]
+    assert kernels[2] == kernels[3]
+    assert kernels[1] != kernels[2]
+    assert len(torch.made) == 4

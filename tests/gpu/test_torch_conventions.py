@@ -69,7 +69,7 @@ def test_a_tensor_on_the_cpu_names_the_simulator() -> None:
     if ON_GPU:
         with pytest.raises(RuntimeError, match="simulator takes tensors of the CPU"):
             gemmsmith.matmul(randn(2, 3), randn(3, 2), device="sim")
-        with pytest.raises(RuntimeError, match="on cpu"):
+        with pytest.raises(RuntimeError, match="b on the CPU"):
             gemmsmith.matmul(randn(2, 3), torch.ones(3, 2))
 
 

@@ -113,6 +113,10 @@ class FakeGpu:
         check_tensor_map(described, address)
         return encode_simulated(described, address)
 
+    def is_capturing(self, stream: int) -> bool:
+        del stream
+        return False
+
     def blocks_at_once(self, loaded: str, geometry: Geometry) -> int:
         del loaded, geometry
         self.asked.append("occupancy")
@@ -168,5 +172,6 @@ def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> tuple[FakeTorch, 
     for name in ("gemmsmith.call.api", "gemmsmith.call.gpu_executor"):
         monkeypatch.setattr(sys.modules[name], "cuda_device", lambda _ordinal: gpu)
     monkeypatch.setattr("gemmsmith.call.gpu_executor.device_count", lambda: gpus)
+    monkeypatch.setenv("GEMMSMITH_FIRST_CALL", "wait")  # the same kernel from the first call on
     CACHE.clear()
     return torch, gpu

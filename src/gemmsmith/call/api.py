@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gemmsmith.call.cache import CACHE
+from gemmsmith.call.first_call import runs_now, waits
 from gemmsmith.call.gemm_gpu import launch, launch_cached
 from gemmsmith.call.key import call_key, options_key, scalar_key
 from gemmsmith.call.plan import Plan
@@ -18,8 +19,6 @@ from gemmsmith.call.request import (
     check_one_device,
     check_output,
 )
-from gemmsmith.call.reuse import settled
-from gemmsmith.call.reuse import wanted as reuse_wanted
 from gemmsmith.call.sim_executor import SimExecutor
 from gemmsmith.choose.choice import Choice, choose
 from gemmsmith.choose.determinism import check_deterministic
@@ -30,7 +29,7 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts, rung_named, rungs
 from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.run.cuda import cuda_device
-from gemmsmith.run.tensors import Matrix, dtype_name, matrix
+from gemmsmith.run.tensors import Matrix, current_stream, dtype_name, matrix
 
 
 def kernels() -> tuple[KernelSpec, ...]:
@@ -78,7 +77,7 @@ def gemm(
         if result is not None:
             return result
     request = _request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
-                       deterministic)  # fmt: skip
+                       deterministic, wait=waits())  # fmt: skip
     return launch(request, key) if request.a.on_gpu else SimExecutor(request).again()
 
 
@@ -104,17 +103,17 @@ def plan(
     Choosing, compiling, loading and allocating is done here, and every argument is checked here.
     """
     return Plan(_request(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out, precision,
-                         deterministic))  # fmt: skip
+                         deterministic, wait=True))  # fmt: skip
 
 
 def plan_request(a: Matrix, b: Matrix, out: Matrix, precision: str, deterministic: bool) -> Request:
     """The request of a product of operands that are described already, in the type of ``out``."""
-    return _request(a, b, None, 1, 0, None, "", "", "", None, None, out, precision, deterministic)
+    return _request(a, b, None, 1, 0, None, "", "", "", None, None, out, precision, deterministic, wait=True)
 
 
 def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
              out_dtype: Any, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
-             out: Any, precision: str, deterministic: bool) -> Request:  # fmt: skip
+             out: Any, precision: str, deterministic: bool, wait: bool) -> Request:  # fmt: skip
     left, right = matrix("a", a), matrix("b", b)
     if not isinstance(deterministic, bool):
         raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
@@ -138,7 +137,7 @@ def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activ
             problem = replace(problem, ldc=target.leading, stride_c=target.stride if problem.batch > 1 else -1)
     if new:
         CACHE.put(key, problem)
-    chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic)
+    chosen = _chosen(problem, kernel, config, left, right, target, precision, deterministic, wait)
     rank = 3 if left.batch is not None or right.batch is not None else 2
     return Request(problem, chosen.spec, chosen.config, chosen.source, left, right, addend, offset, target, rank)
 
@@ -152,7 +151,8 @@ def _metadata(operand: Matrix | None) -> tuple[object, ...] | None:
 
 
 def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
-            a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool) -> Choice:  # fmt: skip
+            a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool,
+            wait: bool) -> Choice:  # fmt: skip
     """The kernel that was given, or the best known one; ``config`` changes the configuration of either."""
     if kernel is not None:
         spec = _spec(kernel)
@@ -160,7 +160,7 @@ def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[s
         check_accepts(spec, problem)
         found = Choice(spec, spec.config(_changes(config)), "given")
     else:
-        found = _best_known(problem, a, b, out, precision or DEFAULT, deterministic)
+        found = _best_known(problem, a, b, out, precision or DEFAULT, deterministic, wait or config is not None)
         check_accepts(found.spec, problem)
         if config is not None:
             changed = found.spec.config(dict(found.config) | _changes(config))
@@ -170,15 +170,18 @@ def _chosen(problem: Problem, kernel: str | KernelSpec | None, config: Mapping[s
     return found
 
 
-def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, precision: str,
-                deterministic: bool) -> Choice:  # fmt: skip
+def _best_known(problem: Problem, a: Matrix, b: Matrix, out: Matrix | None, precision: str, deterministic: bool,
+                wait: bool) -> Choice:  # fmt: skip
     if not a.on_gpu:
         return choose(problem, precision=precision, deterministic=deterministic)
     device = cuda_device(a.ordinal)
     addresses = (a.address, b.address, out.address if out is not None else 0)  # a new output is aligned
     found = choose(problem, device.name, addresses, sms=device.sms, arch=device.arch, precision=precision,
                    deterministic=deterministic)  # fmt: skip
-    return settled(found, problem, device, Addresses(*addresses), deterministic) if reuse_wanted() else found
+    if wait:
+        return found
+    return runs_now(found, problem, device, Addresses(*addresses), deterministic,
+                    lambda: device.is_capturing(current_stream(a.owner, a.ordinal)))  # fmt: skip
 
 
 def _spec(kernel: str | KernelSpec) -> KernelSpec:

@@ -19,6 +19,7 @@ from gemmsmith.call.cache import CACHE
 from gemmsmith.call.gpu_executor import GpuExecutor, executor_for, stream_workspace
 from gemmsmith.call.key import Key
 from gemmsmith.call.request import Operands, Request
+from gemmsmith.choose.choice import STAND_IN
 from gemmsmith.run.cuda import device_count
 from gemmsmith.run.tensors import Matrix, empty_like, matrix, stream_reader
 
@@ -101,7 +102,7 @@ def launch(request: Request, key: Key = ()) -> Any:
             executor.run(operands.addresses, workspace, stream, operands.copied_c)
         else:
             executor.resolved(operands.addresses, workspace, stream, operands.copied_c)()
-    if key and request.spec.is_rung:
+    if key and request.spec.is_rung and request.source != STAND_IN:
         CACHE.put(key, _cached_call(request, operands, executor, read_stream))
     return out.owner
 

@@ -34,12 +34,16 @@ _MOST_REMEMBERED = 65_536
 _UNKNOWN_GPU_ARCH = 80  # a GPU without name and architecture
 
 
+STAND_IN = "stand-in"
+
+
 @dataclass(frozen=True)
 class Choice:
     """A kernel and its configuration.
 
     source  'tuned': the user's own tuning of this shape; 'shipped': the package's table;
-            'model': the cost model; 'default': the ladder's order of preference; 'given': changed by the caller
+            'model': the cost model; 'default': the ladder's order of preference; 'given': changed by the caller;
+            'stand-in': for this call, until the best is compiled
     """
 
     spec: KernelSpec

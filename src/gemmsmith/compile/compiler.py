@@ -11,7 +11,7 @@ from gemmsmith.compile.cache_folder import default_folder
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc import check_arch, compile_request
 from gemmsmith.compile.prebuilt import prebuilt
-from gemmsmith.compile.render import render_kernel
+from gemmsmith.compile.render import render_for, render_kernel
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -63,13 +63,18 @@ def compile_for(
     )  # fmt: skip
 
 
+def compile_elsewhere(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> None:
+    """``compile_for`` into the user's cache, by another process; this one does not load the compiler."""
+    toolchain = find_toolchain()
+    request = render_for(spec, config, problem, arch)
+    key = cache_key(request, toolchain)
+    default_cache().get(key, lambda: compile_request(request, toolchain, key, elsewhere=True))
+
+
 def is_compiled(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> bool:
     """Whether ``compile_for`` would find its kernel in the user's cache or in the package."""
     toolchain = find_toolchain()
-    request = render_kernel(spec, config, dtype=problem.dtype, out_dtype=problem.out_dtype, trans_a=problem.trans_a,
-                            trans_b=problem.trans_b, bias=problem.bias, activation=problem.activation,
-                            arch=arch)  # fmt: skip
-    key = cache_key(request, toolchain)
+    key = cache_key(render_for(spec, config, problem, arch), toolchain)
     return default_cache().has(key) or prebuilt(key) is not None
 
 

@@ -54,13 +54,14 @@ def check_arch(arch: str, toolchain: Toolchain) -> None:
     raise UsageError(f"{arch} is {reason}" + (f" ({product})" if product else ""), f"kernels are compiled for {known}")
 
 
-def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = "") -> CompiledKernel:
-    """Compile, resolve the entry's mangled name, and read the code's resources."""
+def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = "",
+                    elsewhere: bool = False) -> CompiledKernel:  # fmt: skip
+    """Compile, resolve the entry's mangled name, and read the code's resources; ``elsewhere``: in another process."""
     check_arch(request.arch, toolchain)
     attempt: CompileRequest | None = request
     first = None
     while attempt is not None:
-        result = _run(attempt, toolchain)
+        result = _run(attempt, toolchain, elsewhere or attempt.isolated)
         log = _TIMING.sub("", result.log.replace(_ROOT, ""))
         if not result.failure:
             resources = parse_resources(log, result.cubin, result.entry)
@@ -74,14 +75,14 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
     raise first
 
 
-def _run(request: CompileRequest, toolchain: Toolchain) -> Result:
+def _run(request: CompileRequest, toolchain: Toolchain, elsewhere: bool) -> Result:
     source, headers = _rooted(request)
     # NVRTC's own cache keeps the code without ptxas's report.
     no_cache = ("--no-cache",) if toolchain.has_cache else ()
     includes = (f"-I{folder}" for folder in toolchain.includes)
     job = Job(source, _ROOT + request.name, tuple(headers.items()), request.entry,
               (*options(request), *no_cache, *includes))  # fmt: skip
-    if request.isolated and sys.executable:
+    if elsewhere and sys.executable:
         from gemmsmith.compile.worker_pool import worker_pool
 
         return worker_pool().run(job, toolchain, request.name)

@@ -121,6 +121,22 @@ class CudaDevice(CudaMemory, CudaLaunch):
         finally:
             self._cu.cuCtxPopCurrent()
 
+    @contextmanager
+    def _allowed_in_captures(self) -> Iterator[None]:
+        """What may be refused while this thread captures a graph, but adds nothing to it, such as loading a kernel."""
+        relaxed = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = checked(self._cu.cuThreadExchangeStreamCaptureMode(relaxed), "preparing to load a kernel")
+        try:
+            yield
+        finally:
+            self._cu.cuThreadExchangeStreamCaptureMode(before)
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a graph is captured from ``stream``."""
+        with self.current():
+            found = checked(self._cu.cuStreamIsCapturing(stream), "asking for a capture")
+        return bool(found != self._cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+
     def load(self, compiled: CompiledKernel) -> LoadedCubin:
         known = self._loaded.get((compiled.key, compiled.entry))
         if known is not None:
@@ -128,7 +144,7 @@ class CudaDevice(CudaMemory, CudaLaunch):
         if not self._loaded and compiled.compiler:
             check_driver(compiled.compiler)
         code = compiled.cubin or compiled.ptx.encode() + b"\0"  # PTX alone: the driver assembles it
-        with self.current():
+        with self.current(), self._allowed_in_captures():
             module = checked(self._cu.cuModuleLoadData(code), f"loading {compiled.entry} for {compiled.arch}")
             function = checked(
                 self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}"

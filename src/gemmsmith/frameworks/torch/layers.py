@@ -26,14 +26,17 @@ class OptimizedLinear(_Linear):  # type: ignore[misc]
     """A layer that ``optimize`` chose: ours for the row counts where it is faster, torch's for the others.
 
     ``gemmsmith_rows`` are the smallest and largest count; ``gemmsmith_calls`` counts what was computed by us and what
-    was forwarded, outside of compiled graphs.
+    was forwarded, outside of compiled graphs. In these, 16-bit products are torch's: its compiler pads unaligned rows
+    and fuses what stands around a product.
     """
 
     gemmsmith_rows = _EVERY_ROW_COUNT
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         taken = takes(input, self.gemmsmith_rows)
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            taken = taken and autocast_type(input) is torch.float32
+        else:
             count(self, taken)
         function = linear if taken else torch_linear
         return function(input, self.weight, self.bias)
@@ -44,7 +47,9 @@ def optimized_conv1d(kind: type) -> type:
 
     def forward(self: Any, x: Tensor) -> Tensor:
         taken = takes(x, self.gemmsmith_rows)
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            taken = taken and autocast_type(x) is torch.float32
+        else:
             count(self, taken)
         function = linear if taken else torch_linear
         return function(x, self.weight.mT, self.bias)

@@ -11,6 +11,7 @@ What is active, and what was computed before, decides who computes:
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -121,29 +122,51 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     options = (kind, precision, deterministic, "")
     of_two = c is None and bias is None and not activation and alpha == 1 and a.dim() == 2 and b.dim() == 2
     if of_two and kind is not torch.int8 and not _is_compiling() and not _autocast():
-        return matmul(a, b, None, kind, precision, deterministic, "")
+        result = matmul(a, b, None, kind, precision, deterministic, "")
+        if (type(a), type(b)) in _PLAIN_PAIRS and not _any_mode():
+            found = fast.found(fast.product_key(a, b, options))
+            _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), found)
+        return result
     if _is_compiling() or _autocast() or special_mode(*given):
         return torch.ops.gemmsmith.gemm(a, b, c, alpha, beta, bias, activation, *options)
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
 
 
-def plain_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
-    """``gemmsmith.gemm`` of two plain tensors and nothing else, without gradients."""
-    options = ("gemm", out_dtype, precision, deterministic, type(deterministic))
+def gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """``gemmsmith.gemm`` of two tensors and nothing else, if it was computed before; else None."""
+    if (type(a), type(b)) not in _PLAIN_PAIRS or _is_compiling() or _autocast() or _any_mode():
+        return None
     try:
-        key = fast.product_key(a, b, options)
+        call = fast.found(fast.product_key(a, b, _gemm_options(out_dtype, precision, deterministic)))
     except (RuntimeError, AttributeError, TypeError):
-        return plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
-    call = fast.found(key)
-    if call is not None:
-        return fast.run(call, a, b)
+        return None
+    if call is None:
+        return None
+    if (a.requires_grad or b.requires_grad) and _grad_enabled():
+        return (
+            eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if len(call.shape) == 2 else None
+        )
+    return fast.run(call, a, b)
+
+
+def first_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """The same, without gradients, for what was not computed before."""
     result = plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
     known, _ = call_key((a, b, None, None, None),
                         options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None) or ())  # fmt: skip
-    call = fast.found(known)
-    if call is not None:
-        fast.put(key, call)
+    _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), fast.found(known))
     return result
+
+
+def _gemm_options(out_dtype: Any, precision: str, deterministic: bool) -> tuple[Any, ...]:
+    return "gemm", out_dtype, precision, deterministic, type(deterministic)
+
+
+def _remember_gemm(a: Any, b: Any, options: tuple[Any, ...], call: Any) -> None:
+    if call is None:
+        return
+    with suppress(RuntimeError, AttributeError, TypeError):
+        fast.put(fast.product_key(a, b, options), call)
 
 
 def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:

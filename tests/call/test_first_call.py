@@ -1,0 +1,130 @@
+"""The first calls of a shape: a stand-in that adds in the same order, until the best kernel is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_torch import FakeGpu
+
+from gemmsmith.call import first_call
+from gemmsmith.call.cache import CACHE
+from gemmsmith.choose.choice import STAND_IN, Choice, choose
+from gemmsmith.compile import compiler
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.errors import CompileError, UsageError
+from gemmsmith.kernel.spec import Addresses
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import BF16, FP16, Problem
+
+PLACES = Addresses(256, 512, 1024)
+SHAPES = [(m, n, k) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (2304, 768), (768, 3072), (50257, 768),
+                                 (28672, 8192))
+          for m in (1, 64, 300, 512, 2048, 4000)]  # fmt: skip
+
+
+@pytest.fixture(name="compiled")
+def _compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What another process was asked to compile; nothing is in a cache."""
+    asked: list[Any] = []
+    monkeypatch.setattr(first_call, "is_compiled", lambda *_: False)
+    monkeypatch.setattr(first_call, "_compile_beside", lambda *what: asked.append(what))
+    CACHE.clear()
+    return asked
+
+
+def best(m: int, n: int, k: int) -> tuple[Problem, Choice]:
+    problem = Problem(m, n, k, BF16, BF16, trans_b=True)
+    return problem, choose(problem, "NVIDIA H200", PLACES[:3], sms=132, arch="sm_90")
+
+
+def called(gpu: Any, choice: Choice, problem: Problem, capturing: bool = False) -> Choice:
+    return first_call.runs_now(choice, problem, gpu, PLACES, True, lambda: capturing)
+
+
+def slow_shape() -> tuple[Problem, Choice]:
+    """One whose best kernel takes the compiler long."""
+    return next((p, c) for p, c in (best(*shape) for shape in SHAPES) if c.spec.name != "wgmma_split_k")
+
+
+def test_forty_shapes_compile_at_most_ten_kernels_that_all_compile_quickly(compiled: list[Any]) -> None:
+    gpu: Any = FakeGpu()
+    for shape in SHAPES:
+        problem, choice = best(*shape)
+        found = called(gpu, choice, problem)
+        assert first_call.summation(found.config) == first_call.summation(choice.config)
+        assert found.spec.name == "wgmma_split_k" or found.source != STAND_IN
+    loaded = first_call._first_calls(gpu).loaded.values()
+    assert not compiled
+    assert len(loaded) <= 10
+    assert {spec.name for spec, _ in loaded} == {"wgmma_split_k"}
+
+
+def test_the_second_call_starts_the_compiler_and_the_third_waits(compiled: list[Any]) -> None:
+    gpu: Any = FakeGpu()
+    problem, choice = slow_shape()
+    first = called(gpu, choice, problem)
+    assert first.source == STAND_IN
+    assert not compiled
+    assert called(gpu, choice, problem) == first
+    assert [what[0].name for what in compiled] == [choice.spec.name]
+    assert called(gpu, choice, problem) is choice
+    assert called(gpu, choice, problem) is choice
+    assert len(compiled) == 1
+
+
+def test_a_capture_gets_the_best(compiled: list[Any]) -> None:
+    gpu: Any = FakeGpu()
+    problem, choice = slow_shape()
+    assert called(gpu, choice, problem, capturing=True) is choice
+    assert not compiled
+
+
+def test_what_is_in_a_cache_is_used_as_it_is(compiled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_call, "is_compiled", lambda *_: True)
+    gpu: Any = FakeGpu()
+    for shape in SHAPES:
+        problem, choice = best(*shape)
+        assert called(gpu, choice, problem) is choice
+    assert not compiled
+
+
+def test_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(first_call.ENVIRONMENT, raising=False)
+    assert not first_call.waits()
+    monkeypatch.setenv(first_call.ENVIRONMENT, "wait")
+    assert first_call.waits()
+    monkeypatch.setenv(first_call.ENVIRONMENT, "never")
+    with pytest.raises(UsageError, match="GEMMSMITH_FIRST_CALL=never"):
+        first_call.waits()
+
+
+def test_another_process_compiles_the_same_code(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = CompileCache(tmp_path / "here"), CompileCache(tmp_path / "there")
+    spec, problem = rung_named("naive"), Problem(8, 8, 8)
+    monkeypatch.setattr(compiler, "default_cache", lambda: there)
+    compiler.compile_elsewhere(spec, spec.config(), problem, "sm_90")
+    assert compiler.is_compiled(spec, spec.config(), problem, "sm_90")
+    found = compiler.compile_for(spec, spec.config(), problem, "sm_90")
+    assert found.cached
+    mine = compiler.compile_for(spec, spec.config(), problem, "sm_90", here)
+    assert not mine.cached
+    assert (found.cubin, found.ptx, found.key) == (mine.cubin, mine.ptx, mine.key)
+
+
+def test_a_failure_beside_is_left_to_the_call_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def fails(*what: Any) -> None:
+        tried.append(what)
+        raise CompileError("no")
+
+    class Thread:
+        def __init__(self, target: Any, **_: Any) -> None:
+            self.start = target
+
+    monkeypatch.setattr(first_call, "compile_elsewhere", fails)
+    monkeypatch.setattr(first_call.threading, "Thread", Thread)
+    spec = rung_named("naive")
+    first_call._compile_beside(spec, spec.config(), Problem(8, 8, 8, FP16, FP16), "sm_90")
+    assert len(tried) == 1
