@@ -4,7 +4,8 @@
 
 For 16-bit products on Hopper, the first of these that has an answer gives it:
 
-    the user's own tuning of the shape ─► the shipped table ─► the nearest measured winner ─► the fastest prediction
+    the user's own tuning of the shape ─► the shipped table ─► with few rows: the fastest way to read (narrow.py) ─► the
+    nearest measured winner ─► the fastest prediction
 
 Everything else gets the default rung (default.py), configured by a model of its own where it has one (simt.py,
 split.py); fp32 products on Hopper get the one that splits an operand in registers where it is predicted to be faster
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gemmsmith.choose import candidates as menus
-from gemmsmith.choose import registers, simt, split
+from gemmsmith.choose import narrow, registers, simt, split
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
@@ -132,6 +133,9 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     known = _winner_here(request, gpu, candidates)
     if known is not None:
         return known
+    few = narrow.streaming(request.problem, model[0], alignment(request.problem, request.addresses))
+    if few is not None:
+        return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or candidates[0]
     return Choice(best.spec, best.config, "model")

@@ -73,6 +73,23 @@ class RegisterCosts:
 
 
 @dataclass(frozen=True)
+class NarrowCosts:
+    """Constants of 16-bit products with few rows or columns: seconds, bytes, bytes per second."""
+
+    launch: float
+    wave: float
+    cluster: float
+    ingress: float
+    ingress_across: float
+    latency: float
+    dram: float
+    short_row: float
+    short_row_across: float
+    least_bytes: float
+    least_k_tiles: int
+
+
+@dataclass(frozen=True)
 class SimtTile:
     """A tile of simt_best: blocks per SM, measured share of the SM's peak, and the parameters that differ."""
 
@@ -131,6 +148,11 @@ def split_costs() -> SplitCosts:
 @cache
 def register_costs() -> RegisterCosts:
     return RegisterCosts(**_values(cost_table()["registers"]))
+
+
+@cache
+def narrow_costs() -> NarrowCosts:
+    return NarrowCosts(**_values(cost_table()["narrow"]))
 
 
 @cache

@@ -17,7 +17,9 @@ from gemmsmith.bench.rig import Rig, cuda_rig
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.choice import forget
 from gemmsmith.choose.export import table_of
+from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
+from gemmsmith.choose.narrow import streaming
 from gemmsmith.choose.neighbours import neighbours
 from gemmsmith.choose.table import table_text, write_whole
 from gemmsmith.choose.tuning_file import ENVIRONMENT, TuningFile, chosen_path
@@ -143,7 +145,9 @@ def _workshop(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compile
         )
 
     def candidates(problem: Problem, count: int) -> Sequence[Candidate]:
-        return ranked(problem, *model, count=count, deterministic=deterministic)
+        few = streaming(problem, model[0], alignment(problem))
+        found = ranked(problem, *model, count=count, deterministic=deterministic)
+        return [few, *(each for each in found if each.name != few.name)] if few is not None else found
 
     def near(problem: Problem, candidate: Candidate) -> Sequence[Candidate]:
         return neighbours(candidate, problem, *model, deterministic=deterministic)
