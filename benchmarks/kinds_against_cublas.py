@@ -3,8 +3,8 @@
     python benchmarks/kinds_against_cublas.py OUTPUT.json [--only narrow,fp32,unaligned,batched,ieee]
     python benchmarks/kinds_against_cublas.py OUTPUT.json --trials TRIALS.json
 
-Cases are in kinds_shapes.py. All contenders of a case (our choice, cuBLAS as torch calls it, and with ``--trials`` given
-configurations) run from CUDA graphs, in turns, in random order. Operands are normal and rotate over twice the L2. Every
+Cases are in kinds_shapes.py. All contenders of a case (our choice, cuBLAS as torch calls it, and with ``--trials``
+given configurations) run from CUDA graphs, in turns, in random order. Operands are normal and rotate over twice the L2. Every
 contender is compared with float64 before it is timed; a wrong one is listed as wrong and not timed. A trials file maps
 case names to lists of [kernel, configuration, definitions].
 """
@@ -93,8 +93,14 @@ class Bench:
             return stored.transpose(-1, -2) if transposed else stored
 
         batch = () if p.batch == 1 else (p.batch,)
-        return [(normal(p.a_shape, p.trans_a, copies_a), normal(p.b_shape, p.trans_b, copies_b),
-                 torch.full((*batch, p.m, p.n), math.nan, device="cuda", dtype=kind[case.out])) for _ in range(count)]
+        return [
+            (
+                normal(p.a_shape, p.trans_a, copies_a),
+                normal(p.b_shape, p.trans_b, copies_b),
+                torch.full((*batch, p.m, p.n), math.nan, device="cuda", dtype=kind[case.out]),
+            )
+            for _ in range(count)
+        ]
 
     def rho(self, case: Case, a: Any, b: Any, out: Any) -> float:
         """The largest error in units of the product's own rounding, as verification defines it."""
@@ -136,7 +142,8 @@ class Bench:
         sets = self.sets(case)
         options = {"precision": case.precision} if case.precision else {}
         contenders: dict[str, Sequence[Launch]] = {
-            "cublas": [lambda a=a, b=b, out=out: torch.matmul(a, b, out=out) for a, b, out in sets]}
+            "cublas": [lambda a=a, b=b, out=out: torch.matmul(a, b, out=out) for a, b, out in sets]
+        }
         made: dict[str, Any] = {}
         wrong: dict[str, str] = {}
 
@@ -153,8 +160,13 @@ class Bench:
             if not rho <= gate:
                 wrong[name] = f"rho {rho:.3g} exceeds {gate}"
                 return
-            made[name] = {"kernel": plans[0].kernel, "config": str(plans[0].config), "source": plans[0].source,
-                          "launches": plans[0].launches, "rho": round(rho, 3)}
+            made[name] = {
+                "kernel": plans[0].kernel,
+                "config": str(plans[0].config),
+                "source": plans[0].source,
+                "launches": plans[0].launches,
+                "rho": round(rho, 3),
+            }
             contenders[name] = plans
 
         add("choice", **options)
@@ -170,9 +182,18 @@ class Bench:
                 if done >= 2 and name not in ("cublas", "choice") and median(samples[name]) > FAR_FROM_BEST * best:
                     continue
                 samples[name].append(self.seconds(replay) / count)
-        return {"wrong": wrong, "contenders": {
-            name: {"us": round(median(times) * 1e6, 3), "low": round(min(times) * 1e6, 3),
-                   "high": round(max(times) * 1e6, 3), **made.get(name, {})} for name, times in samples.items()}}
+        return {
+            "wrong": wrong,
+            "contenders": {
+                name: {
+                    "us": round(median(times) * 1e6, 3),
+                    "low": round(min(times) * 1e6, 3),
+                    "high": round(max(times) * 1e6, 3),
+                    **made.get(name, {}),
+                }
+                for name, times in samples.items()
+            },
+        }
 
 
 def line(case: Case, found: Mapping[str, Any]) -> str:
@@ -182,7 +203,8 @@ def line(case: Case, found: Mapping[str, Any]) -> str:
     text = f"{case}: cuBLAS {times['cublas']:.2f} us"
     if "choice" in times:
         made = found["contenders"]["choice"]
-        text += f", choice {times['choice']:.2f} ({times['cublas'] / times['choice']:.3f}) {made['kernel']} {made['config']}"
+        ratio = times["cublas"] / times["choice"]
+        text += f", choice {times['choice']:.2f} ({ratio:.3f}) {made['kernel']} {made['config']}"
     if case.bytes > 64e6:
         text += f"; reading takes {case.bytes / 4.3e6:.1f}"
     others = sorted((us, name) for name, us in times.items() if name not in ("cublas", "choice"))
@@ -206,8 +228,11 @@ def main() -> int:
     cases = [case for kind in options.only.split(",") for case in KINDS[kind]]
     cases = [case for case in cases if not trials or str(case) in trials]
     started = time.time()
-    jobs = list({(case, json.dumps(trial)): (case, trial) for case in cases
-                 for trial in (None, *trials.get(str(case), ()))}.values())
+    jobs = list(
+        {
+            (case, json.dumps(trial)): (case, trial) for case in cases for trial in (None, *trials.get(str(case), ()))
+        }.values()
+    )
     with ProcessPoolExecutor(os.cpu_count() or 1, get_context("spawn")) as pool:
         for (case, trial), why in zip(jobs, pool.map(compile_trial, *zip(*jobs, strict=True)), strict=True):
             if why:

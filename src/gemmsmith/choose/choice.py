@@ -117,7 +117,7 @@ def _choose(request: Request) -> Choice:
     config = _modelled_config(spec, request)
     if config is None:
         return Choice(spec, spec.config(), "default")
-    split = _split_in_registers(request, spec, config)
+    split = _split_in_registers(request, spec)
     return split if split is not None else Choice(spec, config, "model")
 
 
@@ -175,7 +175,7 @@ def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     return split.configuration_for(spec, request.problem, sms)
 
 
-def _split_in_registers(request: Request, spec: KernelSpec, config: Config) -> Choice | None:
+def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     """The kernel that splits one operand in registers, where it is predicted to be faster than ``spec``."""
     if request.problem.dtype != FP32 or _architecture(request) != HOPPER:
         return None

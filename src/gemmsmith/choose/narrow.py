@@ -91,7 +91,8 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
 
 
 @cache
-def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int, short_k_major: bool) -> Config | None:
+def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int,
+            short_k_major: bool) -> Config | None:  # fmt: skip
     """With as many stages as let ``resident`` blocks share an SM; None if that is illegal."""
     spec, hopper = rung_named(NAME), architecture(90)
     limit = smem_limit() if resident == 1 else hopper.smem_per_sm // resident - hopper.reserved_smem_per_block

@@ -67,7 +67,8 @@ def _menu(swap: int, short_k_major: bool) -> dict[tuple[int, int, int], Config]:
                 partials = 4 * bm * (bn + 4) if split > 1 else 0
                 stages = min(8, (LARGEST_SMEM - 8 - partials) // (256 * bm + 384 * rows + 16))
                 compensated = int(bn <= _MOST_COMPENSATED)
-                values = {"BM": bm, "BN": bn, "STAGES": stages, "SPLIT": split, "SWAP": swap, "COMPENSATED": compensated}
+                values = {"BM": bm, "BN": bn, "STAGES": stages, "SPLIT": split, "SWAP": swap,
+                          "COMPENSATED": compensated}  # fmt: skip
                 config = Config(tuple({**dict(spec.config()), **values}.items()))
                 if stages >= 2 and not spec.illegal(config):
                     found[bm, bn, split] = config

@@ -78,26 +78,17 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();
-        const auto load_tall = [&](unsigned index, int row, int k, int z) {
-            mbarrier_arrive_expect_tx(full + 8 * index, TMA_BYTES);
-            if (ALIGNED)
-                Tall::load(stages + index * STAGE_BYTES, SWAP ? map_b : map_a, full + 8 * index, row, k * BK,
-                           (SWAP ? strideB : strideA) ? z : 0);
-        };
-        // The tall operand was complete before the prologue's blocks let this kernel start: its first k-tiles are
-        // requested while the short operand is still being split.
-        const int early = ALIGNED ? min(STAGES, range.end - range.begin) : 0;
-        bool is_first = true;
+        pdl_wait();
         for_each_tile([&](int row, int col, int z) {
-            if (is_first && thread == 0)
-                for (int i = 0; i < early; ++i) load_tall(i, row, range.begin + i, z);
-            if (is_first) pdl_wait();
             if (!ALIGNED || thread == 0)
                 for (int k = range.begin; k < range.end; ++k) {
                     const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
                     mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
                     if (thread == 0) {
-                        if (!is_first || k >= range.begin + early) load_tall(ring.stage, row, k, z);
+                        mbarrier_arrive_expect_tx(barrier, TMA_BYTES);
+                        if (ALIGNED)
+                            Tall::load(stage, SWAP ? map_b : map_a, barrier, row, k * BK,
+                                       (SWAP ? strideB : strideA) ? z : 0);
                         for (int term = 0; term < TERMS; ++term)
                             Short::load(stage + Tall::BYTES + term * Short::BYTES, SWAP ? map_a : map_b, barrier, col,
                                         k * BK, ((SWAP ? strideA : strideB) ? z * TERMS : 0) + term);
@@ -110,7 +101,6 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                     }
                     ring.advance();
                 }
-            is_first = false;
             if (SPLIT > 1) {
                 __syncwarp();
                 cluster_sync();  // everyone has stored this tile: its partial sums may be overwritten
