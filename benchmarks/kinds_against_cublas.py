@@ -4,9 +4,9 @@
     python benchmarks/kinds_against_cublas.py OUTPUT.json --trials TRIALS.json
 
 Cases are in kinds_shapes.py. All contenders of a case (our choice, cuBLAS as torch calls it, and with ``--trials``
-given configurations) run from CUDA graphs, in turns, in random order. Operands are normal and rotate over twice the L2. Every
-contender is compared with float64 before it is timed; a wrong one is listed as wrong and not timed. A trials file maps
-case names to lists of [kernel, configuration, definitions].
+given configurations) run from CUDA graphs, in turns, in random order. Operands are normal and rotate over twice the
+L2. Every contender is compared with float64 before it is timed; a wrong one is listed as wrong and not timed. A trials
+file maps case names to lists of [kernel, configuration, definitions].
 """
 
 from __future__ import annotations

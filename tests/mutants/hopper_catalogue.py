@@ -255,18 +255,15 @@ REGISTERS = (
     mistake("fragments are read before they arrive", _IN_REGISTERS, "", _gone(_REGISTERS_LOOP, _FULL_WAIT)),
     mistake("no wgmma.fence before terms in registers", _IN_REGISTERS, "wgmma.fence must come between",
             _gone(_REGISTERS_LOOP, "        wgmma_fence();\n")),
-    mistake("one thread releases a stage for all", _IN_REGISTERS, "",
-            Edit(_REGISTERS, "{ mbarrier_arrive(empty + 8 * stage); }",
-                 "{ if (thread == 0) mbarrier_arrive(empty + 8 * stage); }"),
-            Edit(_REGISTERS, "CONSUMERS * WARPGROUP_THREADS);\n        }", "CONSUMERS);\n        }")),
     mistake("sums are read before all have come", _IN_REGISTERS, "",
             _gone(_REGISTERS, "            mbarrier_wait(complete, parity);\n")),
-    mistake("the tall operand is loaded before griddepcontrol.wait", _IN_REGISTERS, "griddepcontrol.wait must come first",
-            Edit(_REGISTERS, "        pdl_wait();\n        for_each_tile", "        for_each_tile")),
+    mistake("the tall operand is loaded before griddepcontrol.wait", _IN_REGISTERS,
+            "griddepcontrol.wait must come first", Edit(_REGISTERS, "        pdl_wait();\n        for_each_tile", "        for_each_tile")),
     mistake("rows of a fragment go to other outputs", _IN_REGISTERS, "outputs wrong",
-            Edit("fp32_tile.cuh", "f / 2 | f % 2 * 4", "f")),
+            Edit("fp32_tile.cuh", "first_row + row_of(f, i)", "first_row + f + i * 8")),
     mistake("the short operand keeps its order of k", _IN_REGISTERS, "outputs wrong",
-            Edit("fp32_tile.cuh", "x[half][0] = four.x, x[half][1] = four.y", "x[half][1] = four.x, x[half][0] = four.y")),
+            Edit("fp32_tile.cuh", "x[half][0] = four.x, x[half][1] = four.y",
+                 "x[half][1] = four.x, x[half][0] = four.y")),
 )  # fmt: skip
 
 MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *REGISTERS)
