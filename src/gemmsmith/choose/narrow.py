@@ -57,7 +57,8 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     c, p = narrow_costs(), problem
     swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
     many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
-    usable = chip.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms if split > 2 else chip.sms
+    in_large_clusters = chip.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
+    usable = max(1, in_large_clusters if split > 2 else chip.sms)
     blocks = ceil_div(many, bm) * split
     busiest = ceil_div(blocks, usable)
     in_flight = min(busiest, resident) * config["STAGES"] * config["DEPTH"] * bm * BOX_ROW

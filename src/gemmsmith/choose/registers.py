@@ -83,7 +83,7 @@ def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int
     down, across = ceil_div(tall, bm), ceil_div(short, bn)
     large = split > 2
     usable = sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms if large else sms
-    waves = ceil_div(down * across * p.batch * split, usable // split * split)
+    waves = ceil_div(down * across * p.batch * split, max(1, usable // split) * split)
     k_tiles = ceil_div(ceil_div(p.k, _DEPTH), split)
     is_unaligned = bool(unaligned & (2 if swap else 1))
     fixed = c.launches + (c.cluster if split > 1 else 0.0)
