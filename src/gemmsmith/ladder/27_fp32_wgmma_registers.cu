@@ -10,12 +10,13 @@
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose); a consumer warpgroup 64 rows of them, over the
 //           block's part of K. In time, for two consumers:
 //
-//   consumer 0    [read, split] [multiply           ] [add] [read, split] [multiply  ...
-//   consumer 1    [ wait   ]            [read, split] [multiply           ] [add] ...
+//   consumer 0    [read, split 0] [multiply 0         ] [add] [multiply 1         ] [add]
+//                                    [read, split 1]             [read, split 2]
+//   consumer 1         [read, split 0]       [multiply 0         ] [add] [multiply 1  ...
 //
 // Budget    STAGES * (BM * 256 + 3 * BN * 128) bytes, and with SPLIT > 1 4 * BM * (BN + 4) for partial sums. A thread
-//           holds 48 registers of terms and BN / 2 outputs: for each the tensor core's accumulator, the sum and, if
-//           COMPENSATED, its rounding error. A workspace of 6 bytes per number of the short operand.
+//           holds 48 or 96 registers of terms and BN / 2 outputs: for each the tensor core's accumulator, the sum and,
+//           if COMPENSATED, its rounding error. A workspace of 6 bytes per number of the short operand.
 // Needs     sm_90a. Any fp32 numbers, as 25. ALIGNED = 1: rows of the tall operand start on 16 bytes. 0: any alignment;
 //           the producer's threads copy it number by number into the same layout.
 // Try next  Both operands fp32 in shared memory, the short one split by the producer: no prologue.
@@ -36,6 +37,8 @@ constexpr int FULL_ARRIVALS = ALIGNED ? 1 : 1 + WARPGROUP_THREADS;
 constexpr int SHARE = BM / SPLIT;   // rows of outputs that a block of a cluster stores
 constexpr int PARTIAL_LD = BN + 4;  // four adjacent columns of eight rows are in 32 different banks
 constexpr int BUDGETED_ACCUMULATORS = 192;
+// Steps of k that the tensor core adds: four, if registers suffice for two sets of their terms.
+constexpr int STEPS = BN / 2 * (2 + COMPENSATED) + 2 * 48 <= (CONSUMERS == 3 ? 128 : 176) ? 4 : 2;
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -118,7 +121,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     for_each_tile([&](int row, int col, int z) {
         float acc[BN / 2];
         const int count = range.end - range.begin;
-        registers_mainloop<Tall, Short, COMPENSATED>(acc, ring, stages, full, count, offsets, release);
+        registers_mainloop<Tall, Short, COMPENSATED, STEPS>(acc, ring, stages, full, count, offsets, release);
         const int top = SWAP ? col : row, left = SWAP ? row : col;
         const Window<float> c = window(C + z * strideC, ldc, M, N, top, left);
         const Epilogue<float> epilogue = epilogue_at(top, left, alpha, beta, bias);

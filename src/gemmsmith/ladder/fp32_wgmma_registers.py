@@ -21,7 +21,7 @@ _SHORT_ROWS = "(BN if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
 _SMEM = f"STAGES*(256*BM+384*{_SHORT_ROWS}+16)+8+(4*BM*(BN+4) if SPLIT > 1 else 0)"
 # Terms of the tall operand, and per output the tensor core's accumulator, the sum and, if COMPENSATED, its error.
 _REGISTERS = "48+BN/2*(2+COMPENSATED)"
-_MOST_REGISTERS = f"select({_CONSUMERS}, 208, 208, 128)"
+_MOST_REGISTERS = f"select({_CONSUMERS}, 184, 184, 104)"
 
 
 def _tall(problem: Problem, config: Config, a: int = 0, b: int = 0) -> OperandLayout:
