@@ -35,7 +35,7 @@ def largest_error(got: Array, a: Array, b: Array) -> float:
     (80, 24, 136, "NN", {}), (68, 20, 100, "NN", {"SWAP": 1, "SPLIT": 2}), (24, 80, 136, "NT", {"SWAP": 1}),
     (68, 20, 100, "TT", {"SPLIT": 2}), (77, 15, 131, "TN", {}), (33, 70, 77, "NT", {"SWAP": 1, "SPLIT": 2}),
     (33, 70, 77, "NN", {"SWAP": 1}), (140, 40, 200, "NN", {"BM": 128, "BN": 48, "STAGES": 3, "SPLIT": 4}),
-    (130, 30, 72, "TN", {"BM": 128, "BN": 32, "COMPENSATED": 0}),
+    (130, 30, 72, "TN", {"BM": 128, "BN": 32, "COMPENSATED": 0}), (70, 60, 200, "NT", {"BN": 64}),
 ])  # fmt: skip
 def test_products_are_as_accurate_as_fp32(m: int, n: int, k: int, layout: str, changes: dict[str, int]) -> None:
     a, b = operands(m, n, k, layout)
@@ -76,11 +76,12 @@ def test_subnormals_are_kept() -> None:
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_the_large_operand_is_loaded_by_tma_and_split_without_spills(layout: str) -> None:
     problem = Problem(64, 8192, 8192, trans_b=layout[1] == "T")
-    for changes in ({"SWAP": 1, "SPLIT": 2}, {"SWAP": 1, "BN": 96, "STAGES": 2}):
+    for changes in ({"SWAP": 1, "SPLIT": 2}, {"SWAP": 1, "BN": 128, "STAGES": 2, "COMPENSATED": 0}):
         compiled = compile_for(SPEC, SPEC.config(changes), problem, "sm_90")
         used, code = compiled.resources, disassemble(compiled)
         assert (used.spill_stores, used.spill_loads, used.stack) == (0, 0, 0)
         assert "warning" not in compiled.log
         assert len([i for i in code.instructions if i.base == "HGMMA"]) == 6 * 4, "six products, four steps of k"
+        assert len([i for i in code.instructions if i.base == "HGMMA" and "!UPT" in i.text]) == 2, "each half from zero"
         assert code.counts["UTMALDG"] > 0
         assert "LDGSTS" not in code.counts

@@ -246,12 +246,15 @@ FP32 = tuple(
 
 _REGISTERS, _REGISTERS_LOOP = "27_fp32_wgmma_registers.cu", "registers_mainloop.cuh"
 _IN_REGISTERS = "fp32_wgmma_registers"
-_PRODUCTS_WAIT = "        wgmma_wait<0>();\n        release(ring.stage);\n"
+_RELEASE_STAGE = "        if (part == PARTS - 1) release(finished);\n"
+_PRODUCTS_WAIT = "        wgmma_wait<0>();\n" + _RELEASE_STAGE
 REGISTERS = (
     mistake("products are added before the wait", _IN_REGISTERS, "wgmma.wait_group must come between",
-            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, "        release(ring.stage);\n")),
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE)),
     mistake("a stage is released before its products end", _IN_REGISTERS, RACE,
-            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, "        release(ring.stage);\n        wgmma_wait<0>();\n")),
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE + "        wgmma_wait<0>();\n")),
+    mistake("the next terms overwrite those in use", _IN_REGISTERS, "",
+            Edit(_REGISTERS_LOOP, "read(Constant<1 - CURRENT>(), stages", "read(Constant<CURRENT>(), stages")),
     mistake("fragments are read before they arrive", _IN_REGISTERS, "", _gone(_REGISTERS_LOOP, _FULL_WAIT)),
     mistake("no wgmma.fence before terms in registers", _IN_REGISTERS, "wgmma.fence must come between",
             _gone(_REGISTERS_LOOP, "        wgmma_fence();\n")),
