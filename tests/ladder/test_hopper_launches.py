@@ -113,7 +113,7 @@ def test_tensor_maps_of_any_problem_obey_the_rules_of_tma(name: str, seed: int) 
         described, address = decode_simulated(arguments["mapC"])
         assert (address, described.extents) == (places.c, (problem.n, problem.m, problem.batch))
         assert described.dtype == problem.out_dtype
-        assert described.strides[0] == problem.ldc * 2 or problem.m == 1
+        assert described.strides[0] == problem.ldc * problem.out_dtype.itemsize or problem.m == 1
 
 
 def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry) -> list[tuple[int, int, int, int]]:
@@ -383,7 +383,7 @@ REFUSED = [
     ("wgmma_cluster", {"BN": 152}, "without SWAP the columns of a tile come in multiples of 16, but BN=152"),
     ("wgmma_cluster", {"TAIL_BN": 128, "SWAP": 1}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
     ("wgmma_cluster", {"TAIL_BN": 128, "SLICES": 2}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
-    ("wgmma_cluster", {"BN": 152, "STAGES": 2, "SWAP": 1, "STORE_BOXES": 2}, "the 19 boxes of 8 that BN=152 has"),
+    ("wgmma_cluster", {"BN": 152, "STAGES": 2, "SWAP": 1, "STORE_BOXES": 3}, "the 19 boxes of 8 that BN=152 has"),
     ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN=128 columns are not fewer than BN=128"),
     ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN=192 columns are not fewer than BN=64"),
     (
@@ -456,17 +456,22 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     assert spec.tensor_maps is not None
     assert ("map_c" in spec.tensor_maps(problem, fitted)) == (mode == TMA)
     k_tiles = spec.geometry(problem, direct).smem
-    box = config["CONSUMERS"] * 64 * width * 2  # one for each warpgroup
+    size = problem.out_dtype.itemsize if swap else 2
+    box = config["CONSUMERS"] * 64 * width * size  # one for each warpgroup
     assert spec.geometry(problem, fitted).smem == k_tiles + count * box
     assert (mode == DIRECT) == (count == 0)
-    if problem.out_dtype == FP32 or config["STORE_MODE"] == DIRECT or sliced:
+    if (problem.out_dtype == FP32 and not swap) or config["STORE_MODE"] == DIRECT or sliced:
         assert mode == DIRECT
         return
     boxes = config["BN"] // width
-    fit = [n for n in range(1, boxes + 1) if boxes % n == 0 and k_tiles + n * box <= LARGEST_SMEM]
-    rows = [places.c + 2 * (z * problem.stride_c + row * problem.ldc)
+    counts = [n for n in range(1, boxes + 1) if boxes % n == 0]
+    if swap:  # also two of equal parts; more than all where a consumer has several times 64 columns
+        several = config["BM"] > 64 * config["CONSUMERS"]
+        counts = [n for n in {*counts, *(2 * each for each in counts)} if (several or n <= boxes) and n <= 64]
+    fit = [n for n in counts if k_tiles + n * box <= LARGEST_SMEM]
+    rows = [places.c + size * (z * problem.stride_c + row * problem.ldc)
             for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
-    aligned = all(row % 16 == 0 and (row + 2 * problem.n) % 16 == 0 for row in rows)
+    aligned = all(row % 16 == 0 and (row + size * problem.n) % 16 == 0 for row in rows)
     if swap and not (aligned and config["STORE_MODE"] == TMA):  # threads store no transposed outputs
         assert (mode, count) == (DIRECT, 0)
         return

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
 from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, useful_slices
 from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.choose.waves import Chip, has_tail_tiles
@@ -124,13 +124,18 @@ def ranked(
     shape = shape_of(problem, alignment(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
     menus = [each for each in menus if each.configs]
-    predicted = []
+    considered = []
     for each in menus:
         tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
         useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
         useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles)
-        predicted.append((np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf), tiles.slices))
+        considered.append((tiles, useful))
+    # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
+    plain = [np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered]
+    fastest = min((float(seconds.min()) for seconds in plain), default=math.inf)
+    predicted = [(corrected_seconds(shape, tiles, chip, constants, seconds, fastest), tiles.slices)
+                 for (tiles, _), seconds in zip(considered, plain, strict=True)]  # fmt: skip
     fastest = min((float(seconds.min()) for seconds, _ in predicted), default=math.inf)
     found = [
         Candidate(each.spec, with_slices(each.configs[i], int(slices[i])), float(seconds[i]))

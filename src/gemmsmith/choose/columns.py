@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import DIRECT
 from gemmsmith.ladder.families.hopper import BOX
-from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes
+from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes, transposed_stores
 from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]
@@ -48,6 +48,7 @@ class Tiles:
     staged_columns  columns of C in shared memory at once on their way out; 0: stored from registers
     box_columns     columns of one TMA store
     tail_bn         columns of the tail tiles; 0: all tiles have BN
+    stores          TMA stores that a consumer makes one after another for a tile of 16-bit outputs; of 32-bit ones: stores_32
     slices          slices of K that blocks of different clusters multiply, and add through global memory
     unaligned       operands that threads load unaligned: none, the first, or both
     """
@@ -70,6 +71,8 @@ class Tiles:
     box_columns: Column
     tail_bn: Column
     slices: Column
+    stores: Column
+    stores_32: Column
 
     def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
         """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
@@ -108,7 +111,23 @@ def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Ti
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
-                 column("TAIL_BN"), column("SLICES"))  # fmt: skip
+                 column("TAIL_BN"), column("SLICES"), *_stores(configs))  # fmt: skip
+
+
+def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:
+    """Rounds of staging and storing, of 16-bit and of 32-bit outputs; 0 where outputs are stored from registers."""
+    found = np.zeros((2, len(configs)))
+    for i, config in enumerate(configs):
+        if not config.get("STORE_MODE"):
+            continue
+        m_tiles = config["BM"] // (BOX * config["CONSUMERS"])
+        if config.get("SWAP"):
+            found[:, i] = [m_tiles * transposed_stores(config, size) for size in (2, 4)]
+        elif config["BN"] % 16 == 0:
+            whole = Config(tuple(config.items()))
+            boxes = config["BN"] // box_width(whole)
+            found[0, i] = m_tiles * boxes / max(1, staged_boxes(whole))
+    return found[0], found[1]
 
 
 def _staged_columns(config: Mapping[str, int], b_k_major: bool) -> int:

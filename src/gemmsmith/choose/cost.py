@@ -12,6 +12,7 @@ fit's error is kept with it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -19,6 +20,8 @@ import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
+from gemmsmith.choose.features import features
+from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, resident_blocks, used_sms, waves_by_width
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
@@ -49,14 +52,36 @@ class Constants:
     partials: float = _estimate("partials")
     capped_flops: float = _estimate("capped_flops")
     capped_bytes: float = _estimate("capped_bytes")
+    capped_dram: float = _estimate("capped_dram")
+    output: float = _estimate("output")
+    tma_store: float = _estimate("tma_store")
+    direct: float = _estimate("direct")
+    drain: float = _estimate("drain")
+    trees: Trees | None = None  # corrections, not a constant; None where none were fitted
 
 
-CONSTANTS = tuple(each.name for each in fields(Constants))
+CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
+_CORRECTED = 1.4  # of the fastest prediction: what is further away is not worth the time to correct
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
     """The H200's constants for a GPU with another DRAM, which is taken to reach the same share of its peak."""
     return replace(constants, dram=constants.dram * gpu.dram_gbs / measured_gpu().dram_gbs)
+
+
+def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column, fastest: float
+                      ) -> Column:  # fmt: skip
+    """Predicted seconds of one problem's configurations, corrected by trees where the model has some.
+
+    With trees, those that are predicted far from ``fastest`` become infinite.
+    """
+    if constants.trees is None:
+        return seconds
+    near = np.flatnonzero(seconds <= fastest * _CORRECTED)
+    some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
+    result: Column = np.full_like(seconds, math.inf)
+    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
+    return result
 
 
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
@@ -84,6 +109,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
 
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     outputs = rows * cols * shapes.batch * shapes.out_bytes
+    on_sms = on_sms + outputs / waves / c.drain  # all SMs store the last wave together, and nothing else happens
     traffic = np.maximum(inputs, _dram_reads(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + outputs
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
@@ -92,7 +118,8 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     )
     clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
     from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
-    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops + from_l2 / c.capped_bytes
+    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops
+    capped = capped + from_l2 / c.capped_bytes + traffic / c.capped_dram
     total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram, capped) + align_copy
     return total
 
@@ -163,9 +190,14 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     pieces = np.where(
         t.persistent > 0, stored * ends + fixed.last_piece, stored * np.where(t.swap, 0.0, fixed.row_stores)
     )
-    # TMA takes as long for a row of a narrow box as for one of 64 columns.
+    # TMA takes as long for a row of a narrow box as for one of 64 columns. A consumer makes its stores one by one.
     is_16_bit = np.asarray(shapes.out_bytes) == 2
-    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0)
+    stores = np.where(is_16_bit, t.stores, t.stores_32)
+    staged = outputs / t.consumers * constants.output + stores * constants.tma_store
+    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
+    direct = outputs * shapes.out_bytes / constants.direct
+    from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
+    boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from gemmsmith.choose import table as shipped
@@ -12,6 +13,7 @@ from gemmsmith.choose.cost import Constants, with_memory_of
 from gemmsmith.choose.cost_data import measured_gpu
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.table import Entry, Table
+from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, chip_of
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device, product_of_device
@@ -43,10 +45,10 @@ def constants_of(gpu: GPU) -> Constants:
     """From that GPU's shipped table; else from the H200's, with this GPU's DRAM; else the estimates."""
     for table in _tables():
         if known_gpu(table.gpu) == gpu:
-            return table.model.constants
+            return replace(table.model.constants, trees=_trees(gpu))
     for table in _tables():
         if known_gpu(table.gpu) == measured_gpu():
-            return with_memory_of(table.model.constants, gpu)
+            return with_memory_of(replace(table.model.constants, trees=_trees(measured_gpu())), gpu)
     return with_memory_of(Constants(), gpu)
 
 
@@ -66,8 +68,16 @@ def shipped_shapes(gpu: str) -> Winners:
 
 def forget_models() -> None:
     """Read tables and tuning file again."""
-    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, constants_of):
+    for cached in (shipped.shipped_tables, shipped.shipped_trees, tuning_file.tuned, hopper_model, constants_of):
         cached.cache_clear()
+
+
+def _trees(gpu: GPU) -> Trees | None:
+    try:
+        return shipped.shipped_trees(gpu.name)
+    except (UsageError, OSError) as error:
+        warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
+        return None
 
 
 def _tables() -> tuple[Table, ...]:

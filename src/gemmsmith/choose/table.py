@@ -17,9 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.cost import CONSTANTS, Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.trees import Trees, trees_from_fields
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.renamed import current_values
 
@@ -58,7 +59,7 @@ def table_text(table: Table) -> str:
         "command": table.command,
         "versions": dict(sorted(table.versions.items())),
         "model": {
-            "constants": asdict(table.model.constants),
+            "constants": {name: getattr(table.model.constants, name) for name in CONSTANTS},
             "samples": table.model.samples,
             "error": number_or_null(table.model.error),
         },
@@ -138,8 +139,20 @@ def shipped_tables() -> tuple[Table, ...]:
     folder = files("gemmsmith.choose").joinpath("tables")
     if not folder.is_dir():
         return ()
-    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith("_trees.json")), key=lambda file: file.name)
     return tuple(table_from_text(file.read_text(encoding="utf-8"), file.name) for file in found)
+
+
+@cache
+def shipped_trees(gpu: str) -> Trees | None:
+    """The corrections of the shipped cost model of a GPU: tables/h200_trees.json for an H200."""
+    file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_trees.json")
+    if not file.is_file():
+        return None
+    try:
+        return trees_from_fields(json.loads(file.read_text(encoding="utf-8")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{file.name} has no trees: {error!r}") from None
 
 
 def _integer(value: object) -> int:

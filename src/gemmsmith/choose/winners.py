@@ -10,7 +10,7 @@ from functools import cache
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous, is_fastest
 from gemmsmith.choose.models import Winners
 from gemmsmith.choose.table import Entry
@@ -64,9 +64,10 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
     favourite = ranked(problem, chip, constants, within=1.0, deterministic=not is_fastest(tuned))
     if not favourite:
         return 1.0
-    tiles = tiles_of([dict(winner)])
-    seconds = float(predicted_seconds(shape_of(problem, alignment(problem)), tiles, chip, constants)[0])
-    return max(1.0, seconds / favourite[0].seconds)
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(winner)])
+    plain = predicted_seconds(shape, tiles, chip, constants)
+    seconds = corrected_seconds(shape, tiles, chip, constants, plain, math.inf)
+    return max(1.0, float(seconds[0]) / favourite[0].seconds)
 
 
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:

@@ -6,6 +6,8 @@ TMA and threads store from boxes of 64 rows that consumers stage in shared memor
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cache
 
 from gemmsmith.kernel.config import Config, Parameter
 from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
@@ -14,7 +16,7 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
-from gemmsmith.problem import Problem
+from gemmsmith.problem import Problem, ceil_div
 
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
@@ -75,24 +77,38 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
     free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
-        return _transposed_boxes(config, most)
+        return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
     boxes = config["BN"] // box_width(config)
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
 
 
-def _transposed_boxes(config: Config, most: int) -> int:
-    """Boxes of 8 rows: twice those of 64 columns, where a consumer has several times 64; else as many as fit of all,
-    and of an even number of equal parts."""
-    boxes, several = config["BN"] // _TRANSPOSED_ROWS, config["BM"] > BOX * config["CONSUMERS"]
+@cache
+def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
+    """Of ``boxes`` of 8 rows: all of them, twice where a consumer has several times 64 columns; else as many as fit of
+    equal parts, or of two of them."""
     counts = {count for part in range(1, boxes + 1) if boxes % part == 0 for count in (part, 2 * part)}
     allowed = [count for count in counts if count <= most and (several or count <= boxes) and count <= _MOST_BOXES]
     return max(allowed, default=0)
 
 
+def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
+    """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
+    shares = 8 * config["CLUSTER_M"]
+    stage = BOX_ROW * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    free = LARGEST_SMEM - config["STAGES"] * stage
+    boxes = config["BN"] // _TRANSPOSED_ROWS
+    most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
+    staged = _transposed_boxes(boxes, most, config["BM"] > BOX * config["CONSUMERS"])
+    return boxes // _boxes_of_a_store(staged, boxes) if staged else 0
+
+
+def _boxes_of_a_store(staged: int, boxes: int) -> int:
+    return staged // 2 if staged % 2 == 0 and boxes % (staged // 2) == 0 else staged
+
+
 def boxes_of_a_store(config: Config) -> int:
     """Boxes of 8 rows that one TMA store takes: transposed_store.cuh."""
-    staged, boxes = config["STORE_BOXES"], config["BN"] // _TRANSPOSED_ROWS
-    return staged // 2 if staged % 2 == 0 and boxes % (staged // 2) == 0 else staged
+    return _boxes_of_a_store(config["STORE_BOXES"], config["BN"] // _TRANSPOSED_ROWS)
 
 
 def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:

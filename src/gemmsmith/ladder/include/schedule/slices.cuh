@@ -31,8 +31,8 @@ struct Slices {
 
     __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
         : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1) {}
-    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : t % tiles; }
-    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : t / tiles; }
+    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : GROUP >= 8 ? t % tiles : t / count; }
+    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : GROUP >= 8 ? t / tiles : t % count; }
 };
 
 // Adds up the accumulators of the `slices` warpgroups that call this with the same `number`, and calls
@@ -59,16 +59,25 @@ __device__ __forceinline__ void add_slices(const SliceWorkspace& workspace, unsi
         }
     }
     named_barrier_sync(barrier, WARPGROUP_THREADS);
-    for (int i = FOURS * slice / slices; i < FOURS * (slice + 1) / slices; ++i) {
-        Vec<float, 4> parts[Slices];
+    // Loads of several vectors are in flight together: one alone takes a microsecond.
+    constexpr int TOGETHER = Slices > 8 ? 1 : 16 / Slices;
+    const int end = FOURS * (slice + 1) / slices;
+    for (int first = FOURS * slice / slices; first < end; first += TOGETHER) {
+        Vec<float, 4> parts[TOGETHER][Slices];
 #pragma unroll
-        for (int s = 0; s < Slices; ++s)
-            if (s < slices) parts[s] = load_from_l2(&sums[(s * FOURS + i) * WARPGROUP_THREADS]);
+        for (int i = 0; i < TOGETHER; ++i)
 #pragma unroll
-        for (int s = 1; s < Slices; ++s)
+            for (int s = 0; s < Slices; ++s)
+                if (s < slices && first + i < end)
+                    parts[i][s] = load_from_l2(&sums[(s * FOURS + first + i) * WARPGROUP_THREADS]);
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (s < slices) parts[0].at[e] = __fadd_rn(parts[0].at[e], parts[s].at[e]);
-        store(i, parts[0]);
+        for (int i = 0; i < TOGETHER; ++i) {
+#pragma unroll
+            for (int s = 1; s < Slices; ++s)
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (s < slices) parts[i][0].at[e] = __fadd_rn(parts[i][0].at[e], parts[i][s].at[e]);
+            if (first + i < end) store(first + i, parts[i][0]);
+        }
     }
 }
