@@ -35,6 +35,7 @@ _STAGES_OF_TWO = 8  # of each of two blocks on an SM: 1 % faster than seven on a
 # Measured on an H200: 100x10001 outputs are stored as fast one by one as along rows, 30001x301 half as fast; 32 of
 # 197x64 are read in place as fast as copied first, 300 of 100x300 are not.
 _FEW_OUTPUTS, _FEW_BYTES = 2**20, 2**21
+_SMALL_K = 256  # 50257x1023x77: tiles of 256 columns take 66 us, of 192 75, of 208, in boxes of 16, 85
 # At most two candidates per tile size until every size has two: the model hardly tells those of one size apart.
 _PER_SIZE = 2
 
@@ -129,7 +130,7 @@ def ranked(
         tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
         useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
-        useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles)
+        useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
         considered.append((tiles, useful))
     # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
     plain = [np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered]
@@ -156,6 +157,15 @@ def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
     not persistent does so anyway where there are few."""
     few = (tiles.persistent == 0) & (shape.m * shape.n * shape.batch <= _FEW_OUTPUTS)
     result: NDArray[np.bool_] = (tiles.swap == 0) | few | (np.asarray(shape.unaligned_c) == 0)
+    return result
+
+
+def stored_in_wide_boxes(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """True for tiles that are stored in boxes of 64 columns; False for others where rows of C are unaligned, K is small
+    and outputs are many, so that storing is most of the work."""
+    stores = (np.asarray(shape.unaligned_c) > 0) & (np.asarray(shape.k) <= _SMALL_K)
+    stores = stores & (shape.m * shape.n * shape.batch > _FEW_OUTPUTS)
+    result: NDArray[np.bool_] = np.logical_not(stores) | ((tiles.persistent > 0) & (tiles.box_columns == BOX))
     return result
 
 
