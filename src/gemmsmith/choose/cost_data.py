@@ -86,7 +86,6 @@ class NarrowCosts:
     short_row: float
     short_row_across: float
     least_bytes: float
-    least_k_tiles: int
 
 
 @dataclass(frozen=True)

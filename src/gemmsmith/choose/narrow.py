@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from gemmsmith.choose.candidates import Candidate, smem_limit
-from gemmsmith.choose.cost_data import NarrowCosts, measured_gpu, narrow_costs, wgmma_costs
+from gemmsmith.choose.cost_data import measured_gpu, narrow_costs, wgmma_costs
 from gemmsmith.choose.key import is_16_bit
 from gemmsmith.choose.waves import Chip
 from gemmsmith.gpus import architecture
@@ -27,6 +27,8 @@ _FEW_ACROSS = 32  # the same where the large operand is stored across k; with mo
 _LEAST_ROWS = 36  # of an SM; with fewer, K must be divided, which the general model chooses
 _MOST_ROWS = 256  # of a tile
 _MOST_RESIDENT = 3  # blocks on an SM
+# By k-tiles per stage. With fewer, loads wait for products: 20 % slower with two stages, 2 % with three.
+_LEAST_STAGES: Mapping[int, int] = {1: 4, 2: 3, 4: 5}
 _UNALIGNED = 3  # of ``key.alignment``: A, B
 
 
@@ -78,7 +80,7 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
     if along_k:
         fewest = ceil_div(many, sms * _MOST_ROWS)  # blocks of an SM
         sizes = [ceil_div(ceil_div(many, sms * blocks), 8) * 8 for blocks in range(fewest, fewest + 4)]
-        splits, depths = [1], (1, 2)
+        splits, depths = [1], (4, 1, 2)
     else:
         sizes, splits, depths = [64, 128, 192], [1, 2, 4], (2, 1)
     for bm in sizes:
@@ -104,9 +106,4 @@ def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: in
     values: Mapping[str, int] = {"BM": bm, "BN": width, "STAGES": max(fits, default=0), "CONSUMERS": 1, "SPLIT": split,
                                  "SWAP": swap, "DEPTH": depth}  # fmt: skip
     config = Config(tuple({**dict(spec.config()), **values}.items()))
-    return config if values["STAGES"] >= _least_stages(narrow_costs(), depth) and not spec.illegal(config) else None
-
-
-def _least_stages(costs: NarrowCosts, depth: int) -> int:
-    """With fewer, loads wait for products."""
-    return max(2, ceil_div(costs.least_k_tiles, depth))
+    return config if values["STAGES"] >= _LEAST_STAGES[depth] and not spec.illegal(config) else None
