@@ -80,9 +80,9 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
     if along_k:
         fewest = ceil_div(many, sms * _MOST_ROWS)  # blocks of an SM
         sizes = [ceil_div(ceil_div(many, sms * blocks), 8) * 8 for blocks in range(fewest, fewest + 4)]
-        splits, depths = [1], (4, 1, 2)
+        splits, depths = [1], [4, 1, 2]
     else:
-        sizes, splits, depths = [64, 128, 192], [1, 2, 4], (2, 1)
+        sizes, splits, depths = [64, 128, 192], [1, 2, 4], [2, 1]
     for bm in sizes:
         for split in splits:
             most = min(_MOST_RESIDENT, ceil_div(ceil_div(many, bm) * split, sms))
