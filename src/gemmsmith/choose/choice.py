@@ -184,7 +184,7 @@ def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     if found is None:
         return None
     if spec.name == simt.NAME:
-        other = simt.fastest(request.problem, sms, where)[1]
+        other = registers.cuda_core_seconds(simt.fastest(request.problem, sms, where)[1])
     else:
         other = registers.split_seconds(request.problem, spec.arithmetic)
     return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None

@@ -61,13 +61,18 @@ class RegisterCosts:
     launches: float
     cluster: float
     tile: float
+    output: float
     clock: float
     products: int
     least_clocks: float
     split_clocks: float
+    add_clocks: float
+    add_shared: float
+    three_consumers: float
     split_bytes: int
     ingress: float
     unaligned_ingress: float
+    latency: float
     l2: float
     dram: float
 
