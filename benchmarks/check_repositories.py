@@ -1,6 +1,6 @@
 """Check every kernel of a folder of repositories, as a new user would: stage reached, reason, seconds.
 
-    python benchmarks/check_repositories.py FOLDER [--only NAME] [--output table.json] [--jobs 2]
+    python benchmarks/check_repositories.py FOLDER [--only NAME] [--output table.json] [--jobs 2 | --on PLACE]
 
 Each subfolder is a repository. Every ``__global__`` function is given to ``gemmsmith check`` as it is, in a process of
 its own. A kernel whose parameters are not those of a product is compiled and loaded instead: the simulator then knows
@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from gemmsmith.cli.check_folder import KernelPlace, check_apart, kernels_in
-from gemmsmith.cli.render.findings import Checked
+from gemmsmith.cli.check_folder import KernelPlace, check_all, kernels_in, load_all
+from gemmsmith.cli.options.on import OnOptions
+from gemmsmith.cluster.place import LOCAL, Place
 
 LOAD_S = 120
 
@@ -40,42 +39,24 @@ class Row:
     seconds: float
 
 
-def row_of(repository: Path, kernel: KernelPlace, options: Sequence[str], seconds: float) -> Row:
-    found = check_apart(kernel, options, seconds)
-    if found.kind == "SignatureError":
-        other = loaded(kernel)
-        found = other if other.ok else replace(other, summary=f"{found.summary}; {other.summary}")
-    file = kernel.file.relative_to(repository).as_posix()
-    return Row(repository.name, file, kernel.entry, found.status, found.summary, round(found.seconds, 1))
-
-
-def loaded(kernel: KernelPlace) -> Checked:
-    """Whether a kernel compiles and the simulator knows its instructions."""
-    start = time.monotonic()
-    command = [sys.executable, __file__, "--load", str(kernel.file), kernel.entry]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LOAD_S)
-        said = (done.stderr.strip().splitlines() or [""])[-1]
-        status = "not runnable" if done.returncode else "loaded"
-    except subprocess.TimeoutExpired:
-        status, said = "not runnable", f"not compiled after {LOAD_S} s"
-    return Checked(str(kernel.file), kernel.entry, status, status == "loaded", summary=said,
-                   seconds=time.monotonic() - start)  # fmt: skip
-
-
-def load(file: str, entry: str) -> int:
-    from gemmsmith.call.any_kernel.kernel import compile_launch
-    from gemmsmith.errors import GemmsmithError
-    from gemmsmith.sim.device import SimDevice
-    from gemmsmith.userfile.user_kernel import launched_name
-
-    try:
-        name = launched_name(Path(file), entry)
-        SimDevice().load(compile_launch(file, name, {}, (), "sm_90").compiled)
-    except GemmsmithError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error.message}\n")
-        return 1
-    return 0
+def rows_of(work: Sequence[tuple[Path, KernelPlace]], given: argparse.Namespace) -> list[Row]:
+    """Every kernel checked; those that are no product loaded instead."""
+    on, usual = OnOptions(on=given.on), Place(LOCAL, given.jobs)
+    kernels = [kernel for _, kernel in work]
+    command = shlex.join(["check_repositories.py", str(given.folder), given.only, *given.option])
+    found = check_all(kernels, given.option, seconds=given.seconds, on=on, usual=usual, command=command)
+    others = [kernel for kernel, checked in zip(kernels, found, strict=True) if checked.kind == "SignatureError"]
+    loads = iter(load_all(others, on=on, usual=usual, seconds=LOAD_S, command=f"{command} --load"))
+    rows = []
+    for (repository, kernel), checked in zip(work, found, strict=True):
+        end = checked
+        if checked.kind == "SignatureError":
+            loaded, why, seconds = next(loads)
+            end = replace(checked, status="loaded" if loaded else "not runnable", seconds=seconds,
+                          summary="" if loaded else f"{checked.summary}; {why}")  # fmt: skip
+        file = kernel.file.relative_to(repository).as_posix()
+        rows.append(Row(repository.name, file, kernel.entry, end.status, end.summary, round(end.seconds, 1)))
+    return rows
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -87,24 +68,19 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--load"]:
-        return load(sys.argv[2], sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="repositories and files with this in their path")
     parser.add_argument("--output", type=Path, help="write the rows as JSON")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--on", default="", help="where: local:4, ray or ray://host:10001 (docs/cluster.md)")
     parser.add_argument("--seconds", type=float, default=60, help="most seconds of one check")
     parser.add_argument("--option", action="append", default=[], help="a further word for gemmsmith check")
     given = parser.parse_args()
     work = [(repository, kernel) for repository in sorted(given.folder.iterdir()) if repository.is_dir()
             for kernel in kernels_in(repository) if given.only in str(kernel.file)]  # fmt: skip
-    rows: list[Row] = []
-    with ThreadPoolExecutor(given.jobs) as pool:
-        for row in pool.map(lambda item: row_of(*item, given.option, given.seconds), work):
-            rows.append(row)
-            print(table([row]).splitlines()[0], flush=True)
-    print(table(rows).split("\n", len(rows))[-1] if rows else "no kernel was found")
+    rows = rows_of(work, given)
+    print(table(rows) if rows else "no kernel was found")
     if given.output:
         given.output.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     return 0

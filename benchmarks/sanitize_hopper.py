@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -85,6 +85,7 @@ def main() -> int:
     parser.add_argument("output", type=Path, nargs="?")
     parser.add_argument("--launch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--known", type=Path, help="a recording whose mistakes are not run again")
     options = parser.parse_args()
     if options.launch is not None:
         launch(CHOSEN[options.launch])
@@ -92,9 +93,14 @@ def main() -> int:
     if options.output is None or shutil.which("compute-sanitizer") is None:
         print("give an output file; compute-sanitizer must be on PATH", file=sys.stderr)
         return 3
-    device, rows = cuda_device(), []
+    device = cuda_device()
+    rows: list[dict[str, Any]] = json.loads(options.known.read_text())["rows"] if options.known else []
+    known = {row["mistake"] for row in rows}
+    numbers = [number for number, mistake in enumerate(CHOSEN) if mistake.name not in known]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for mistake, tools in zip(CHOSEN, pool.map(under_all, range(len(CHOSEN))), strict=True):
+        done = {pool.submit(under_all, number): CHOSEN[number] for number in numbers}
+        for future in as_completed(done):
+            mistake, tools = done[future], future.result()
             seen = [tool for tool in TOOLS if tools[tool]["seen"]]
             rows.append({"mistake": mistake.name, "rung": mistake.rung, "ours": mistake.words,
                          "on_the_gpu": tools[""]["state"], "sanitizer": seen,

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, frameworks, ladder, worklogs
+from doc_tables import checks, choice, cluster, frameworks, ladder, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -36,6 +36,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "gates": checks.gate_table,
     "models": frameworks.models_table,
     "host cost": frameworks.host_cost_table,
+    "cluster overhead": cluster.overhead_table,
+    "cluster speedup": cluster.speedup_table,
+    "cluster on paper": cluster.paper_table,
     "worklogs": worklogs.ladders_table,
     "worklog claims": worklogs.claims_text,
     "shown kernel": lambda: file_block("tile.cu", "cuda"),

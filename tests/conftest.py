@@ -43,5 +43,6 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("GEMMSMITH_TUNING", str(base / "tuning.jsonl"))
         patch.setenv("GEMMSMITH_LEARN", str(base / "learn.json"))
         patch.setenv("GEMMSMITH_CURES", "0")  # the search of causes takes seconds; tests/cure asks for it
+        patch.setenv("GEMMSMITH_ON", "here")  # commands are patched in this process; tests/cluster names other places
         do_once(patch, run / "listings")
         yield folder

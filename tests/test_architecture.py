@@ -16,7 +16,7 @@ ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fills", "notebo
          "ladder", "userfile",
          "compile", "choose", "run", "sim", "call", "verify", "cure", "store", "trace", "bench", "tune", "explain",
          "sweep",
-         "report", "frameworks", "torch", "jax", "learn", "__init__", "cli", "__main__"]  # fmt: skip
+         "report", "frameworks", "torch", "jax", "learn", "__init__", "cluster", "cli", "__main__"]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -64,6 +64,10 @@ class SignatureError(UsageError):
     """The entry of a kernel or its parameters were not recognised."""
 
 
+class SeveralKernelsError(SignatureError):
+    """A file with several kernels, where one was asked for."""
+
+
 class TemplateValueError(UsageError):
     """A kernel is a template, and nothing gives some of its parameters a value."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_bench import FakeContender, FakeGpu, put_in_command
 
+from gemmsmith.cli import bench_plan
 from gemmsmith.cli.commands import bench as bench_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import MissingDeviceError
@@ -36,7 +37,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpu:
         return fake.contender(name, 2e-3, kind="baseline", precision=precision)
 
     put_in_command(fake, monkeypatch, tmp_path, kernel)
-    monkeypatch.setattr(bench_command, "baseline_named", baseline)
+    monkeypatch.setattr(bench_plan, "baseline_named", baseline)
     return fake
 
 
@@ -140,7 +141,7 @@ def test_tf32_is_always_named(
     def tensor(*_: object) -> FakeContender:
         return gpu.contender("mine.cu", kind="file", precision="tf32")
 
-    monkeypatch.setattr(bench_command, "KernelContender", tensor)
+    monkeypatch.setattr(bench_plan, "KernelContender", tensor)
     _, out, _ = say(capsys, "naive", *SHAPE, "--quick", "--against", "none")
     assert "mine.cu (tf32)" in out
 
@@ -157,7 +158,7 @@ def test_files_and_rungs_together_take_their_own_options(
         seen[spec.name] = (str(config), spec.extra_defines)
         return gpu.contender(spec.name)
 
-    monkeypatch.setattr(bench_command, "KernelContender", kernel)
+    monkeypatch.setattr(bench_plan, "KernelContender", kernel)
     words = [str(mine), "naive", *SHAPE, "--quick", "--block", "16,16", "-D", "WIDE=1", "--config", "TILE=16"]
     code, _, err = say(capsys, *words)
     assert (code, err) == (0, "")

@@ -221,10 +221,22 @@ def test_the_text_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert max(len(line) for line in said.out.splitlines() if "repeat: " not in line) <= 100
 
 
+def test_all_kernels_of_a_file_are_checked_unless_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = PLAIN.replace("mine", "other").replace("k = 0", "k = 1")
+    assert wrong.count("k = 1") == 1
+    launches = HOST.replace("mine<<<", "other<<<grid, block>>>(A, B, C, 32, 32, 16);\n    mine<<<")
+    both = PLAIN + wrong + launches
+    assert check(tmp_path, both) == 1
+    said = capsys.readouterr().out
+    assert "2 kernels: 1 right, 1 wrong" in said
+    assert check(tmp_path, both, "--entry mine") == 0
+
+
 REFUSED = {
     "an unknown signature": (kernel("float* p, float* q, int n", "p[0] = q[0];"), "", 2, "takes 2 pointers (p, q)"),
     "a scalar product": (kernel("const float* A, const float* B, int N", ";"), "", 2, "takes 2 pointers (A, B), not"),
-    "several kernels": (PLAIN + PLAIN.replace("mine", "other"), "", 2, "several kernels: mine, other"),
     "no kernel": ("int main() { return 0; }\n", "", 2, "no __global__ function"),
     "an empty file": ("", "", 2, "no __global__ function"),
     "an entry that is not there": (PLAIN, "--entry yours", 2, "no __global__ function named 'yours'"),

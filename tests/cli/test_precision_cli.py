@@ -11,7 +11,7 @@ import pytest
 import gemmsmith
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.precision import promises
-from gemmsmith.cli.commands import verify as command
+from gemmsmith.cli import verify_run
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.precision_options import input_type
 from gemmsmith.kernel.spec import KernelSpec
@@ -88,8 +88,8 @@ def test_verify_with_a_precision_takes_kernels_that_keep_it(
         seen.append((spec.name, problem.dtype.name))
         return SimpleNamespace(trusted=True, rho=0.0, problem=problem)
 
-    monkeypatch.setattr(command, "edge_cases", one_of_each_type)
-    monkeypatch.setattr(command, "verify_launch", judge)
+    monkeypatch.setattr(verify_run, "edge_cases", one_of_each_type)
+    monkeypatch.setattr(verify_run, "verify_launch", judge)
     assert say(capsys, "verify", "mma_swizzled", "--precision", "tf32", "--device", "sim")[0] == 0
     assert seen == [("mma_swizzled", "tf32")]
     seen.clear()

@@ -20,6 +20,7 @@ from gemmsmith.bench.machine import machine_facts
 from gemmsmith.cli import ladder
 from gemmsmith.cli.commands import report
 from gemmsmith.cli.main import run_command
+from gemmsmith.cli.rung import collect_rung
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import TF32, Problem
 from gemmsmith.report.collect import CollectedRung
@@ -29,7 +30,7 @@ from gemmsmith.store.results import Measurement, Run
 
 NAMES = [spec.name for spec in rungs()[:2]]
 Report = Callable[..., dict[str, Any]]
-gather = cache(ladder.collect_rung)
+gather = cache(collect_rung)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from command_output import Say
 from unsimulated import unsimulated
 
 from gemmsmith.cli import ladder
+from gemmsmith.cli.rung import collect_rung
 from gemmsmith.ladder.registry import rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.run.cuda import gpu_available
@@ -111,7 +112,7 @@ def test_climb(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 @pytest.fixture
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rungs are collected in this process: others take a second to start, and test_climb has them."""
-    monkeypatch.setattr(ladder, "_in_parallel", lambda jobs: (ladder.collect_rung(*job) for job in jobs))
+    monkeypatch.setattr(ladder, "_in_parallel", lambda jobs: (collect_rung(*job) for job in jobs))
 
 
 @pytest.mark.usefixtures("_in_this_process")
@@ -177,7 +178,7 @@ def test_climb_for_another_gpu_leaves_hopper_out_and_says_so(say: Say, monkeypat
 def test_verify_without_names_takes_what_the_simulator_knows(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     few = tuple(spec for spec in rungs() if spec.rung in (1, 16))
     monkeypatch.setattr("gemmsmith.cli.commands.verify.rungs", lambda: few)
-    monkeypatch.setattr("gemmsmith.cli.commands.verify.edge_cases", lambda *_: iter(()))
+    monkeypatch.setattr("gemmsmith.cli.verify_run.edge_cases", lambda *_: iter(()))
     facts = say("verify", "--device", "sim", "--json").json
     assert [kernel["name"] for kernel in facts["kernels"]] == ["naive", "wgmma_tma"]
     assert facts["skipped"] == []
@@ -193,7 +194,7 @@ def test_verify_on_turing_lists_what_it_lacks(say: Say, monkeypatch: pytest.Monk
     monkeypatch.setattr("gemmsmith.cli.options.device.DEFAULT_ARCH", "sm_75")
     monkeypatch.setattr("gemmsmith.cli.commands.verify.rungs", lambda: few)
     of_each = {dtype: Case(dtype.name, Problem(17, 15, 33, dtype), "integers", "exact") for dtype in (FP16, BF16)}
-    monkeypatch.setattr("gemmsmith.cli.commands.verify.edge_cases", lambda *_: iter(of_each.values()))
+    monkeypatch.setattr("gemmsmith.cli.verify_run.edge_cases", lambda *_: iter(of_each.values()))
     said = say("verify", "--device", "sim", "--json")
     assert said.code == 0, said.err
     assert said.json["device"] == "simulator (sm_75)"

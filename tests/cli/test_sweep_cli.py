@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from sweep_samples import FILE, bench, measurement, points, rung
 
+from gemmsmith.cli import sweep_plan
 from gemmsmith.cli.commands import sweep as sweep_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.render.sweep_tables import print_sweep
@@ -221,6 +222,7 @@ def test_a_sweep_on_a_gpu_from_the_command_line(
         return [measurement(e.label, problem, speeds[e.label.split()[-1]]) for e in entrants]
 
     monkeypatch.setattr(sweep_command, "cuda_device", lambda: device)
+    monkeypatch.setattr(sweep_plan, "cuda_device", lambda: device)
     monkeypatch.setattr(measure, "gpu_measure", lambda *_: timed)
     arguments = ("coalesced", "--vary", "N=32,64", "--vary", "TILE=8,9,16", "--device", "gpu", "--against", "cublas",
                  "--shapes", "64", "--no-db")  # fmt: skip

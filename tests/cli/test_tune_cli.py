@@ -19,6 +19,7 @@ from gemmsmith.choose import candidates
 from gemmsmith.choose.choice import choose, forget
 from gemmsmith.choose.table import table_from_text
 from gemmsmith.choose.tuning_file import TuningFile
+from gemmsmith.cli import tune_plan
 from gemmsmith.cli.commands import tune as tune_command
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import MissingDeviceError
@@ -82,9 +83,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     monkeypatch.setattr(tune_command, "cuda_device", Device)
     monkeypatch.setattr(tune_command, "cuda_rig", rig)
     monkeypatch.setattr(tune_command, "CompilePool", Pool)
-    monkeypatch.setattr(tune_command, "KernelContender", kernel)
-    monkeypatch.setattr(tune_command, "source_digest", digest)
-    monkeypatch.setattr(tune_command, "baseline_named", cublas)
+    monkeypatch.setattr(tune_plan, "KernelContender", kernel)
+    monkeypatch.setattr(tune_plan, "source_digest", digest)
+    monkeypatch.setattr(tune_plan, "baseline_named", cublas)
     return fake
 
 
@@ -155,7 +156,7 @@ def test_fastest_results_are_kept_apart(capsys: pytest.CaptureFixture[str], tuni
     """
     free = replace(SPLIT_K, parameters=(*SPLIT_K.parameters, Parameter("DETERMINISTIC", 1, (0, 1), "")))
     menu = {**candidates._MENU, "wgmma_split_k": {**candidates._MENU["wgmma_split_k"], "DETERMINISTIC": (1, 0)}}
-    make: Any = getattr(tune_command, "KernelContender")  # noqa: B009
+    make: Any = getattr(tune_plan, "KernelContender")  # noqa: B009
 
     def kernel(spec: KernelSpec, config: Any, *_: object) -> FakeContender:
         made: FakeContender = make(spec, config)
@@ -163,10 +164,10 @@ def test_fastest_results_are_kept_apart(capsys: pytest.CaptureFixture[str], tuni
 
     if first:
         monkeypatch.setattr(candidates, "_MENU", menu)
-        monkeypatch.setattr(tune_command, "neighbours", lambda *_, **__: [])
+        monkeypatch.setattr(tune_plan, "neighbours", lambda *_, **__: [])
     monkeypatch.setattr(candidates, "menu", candidates.menu.__wrapped__)  # the cached one is of the other menu
     monkeypatch.setattr(candidates, "hopper_specs", lambda: (free,))
-    monkeypatch.setattr(tune_command, "KernelContender", kernel)
+    monkeypatch.setattr(tune_plan, "KernelContender", kernel)
     problem, found = Problem(64, 48, 32, BF16), {}
     code, out, _ = say(capsys, *SHAPE, "--fastest", "--json")
     assert code == 0
@@ -196,7 +197,7 @@ def test_no_correct_candidate_exits_1_with_the_reasons(
     def wrong(spec: KernelSpec, *_: object) -> FakeContender:
         return gpu.contender(spec.name, spoil=zero, precision="bf16")
 
-    monkeypatch.setattr(tune_command, "KernelContender", wrong)
+    monkeypatch.setattr(tune_plan, "KernelContender", wrong)
     code, out, _ = say(capsys, *SHAPE)
     assert code == 1
     assert "wrong: 3072 of 3072 outputs wrong" in " ".join(out.split())

@@ -164,6 +164,10 @@ VALUES = [
     Faulty("tiled_no_guard_of_a",
            change(TILED_OK, "(row < M && k0 + tx < K) ? A[row * K + k0 + tx] : 0.0f", "A[row * K + k0 + tx]"),
            "missing-guard"),
+    Faulty("tiled_no_guard_of_either",  # the store has its guard, and needs no second one
+           change(TILED_OK, "(row < M && k0 + tx < K) ? A[row * K + k0 + tx] : 0.0f", "A[row * K + k0 + tx]").replace(
+               "(col < N && k0 + ty < K) ? B[(k0 + ty) * N + col] : 0.0f", "B[(k0 + ty) * N + col]"),
+           "missing-guard", edits=4),
     Faulty("helpers_wrong_extent", change(HELPERS_OK, "B[(k0 + k) * N", "B[(k0 + k) * K"), "wrong-leading-dimension"),
     Faulty("helpers_guard", change(HELPERS_OK, "if (r < M && c < N)", "if (r < M && c <= N)"), "comparison"),
     Faulty("blocktile_wrong_step", change(BLOCKTILE, "B += BK * N;", "B += BK * K;"), "wrong-leading-dimension"),

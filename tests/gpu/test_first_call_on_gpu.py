@@ -1,4 +1,4 @@
-"""The first calls of shapes, in a process with an empty cache: how long they wait, what they compile, and their bits."""
+"""The first calls of shapes, with an empty cache: how long they wait, what they compile, and their bits."""
 
 from __future__ import annotations
 

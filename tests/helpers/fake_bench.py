@@ -14,6 +14,7 @@ import pytest
 from gemmsmith.bench.clocks import NoProbe, Probe
 from gemmsmith.bench.limits import Limits
 from gemmsmith.bench.rig import Rig
+from gemmsmith.cli import bench_plan
 from gemmsmith.cli.commands import bench as bench_command
 from gemmsmith.errors import LaunchError, UnsupportedError
 from gemmsmith.gpus import gpu_named
@@ -258,5 +259,5 @@ def put_in_command(fake: FakeGpu, patch: pytest.MonkeyPatch, folder: Path, kerne
 
     patch.setattr(bench_command, "cuda_device", Device)
     patch.setattr(bench_command, "cuda_rig", rig)
-    patch.setattr(bench_command, "KernelContender", kernel)
+    patch.setattr(bench_plan, "KernelContender", kernel)
     patch.setenv("GEMMSMITH_DB", str(folder / "results.sqlite"))

@@ -260,7 +260,7 @@ MUTANTS = [
     ("mma_pipelined", "cp_async_wait<STAGES - 2>();\n                    __syncthreads();", "__syncthreads();"),
     ("mma_pipelined", "cp_async_wait<STAGES - 2>();\n                    __syncthreads();",
      "cp_async_wait<STAGES - 2>();"),
-    ("mma_pipelined", "k > TileA::BK ? after(from) : from", "after(from)"),
+    ("mma_pipelined", "k > TileA::BK ? after(from) : from", "from"),
     ("mma_pipelined", "cp_async_commit();  //", "if (left > 0) cp_async_commit();  //"),
     ("mma_swizzled", "cp_async_wait<0>();", ""),
     ("mma_swizzled", "&b[j / 2][j % 2 * 2]", "&b[j / 2][0]"),

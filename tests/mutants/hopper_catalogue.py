@@ -270,4 +270,42 @@ REGISTERS = (
                  "x[half][1] = four.x, x[half][0] = four.y")),
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *REGISTERS)
+# Mistakes in what both rungs share, in each of them: the number of terms and of stages differs.
+_BOTH = (
+    ("a product waits for the wrong parity", "",
+     (Edit(SPLIT, "ring.stage, ring.parity);\n                stage_of_term",
+           "ring.stage, ring.parity ^ 1);\n                stage_of_term"),)),
+    ("stages of terms stay full", PHASE, (_gone(SPLIT, _TERMS_RELEASE),)),
+    ("the first term is released twice", PHASE,
+     (Edit(SPLIT, "release(stage_of_term[term]);", "release(stage_of_term[0]);"),)),
+    ("the producer leaves out the last term", PHASE,
+     (Edit(SPLIT, "term = 0; term < TERMS; ++term) {", "term = 0; term < TERMS - 1; ++term) {"),)),
+    ("one group of products may be pending", "wgmma.wait_group must come between",
+     (Edit(SPLIT, _TERMS_WAIT, "                wgmma_wait<1>();\n"),)),
+    ("products are not committed", "wgmma.wait_group must come between", (_gone(SPLIT, "    wgmma_commit();\n"),)),
+    ("B's terms begin where A's do", "",
+     (Edit(SPLIT, "terms.b] * STAGE_BYTES + TileA::BYTES;", "terms.b] * STAGE_BYTES;"),)),
+    ("terms of the next k-tile", "outputs", (Edit(SPLIT, "k * BK, (strideA", "(k + 1) * BK, (strideA"),)),
+    ("only the last k-tile counts", "outputs", (Edit(SPLIT, "acc[i][j] = sum;", "acc[i][j] = product[i][j];"),)),
+)  # fmt: skip
+_TWO_CONSUMERS = (
+    ("both consumers multiply the same rows", "", (Edit(SPLIT, "(warpgroup - 1) * M_TILES;", "0 * M_TILES;"),)),
+    ("the second consumer releases nothing", PHASE,
+     (Edit(SPLIT, "const auto release = [&](int stage) { release_stage",
+           "const auto release = [&](int stage) { if (warpgroup == 1) release_stage"),)),
+    ("one consumer's registers are not enough", "setmaxnreg",
+     (_gone(SPLIT, "        producer_dealloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();\n"),)),
+)  # fmt: skip
+_PAIR_OF_BLOCKS = (
+    ("a block ends while the other loads into it", "", (_gone(SPLIT, "    " + _END_OF_CLUSTER.strip()),)),
+    ("stages are released in one's own block only", "", (Edit(SPLIT, "release_stage<CLUSTER>", "release_stage<1>"),)),
+)  # fmt: skip
+SPLIT_TERMS = tuple(
+    mistake(f"{rung}: {name}", rung, words, *edits, shape=shape, config=config)
+    for rung in ("fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3")
+    for found, shape, config in ((_BOTH, (64, 128, 320), ()), (_TWO_CONSUMERS, (128, 64, 320), TWO),
+                                 (_PAIR_OF_BLOCKS, PAIR, (("CLUSTER_M", 2),)))
+    for name, words, edits in found
+)  # fmt: skip
+
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *REGISTERS)

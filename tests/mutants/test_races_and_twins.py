@@ -365,3 +365,12 @@ def test_an_access_beyond_a_shared_array_names_its_neighbour(
     with pytest.raises(SimulationError, match=said) as caught:
         run_body(tmp_path, body + f"out[t] = As[63 - t] + Bs[t + 64] + {access};", schedule=order)
     assert "small.cu:5" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("order", NAMES)
+def test_an_access_beyond_an_array_into_memory_that_nobody_has_written_yet(order: str, tmp_path: Path) -> None:
+    body = "__shared__ float As[64], Bs[128];\nAs[t] = in[t];\n"
+    with pytest.raises(SimulationError, match=r"past the end of As \(256 bytes\), into Bs|no thread has written"):
+        run_body(tmp_path, body + "float x = As[t + 64 + int(in[0]) % 2];\nBs[t] = x; Bs[t + 64] = x; __syncthreads();"
+                 "\nout[t] = Bs[127 - t];",
+                 schedule=order)  # fmt: skip

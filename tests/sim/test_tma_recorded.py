@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from tma_cases import groups
 from tma_kernels import Array, Group, run
 from tma_recording import run_any, simulated, unpacked
 
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, SimulationError
+from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.problem import FP32
 from gemmsmith.run.tensor_map import check_tensor_map
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.sim.tensor_box import Box
 
 ARCH = "sm_90a"
 
@@ -71,3 +75,24 @@ def test_the_comparison_can_fail(recorded: dict[str, Array]) -> None:
 
 def test_the_recording_says_where_it_comes_from(recorded: dict[str, Array]) -> None:
     assert "H200" in json.loads(recorded["metadata"].tobytes())["gpu"]
+
+
+@pytest.mark.parametrize("name", ["ranks", "types", "stores"])
+def test_a_box_that_does_not_begin_on_16_bytes_ends_the_kernel(name: str, recorded: dict[str, Array]) -> None:
+    """None of these ran on an H200: CUDA_ERROR_ILLEGAL_INSTRUCTION."""
+    group = next(g for g in GROUPS if g.name == name)
+    assert isinstance(group, Group)
+    astray = [n for n, case in enumerate(group.cases) if case.at[0] * case.map.dtype.itemsize % 16]
+    assert not recorded[f"{name}/ran"][astray].any()
+    for n in astray[:: len(astray) // 5]:
+        with pytest.raises(SimulationError, match="along the innermost dimension of its tensor"):
+            run(SimDevice(ARCH), group, ARCH, [n])
+
+
+def test_sectors_of_a_load() -> None:
+    """Nsight Compute counts those of the whole box, also where it lies outside the tensor."""
+    path = Path(__file__).parents[2] / "benchmarks" / "results" / "h200_tma_sectors.json"
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        (height, width), (x, y) = row["box"], row["at"]
+        box = Box(TensorMap("a tensor", FP32, (2048, 2048), (8192,), (width, height)), 0)
+        assert box.sectors((x, y)) == row["metrics"]["l1tex__m_xbar2l1tex_read_sectors.sum"], row

@@ -179,6 +179,29 @@ def _refused() -> Iterator[Case]:
     yield Case(TensorMap(NAME, UINT16, (64, 9, 4), (128, 64), (8, 4, 2)), (0, 0, 0))
 
 
+def _interleaved() -> Iterator[Case]:
+    """Slices of channels of 16 and 32 bytes: an element of the box is a pixel, whatever its type."""
+    for interleave, swizzle in ((16, 0), (16, 32), (16, 64), (16, 128), (32, 32)):
+        e = interleave // 2
+        of: dict[tuple[tuple[int, ...], tuple[int, ...]], list[tuple[int, ...]]] = {
+            ((e, 6, 5), (e, 4, 2)): [(0, 0, 0), (0, 1, 1), (0, 3, 4), (0, -1, 0), (e, 0, 0)],
+            ((4 * e, 6, 5), (e, 4, 2)): [(0, 0, 0), (e, 0, 0), (0, 1, 1), (2 * e, 0, 0)],
+            ((4 * e, 6, 5), (2 * e, 4, 2)): [(0, 0, 0), (e, 0, 0), (e, 1, 1)],
+            ((e, 6, 5, 3), (e, 4, 2, 2)): [(0, 0, 0, 0), (0, 1, 1, 1)],
+            ((4, 6, 5), (4, 4, 2)): [(0, 0, 0), (0, 1, 1), (1, 0, 0), (2, 0, 0)],
+            ((4, 6, 5), (2, 4, 2)): [(0, 0, 0), (1, 1, 1)],
+            ((8, 6, 5), (1, 4, 2)): [(0, 0, 0), (1, 1, 1), (8, 0, 0)],
+        }
+        for (extents, box), places in of.items():
+            inner = max(interleave, extents[0] * 2)
+            made = tensor(UINT16, extents, box, swizzle, interleave=interleave, inner=inner)
+            yield from (Case(made, at) for at in places)
+        for dtype, side, steps, y in ((UINT8, 2 * e, (), 1), (UINT32, e // 2, (), 1), (UINT16, e, (1, 2, 1), 0),
+                                      (UINT16, e, (2, 1, 1), 0)):  # fmt: skip
+            yield Case(tensor(dtype, (side, 6, 5), (side, 4, 2), swizzle, interleave=interleave, inner=interleave,
+                              steps=steps), (0, y, 0))  # fmt: skip
+
+
 def _group(name: str, kind: str, cases: Iterator[Case], op: str = "", special: bool = False) -> Group:
     return Group(name, kind, tuple(cases), op, special)
 
@@ -195,6 +218,7 @@ def groups() -> tuple[Group, ...]:
         *(_group(f"reduction {op}", "store", _reduced(op), op) for op in ("inc", "dec")),
         _group("im2col", "load", (c for c in _im2col())),
         _group("im2col stores", "store", _stores_im2col()),
+        _group("interleaved", "load", _interleaved()),
         _group("rules of tiled maps", "load", (c for c in _refused() if c.map.im2col is None)),
         _group("rules of im2col maps", "load", (c for c in _refused() if c.map.im2col is not None)),
     )

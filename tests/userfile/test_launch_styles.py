@@ -18,6 +18,9 @@ PLAIN = f"__global__ void mine({ABC}) {BODY}"
 HOST = "void run(float* A, float* B, float* C, int M, int N, int K)"
 ARGS = "(A, B, C, M, N, K)"
 
+PACK = ("template <typename T, typename... Args> void start(T* what, dim3 blocks, int threads, Args{}... args)"
+        " {{ what<<<blocks, threads>>>({}); }}\n")  # fmt: skip
+
 # name: source, grid, block, template values
 Case = tuple[str, Dim3, Dim3, dict[str, str]]
 STYLES: dict[str, Case] = {
@@ -204,6 +207,14 @@ STYLES: dict[str, Case] = {
         PLAIN + f"{HOST} {{ int t = 16; int device = 0; cudaGetDevice(&device);"
         f" mine<<<dim3(N / t, M / t), t>>>{ARGS}; }}",
         (16, 8, 1), (16, 1, 1), {}),
+    "a helper with a pack": (
+        TILED + PACK.format("", "args...") + f"{HOST} {{ const int T = 32; auto chosen = mine<T, 2 * T>;"
+        " start(chosen, dim3(N / (2 * T), M / T), T * 2, A, B, C, M, N, K); }",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
+    "a helper with a forwarded pack": (
+        TILED + PACK.format("&&", "std::forward<Args>(args)...")
+        + f"{HOST} {{ start(mine<32, 64>, dim3(N / 64, M / 32), 64, A, B, C, M, N, K); }}",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
     "both sides of #if": (
         "#ifdef FAST\n#define T 32\n#else\n#define T 16\n#endif\n" + PLAIN
         + f"{HOST} {{ mine<<<dim3(N / T, M / T), T>>>{ARGS}; }}",
@@ -221,6 +232,18 @@ def test_a_launch_of_each_style(style: str, tmp_path: Path) -> None:
     geometry = spec.geometry(PROBLEM, spec.config())
     assert (geometry.grid, geometry.block, dict(spec.geometry.template)) == (grid, block, template)
     assert geometry_source(path, options, PROBLEM) == "launch site"
+
+
+def test_a_helper_in_a_header(tmp_path: Path) -> None:
+    """The header with the launch does not name the kernel."""
+    (tmp_path / "start.h").write_text(PACK.format("", "args..."))
+    path = tmp_path / "mine.cu"
+    path.write_text(
+        '#include "start.h"\n' + PLAIN + f"{HOST} {{ start(mine, dim3(N / 32, M / 16), 64, {ARGS[1:-1]}); }}"
+    )
+    spec = user_kernel(path, UserOptions())
+    geometry = spec.geometry(PROBLEM, spec.config())
+    assert (geometry.grid, geometry.block) == ((8, 8, 1), (64, 1, 1))
 
 
 def test_shared_memory_and_cluster_of_a_configuration(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from certificate_kernels import (
     certificate_of,
     spec_of,
 )
-from ptx_only import compile_to_ptx
+from ptx_only import compile_to_ptx, copy_kernel
 
 from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.kernel.config import Config
@@ -36,7 +36,11 @@ from gemmsmith.verify.harness import verify_launch
 SPLIT_GRID = "ceil(N/16),ceil(M/16),4"
 
 # Which of the simulated rungs compute something else than sums of products, and what the reason says.
-OUTSIDE = {"fp32_tensor_bf16x6": "compares a value of the matrices", "fp32_tensor_fp16x3": "compares a value"}
+OUTSIDE = {
+    "fp32_tensor_bf16x6": "compares a value of the matrices", "fp32_tensor_fp16x3": "compares a value",
+    "fp32_wgmma_bf16x6": "compares a value of the matrices", "fp32_wgmma_fp16x3": "compares a value of the matrices",
+    "wgmma_split_k": "lanes of a warp meet at different places of the program",  # where alpha or beta is compared
+}  # fmt: skip
 
 
 def replaced(source: str, old: str, new: str) -> str:
@@ -51,12 +55,9 @@ def replaced(source: str, old: str, new: str) -> str:
                          ids=lambda x: str(x))  # fmt: skip
 def test_every_simulated_rung_has_a_certificate_or_a_reason(name: str, dtype: DType) -> None:
     spec = rung_named(name)
-    shape = (17, 40, 48) if name not in OUTSIDE else (16, 16, 16)
+    shape = (17, 40, 48) if name not in OUTSIDE or "wgmma" in name else (16, 16, 16)
     problem = Problem(*shape, dtype, spec.out_dtypes[0])
     found = certify(spec, spec.small_config(), problem, compile_to_ptx, ARCH, other_m=False)
-    if "wgmma" in name:  # what TMA and wgmma move is not followed yet
-        assert found.reason
-        return
     if name in OUTSIDE:
         assert OUTSIDE[name] in found.reason
         return
@@ -66,6 +67,27 @@ def test_every_simulated_rung_has_a_certificate_or_a_reason(name: str, dtype: DT
     blocks = {FP16: 16, TF32: 8, INT8: 32}
     tensor = spec.tensor_cores
     assert found.order.startswith(f"blocks of {blocks.get(dtype, 16)} products" if tensor else "k ascending, one")
+
+
+@pytest.mark.parametrize(("name", "layout"), [("wgmma_stream_k", "NN"), ("wgmma_cluster", "TT"), ("wgmma_tma", "TN")])
+def test_tma_and_wgmma_are_followed(name: str, layout: str) -> None:
+    """Multicast, partial sums in memory, operands in both orders."""
+    spec = rung_named(name)
+    problem = Problem(64, 128, 128, FP16, FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    found = certify(spec, spec.small_config(), problem, compile_to_ptx, ARCH, other_m=False)
+    assert found.reason == ""
+    assert found.order.startswith("blocks of 16 products added at once")
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("tile.col, k, strideB ? z : 0)", "tile.col, k + BK, strideB ? z : 0)"),
+    ("warpgroup, step > 0)", "warpgroup, true)"),
+])  # fmt: skip
+def test_a_wrong_wgmma_kernel_has_none(old: str, new: str, tmp_path: Path) -> None:
+    spec = copy_kernel(rung_named("wgmma_tma"), tmp_path)
+    spec.source.write_text(replaced(spec.source.read_text(), old, new))
+    found = certify(spec, spec.small_config(), Problem(64, 64, 128, FP16, FP32), compile_to_ptx, ARCH, other_m=False)
+    assert found.reason
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def _patched(device: Any, launch: LoadedLaunch) -> PatchedStep | None:
     patches: list[ArgumentPatch] = []
     for index, argument in enumerate(launch.arguments):
         if isinstance(argument, MapArgument):
+            if argument.room is not None:
+                return None
             slot = argument.address
             first, second = (device.encode_tensor_map(argument.described, probe + slot % 256) for probe in _PROBES)
             position = _address_position(first, second, slot % 256)

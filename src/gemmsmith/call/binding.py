@@ -8,9 +8,12 @@ and the simulator's counters.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from gemmsmith.call.cache import CACHE
 from gemmsmith.call.launch_plan import LaunchPlan, MapArgument, PlannedLaunch, plan_launches, specialize
@@ -99,7 +102,11 @@ def _resolved(device: Device, launch: LoadedLaunch, known: tuple[int, ...]) -> S
     for argument in launch.arguments:
         if isinstance(argument, MapArgument):
             address = known[argument.address.slot] + argument.address.offset
-            argument = device.encode_tensor_map(argument.described, address)
+            room, argument = argument.room, device.encode_tensor_map(argument.described, address)
+            if room is not None:
+                place = known[room.slot] + room.offset
+                device.write(place, np.frombuffer(argument, np.uint8))
+                argument = struct.pack("<Q", place)
         elif isinstance(argument, SlotBytes):
             argument = argument.filled(known)
         arguments.append(argument)

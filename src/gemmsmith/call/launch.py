@@ -228,6 +228,10 @@ def _placed(
             if made is not None:
                 packed.append(_map_bytes(device, argument, made.named(argument.name), addresses[0], allocated))
                 continue
+            if argument.pointer_at >= 0:
+                at = argument.pointer_at
+                packed.append(argument.data[:at] + table.tobytes() + argument.data[at + table.nbytes :])
+                continue
             packed.append(table.tobytes() if argument.arrays else argument.data)
         for number, argument in enumerate(arguments):
             if (texture := argument.texture) is not None:

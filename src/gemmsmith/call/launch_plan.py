@@ -11,23 +11,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmsmith.errors import ConfigError, UnsupportedError
+from gemmsmith.errors import ConfigError, LaunchError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry, TensorMap
+from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER, Signature
 from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, packs_lost_slot
 from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
-from gemmsmith.run.tensor_map import ALIGNMENT
+from gemmsmith.run.tensor_map import ALIGNMENT, check_tensor_map
+
+MAP_REFUSED = "cuTensorMapEncodeTiled refuses a map"
 
 
 @dataclass(frozen=True)
 class MapArgument:
-    """A tensor map, which the device encodes for each address."""
+    """A tensor map, which the device encodes for each address. ``room``: where it is put, if its address is passed."""
 
     described: TensorMap
     address: SlotAddress
+    room: SlotAddress | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses:
         fallback=tuple(fallback),
         kernel=_kernel_launch(spec, config, prologue, specialized),
         alignment=alignment,
-        workspace_bytes=prologue.nbytes,
+        workspace_bytes=prologue.nbytes + _map_bytes(spec.signature, prologue.nbytes),
         decision=prologue.fallback,
     )
 
@@ -122,7 +126,27 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
     if maps:
         named = zip(signature.arguments, packed, strict=True)
         arguments = tuple(maps.get(each.name, known) for each, known in named)
+        arguments = _pointed_maps(signature, arguments, prologue.nbytes)
     return PlannedLaunch(spec, config, problem, geometry, arguments, spec.is_rung)
+
+
+def _map_bytes(signature: Signature, used: int) -> int:
+    """The room for maps that are passed by pointer, after ``used`` bytes of the workspace."""
+    count = sum(arg.code == MAP_POINTER for arg in signature.arguments)
+    return count * MAP_BYTES + -used % ALIGNMENT_CLASS if count else 0
+
+
+def _pointed_maps(
+    signature: Signature, arguments: tuple[bytes | MapArgument, ...], used: int
+) -> tuple[bytes | MapArgument, ...]:
+    """The arguments, with a place in the workspace for each map that is passed by pointer."""
+    room = SlotAddress(Slot.WORKSPACE) + ceil_div(used, ALIGNMENT_CLASS) * ALIGNMENT_CLASS
+    found: list[bytes | MapArgument] = []
+    for named, argument in zip(signature.arguments, arguments, strict=True):
+        if named.code == MAP_POINTER and isinstance(argument, MapArgument):
+            argument, room = replace(argument, room=room), room + MAP_BYTES
+        found.append(argument)
+    return tuple(found)
 
 
 def specialize(spec: KernelSpec, config: Config, prologue: Prologue) -> Config:
@@ -154,8 +178,18 @@ def _tensor_maps(spec: KernelSpec, config: Config, problem: Problem, addresses: 
     for name, described in spec.tensor_maps(problem, config).items():
         address = where[described.operand]
         assert isinstance(address, SlotAddress)
+        if not spec.is_rung:
+            _check_users_map(name, described, address)
         found[name] = MapArgument(described, address)
     return found
+
+
+def _check_users_map(name: str, described: TensorMap, address: SlotAddress) -> None:
+    """Raise as the launch itself would fail: the driver encodes no such map, whatever the kernel."""
+    try:
+        check_tensor_map(replace(described, operand=name), address % ALIGNMENT_CLASS)
+    except (ConfigError, UnsupportedError) as error:
+        raise LaunchError(f"{MAP_REFUSED}: {error.message}", error.hint) from None
 
 
 def _describable(problem: Problem) -> Problem:

@@ -21,7 +21,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -120,6 +120,21 @@ class TuningFile:
             key: entry for line in self._lines('"event": "best"') if line["gpu"] == gpu
             for key, entry in [entry_from_fields(line)]
         }  # fmt: skip
+
+    def lines_of(self, key: ShapeKey) -> list[str]:
+        """The lines about a shape, of all GPUs and both kinds of run, for ``add_lines`` of another file."""
+        wanted = (deterministic(key), fastest(key))
+        return [
+            json.dumps(line) for line in self._lines() if line["event"] != "run" and key_from_fields(line) in wanted
+        ]
+
+    def add_lines(self, lines: Iterable[str]) -> None:
+        """Append lines of another file; those that are here already are left out."""
+        known = {json.dumps(line, sort_keys=True) for line in self._lines()}
+        for text in lines:
+            line = json.loads(text)
+            if json.dumps(line, sort_keys=True) not in known:
+                self._append({name: value for name, value in line.items() if name != "format"})
 
     def add_run(self, gpu: str, command: str, date: str, versions: Mapping[str, str]) -> None:
         self._append({"event": "run", "gpu": gpu, "command": command, "date": date, "versions": dict(versions)})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
@@ -41,6 +42,8 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
+    if any(MAP_REFUSED in reason for reason in verdict.reasons):  # the kernel did not even start
+        return ()
     from gemmsmith.cure.program import program_of
 
     try:

@@ -1,19 +1,17 @@
 """gemmsmith check FOLDER: every kernel of a repository, each checked by a process of its own.
 
-A process per kernel keeps a crash, a hang or a leak of one kernel from the others, and uses all cores.
+A process per kernel keeps a crash, a hang or a leak of one kernel from the others. All cores are used, or those of a
+cluster.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
+import shlex
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,20 +20,26 @@ from typing import Any
 import typer
 from rich.markup import escape
 
+from gemmsmith.cli.job import CommandJob, cores
 from gemmsmith.cli.kernels import check_source
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.render.findings import NOT_A_PRODUCT, NOT_RUNNABLE, Checked, checked
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.formats import formatted
-from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
+from gemmsmith.cli.render.output import item, print_json, print_table, say
+from gemmsmith.cluster.place import LOCAL, Place
+from gemmsmith.cluster.sources import SourceTree, pack
+from gemmsmith.cluster.task import Task, TaskResult
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.regular_file import regular
+from gemmsmith.userfile.include_search import repository_of
 
 _SUFFIXES = {".cu", ".cuh", ".cuda", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc"}
 _NOT_SEARCHED = {"build", "node_modules", "third_party", "external", "__pycache__"}
 _LARGEST_FILE = 4 << 20
 _LONGEST_S = 600
 _REASON = 160  # characters
-_SPARE_S = 60  # beyond the time that a check gives itself, for compiling
+SPARE_S = 60  # beyond the time that a check gives itself, for compiling
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,18 @@ def _source_files(folder: Path) -> Iterator[Path]:
                     yield path
 
 
-def check_folders(words: Sequence[str], options: Sequence[str], *, seconds: float, jobs: int, form: Format) -> None:
+def check_folders(
+    words: Sequence[str], options: Sequence[str], *, seconds: float, jobs: int, on: OnOptions, form: Format
+) -> None:
     """Check the kernels of several files and folders, print what was found, and exit with the code of docs/ci.md."""
     kernels = [kernel for word in words for kernel in _kernels_of(word)]
     if not kernels:
         raise UsageError(f"no __global__ function was found in {', '.join(words)}",
                          "give files or folders with .cu, .cuh or .h files")  # fmt: skip
     limit = seconds if math.isfinite(seconds) else _LONGEST_S
-    with progress() as bar:
-        task = bar.add_task("checking", total=len(kernels))
-        found = check_all(kernels, options, seconds=limit, jobs=jobs or os.cpu_count() or 1,
-                          done=lambda _: bar.advance(task))  # fmt: skip
+    command = shlex.join(["gemmsmith", "check", *words, *options])
+    found = check_all(kernels, options, seconds=limit, on=on, usual=Place(LOCAL, jobs) if jobs else cores(),
+                      command=command, json=form is Format.JSON)  # fmt: skip
     if form.is_document:
         sys.stdout.write(formatted(found, form))
     elif form is Format.JSON:
@@ -131,51 +136,62 @@ def _short(kernel: Checked) -> str:
 
 
 def check_all(
-    kernels: Sequence[KernelPlace],
-    options: Sequence[str],
-    *,
-    seconds: float,
-    jobs: int,
-    done: Callable[[Checked], None] = lambda _: None,
-) -> list[Checked]:
-    """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is told of each result."""
+    kernels: Sequence[KernelPlace], options: Sequence[str], *, seconds: float, on: OnOptions, usual: Place,
+    command: str = "", json: bool = False, done: Callable[[], None] = lambda: None,
+) -> list[Checked]:  # fmt: skip
+    """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is told of each.
 
-    def one(kernel: KernelPlace) -> Checked:
-        result = check_apart(kernel, options, seconds)
-        done(result)
-        return result
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(one, kernels))
+    Where ``--on`` names a place, the kernels' repositories are sent there; otherwise files are read in place.
+    """
+    trees = _trees(kernels, options) if on.named and not on.dry_run else {}
+    readable = [kernel for kernel in kernels if not kernel.error]
+    tasks = [check_task(kernel, options, on.limit(seconds), trees) for kernel in readable]
+    job = CommandJob(command or shlex.join(["gemmsmith", "check", *options]), tasks, on, usual, tuple(trees.values()),
+                     recorded=on.named, json=json, told=lambda _: done())  # fmt: skip
+    found = {id(kernel): result for kernel, result in zip(readable, job.results(), strict=True)}
+    return [_checked(kernel, found.get(id(kernel))) for kernel in kernels]
 
 
-def check_apart(kernel: KernelPlace, options: Sequence[str], seconds: float) -> Checked:
-    """Check one kernel in a process of its own."""
-    if kernel.error:
+def load_all(
+    kernels: Sequence[KernelPlace], *, on: OnOptions, usual: Place, seconds: float, command: str
+) -> list[tuple[bool, str, float]]:
+    """Whether each kernel compiles and can be simulated, why not, and the seconds that took."""
+    trees = _trees(kernels, ()) if on.named else {}
+    tasks = [check_task(kernel, (), seconds, trees, "load") for kernel in kernels]
+    job = CommandJob(command, tasks, on, usual, tuple(trees.values()), recorded=on.named)
+    return [(bool(result.ok and result.value["loaded"]),
+             result.value["why"] if result.ok else (result.error or {}).get("message", ""), result.seconds)
+            for result in job.results()]  # fmt: skip
+
+
+def check_task(
+    kernel: KernelPlace, options: Sequence[str], seconds: float, trees: Mapping[Path, SourceTree], kind: str = "check"
+) -> Task:
+    """The task that checks one kernel; its file is read in place where it is in none of ``trees``."""
+    tree = trees.get(repository_of(Path(os.path.abspath(kernel.file))))
+    given = {"file": str(kernel.file), "entry": kernel.entry, "options": list(options), "seconds": seconds + SPARE_S}
+    where = {} if tree is not None else {"cwd": os.getcwd()}
+    return Task(kind, given | where, f"{kernel.file}:{kernel.entry}", sources=tree.digest if tree else "",
+                limit=seconds + 2 * SPARE_S)  # fmt: skip
+
+
+def _trees(kernels: Sequence[KernelPlace], options: Sequence[str]) -> dict[Path, SourceTree]:
+    """The sources of each repository, with the folders and files that ``options`` name."""
+    folders = [Path(word[2:]) for word in options if word.startswith("-I") and len(word) > 2]
+    named = [Path(word.partition(":")[0]) for word in options if ".py" in word]
+    groups: dict[Path, list[Path]] = {}
+    for kernel in kernels:
+        groups.setdefault(repository_of(Path(os.path.abspath(kernel.file))), []).append(kernel.file)
+    return {root: pack([*dict.fromkeys(files), *filter(Path.is_file, named)], folders)
+            for root, files in groups.items()}  # fmt: skip
+
+
+def _checked(kernel: KernelPlace, result: TaskResult | None) -> Checked:
+    if result is None:
         return checked(kernel.file, "", _error(kernel.error))
-    words = ["check", str(kernel.file), "--entry", kernel.entry, "--json", *options]
-    start = time.monotonic()
-    try:
-        report = _report([sys.executable, "-m", "gemmsmith", *words], seconds + _SPARE_S)
-    except subprocess.TimeoutExpired:
-        report = _error(f"not finished after {seconds + _SPARE_S:.0f} s")
-    took = time.monotonic() - start
-    return checked(kernel.file, kernel.entry, report, line=kernel.line, seconds=took)
-
-
-def _report(command: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The JSON object that a check prints; what it said last if it printed none."""
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-    try:
-        found: dict[str, Any] = json.loads(ended.stdout)
-    except json.JSONDecodeError:
-        return _error(_last_line(ended.stderr))
-    return found
+    report = result.value if result.ok else _error((result.error or {}).get("message", ""))
+    return checked(kernel.file, kernel.entry, report, line=kernel.line, seconds=result.seconds)
 
 
 def _error(message: str) -> dict[str, Any]:
     return {"error": {"kind": "CheckError", "message": message, "hint": ""}}
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["the check ended without a word"])[-1]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import datetime
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from pathlib import Path
 
 from gemmsmith import __version__
 from gemmsmith.cli.compiler import Compiler
-from gemmsmith.cli.render.output import progress
+from gemmsmith.cli.job import CommandJob, cores, raise_failures
+from gemmsmith.cli.options.on import OnOptions
+from gemmsmith.cli.tasks.climb_tasks import count_tasks
+from gemmsmith.cluster.codec import decode
+from gemmsmith.cluster.task import LIMIT_S
 from gemmsmith.compile.target import arch_number
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU
-from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
+from gemmsmith.ladder.registry import rungs, rungs_for
 from gemmsmith.problem import Problem
-from gemmsmith.report.collect import CollectedRung, count_rung, rungs_of, verify_rung
+from gemmsmith.report.collect import CollectedRung, rungs_of
 from gemmsmith.report.page import write_page
 from gemmsmith.report.report_model import Made, ReportModel, Sweep
 from gemmsmith.report.sweep_file import recorded_sweeps
-from gemmsmith.sim.device import SimDevice
 from gemmsmith.store.published import published
 from gemmsmith.store.results import Machine, Run
 from gemmsmith.store.tuned_choice import recorded_choice
@@ -31,40 +30,33 @@ _WORKERS = 4
 
 
 def collect_ladder(
-    size: int, arch: str, compiler: Compiler, simulated: int, doing: str,
+    size: int, arch: str, compiler: Compiler, simulated: int,
     then: Callable[[CollectedRung], CollectedRung] = lambda step: step,
 ) -> tuple[CollectedRung, ...]:  # fmt: skip
     """Count every rung of ``arch``, and verify it on the simulator up to ``simulated``³ (0: do not verify).
 
     ``then`` completes each rung in this process. Rungs that the simulator cannot run are only compiled.
     """
-    names = [spec.name for spec in rungs_for(arch_number(arch))]
-    found: dict[str, CollectedRung] = {}
-    with progress() as bar:
-        task = bar.add_task(doing, total=len(names))
-        for step in _in_parallel([(name, size, arch, simulated, compiler) for name in names]):
-            found[step.name] = then(step)
-            bar.update(task, description=step.name, advance=1)
+    names = rung_names(arch)
+    found = {step.name: then(step) for step in _in_parallel([(n, size, arch, simulated, compiler) for n in names])}
     return tuple(found[name] for name in names)
 
 
+def rung_names(arch: str) -> list[str]:
+    return [spec.name for spec in rungs_for(arch_number(arch))]
+
+
 def _in_parallel(jobs: list[tuple[str, int, str, int, Compiler]]) -> Iterator[CollectedRung]:
-    workers = min(_WORKERS, os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(collect_rung, *job) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def collect_rung(name: str, size: int, arch: str, simulated: int, compiler: Compiler) -> CollectedRung:
-    """One rung: counted, and verified on the simulator up to ``simulated``³ (0: not verified)."""
-    step, spec = count_rung(name, size, arch, compiler), rung_named(name)
-    if not simulated or not spec.simulated:
-        return step
-    return replace(step, verdicts=verify_rung(SimDevice(arch), spec, simulated, compiler))
+    """Rungs in any order, as they are done: several processes of this machine."""
+    if not jobs:
+        return
+    tasks = [task for name, size, arch, simulated, _ in jobs
+             for task in count_tasks([name], size, arch, simulated, LIMIT_S)]  # fmt: skip
+    job = CommandJob("", tasks, OnOptions(), cores(_WORKERS), recorded=False, cache_dir=jobs[0][4].folder)
+    results = job.results()
+    raise_failures(tasks, results)
+    for result in results:
+        yield decode(CollectedRung, result.value)
 
 
 def left_out(arch: str) -> str:

@@ -35,6 +35,8 @@ DEFAULT_MAX_BYTES = 1 << 30
 _LOCK_TIMEOUT_S = 300.0  # ten times the slowest kernel; a process that dies releases its lock
 _STALE_TEMP_S = 3600.0
 _STALE_LOCK_S = 86400.0  # removing a lock that is in use would only cost a second compilation
+Exchange = tuple[Callable[[str], bytes | None], Callable[[str, bytes], None]]
+"""Asks other machines for the entry of a key, and gives them one."""
 _ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.kernel")
 
 
@@ -75,6 +77,7 @@ class CompileCache:
         self.folder = Path(os.path.abspath(folder if folder is not None else default_folder()))
         self.max_bytes = max_bytes
         self.memo = Memo()
+        self.exchange: Exchange | None = None  # set by a worker of a cluster
         self._hits = 0
         self._misses = 0
 
@@ -98,7 +101,19 @@ class CompileCache:
                     return found
                 if locked:
                     self._remove_temporaries(folder, key)
-                return self._missed(self._store(folder, replace(compile_it(), key=key)))
+                if (given := self._given(key)) is not None:
+                    return self._store(folder, given)
+                made = self._missed(self._store(folder, replace(compile_it(), key=key)))
+                if self.exchange is not None:
+                    self.exchange[1](key, encode(made))
+                return made
+
+    def _given(self, key: str) -> CompiledKernel | None:
+        """The kernel that another machine compiled, where there is one and it is intact."""
+        data = self.exchange[0](key) if self.exchange is not None else None
+        given = decode(data, key) if data is not None else None
+        self._hits += given is not None
+        return given
 
     def has(self, key: str) -> bool:
         """Whether there is an entry for ``key``; ``get`` still checks it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmsmith.compile.request import CompileRequest
-from gemmsmith.compile.target import check_target
+from gemmsmith.compile.target import check_target, with_features
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.compile.user_source import UserSource, own_headers
 from gemmsmith.errors import ConfigError
@@ -37,7 +37,7 @@ def render_kernel(
     if not spec.is_rung:
         unit = spec.unit or spec.source
         source = UserSource.read(unit, spec.include, find_toolchain(), spec.edited)
-        return source.request(unit.name, spec.entry, defines, arch)
+        return source.request(unit.name, spec.entry, defines, with_features(arch, source.texts))
     parts = bundle(spec.source, (own_headers(),))
     return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 

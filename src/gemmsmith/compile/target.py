@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.gpus import architectures
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
+
+# What only compute capability 9.0 itself has
+_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b|\btensormap\.replace\b")
 
 
 def arch_number(arch: str) -> int:
@@ -28,6 +32,11 @@ def target_arch(spec: KernelSpec, arch: str) -> str:
             "gemmsmith list shows the oldest architecture of each rung",
         )
     return f"sm_{spec.arch_specific}a"
+
+
+def with_features(arch: str, texts: Iterable[str]) -> str:
+    """ "sm_90a" in place of "sm_90" for a user's kernel that uses what only compute capability 9.0 itself has."""
+    return "sm_90a" if arch == "sm_90" and any(map(_SM_90A.search, texts)) else arch
 
 
 def check_target(spec: KernelSpec, arch: str, dtype: DType) -> str:

@@ -97,7 +97,8 @@ def _flat(text: str) -> str:
 
 def missing_guards(program: Program) -> Iterator[Candidate]:
     """Stores to C and loads of A and B without a guard: each alone, all of them, and an early return."""
-    accesses = [access for access in global_accesses(program) if access.row and not access.is_pointer]
+    accesses = [access for access in global_accesses(program)
+                if access.row and not access.is_pointer and not _is_guarded(program, access)]  # fmt: skip
     stores = [access for access in accesses if access.is_store and access.role in ("C", "D")]
     loads = [access for access in accesses if not access.is_store and access.role in ("A", "B")]
     if stores:
@@ -140,6 +141,20 @@ def _inside(program: Program, access: GlobalAccess) -> str:
     if not rows or not columns:
         return ""
     return f"{_operand(access.row)} < {rows} && {_operand(access.column)} < {columns}"
+
+
+def _is_guarded(program: Program, access: GlobalAccess) -> bool:
+    """Whether an ``if`` around the access has both comparisons already."""
+    wanted = ["".join(part.split()) for part in _inside(program, access).split(" && ") if part]
+    node = access.statement.parent
+    while wanted and node is not None:
+        test = node.child_by_field_name("condition") if node.type == "if_statement" else None
+        if test is not None:
+            said = "".join(access.code.of(test).split())
+            if all(part in said for part in wanted):
+                return True
+        node = node.parent
+    return False
 
 
 def _operand(text: str) -> str:

@@ -150,7 +150,7 @@ def _global(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
 
 
 def _shared(slow: Case, fast: Case, a: str, b: str) -> Difference | None:
-    one, other = (case.work.wavefronts / case.work.fma for case in (slow, fast))
+    one, other = (case.work.wavefronts / max(1.0, case.work.fma) for case in (slow, fast))
     if not _differ(one, other):
         return None
     better = replace(slow.work, wavefronts=fast.work.wavefronts, shared_requests=fast.work.shared_requests)

@@ -14,7 +14,8 @@ def element_types(
     signature: Signature, body: str = "", aliases: Mapping[str, str] | None = None
 ) -> tuple[DType, DType]:
     """The type of A and B, and that of C; raises for types that cannot be verified."""
-    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role != "bias"]
+    maps = [arg for arg in signature.arguments if arg.role in ("mapA", "mapB", "mapC")]
+    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role not in ("bias", "0")] + maps
     kinds = {arg.name: _element(arg, body, aliases or {}) for arg in pointers}
     shown = ", ".join(f"{arg.name} {arg.ctype}*" for arg in pointers)
     known: dict[str, DType] = {}
@@ -24,8 +25,9 @@ def element_types(
             hint = "cast it to its element type in the kernel, or declare it so" if arg.ctype == "void" else _known()
             raise SignatureError(f"{signature.entry}: {arg.name} points to {arg.ctype}", hint)
         known[arg.name] = kind
-    by_role = {arg.role: known[arg.name] for arg in pointers}
-    inputs = [known[arg.name] for arg in pointers if arg.role in ("A", "B")] or [known[pointers[0].name]]
+    by_role = {arg.role.removeprefix("map"): known[arg.name] for arg in pointers}
+    inputs = [known[arg.name] for arg in pointers if arg.role.removeprefix("map") in ("A", "B")]
+    inputs = inputs or [known[pointers[0].name]]
     output = by_role.get(signature.output) or known[pointers[-1].name]
     if len(set(inputs)) > 1:
         raise SignatureError(

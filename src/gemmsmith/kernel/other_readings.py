@@ -26,7 +26,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
 def _completed(signature: Signature) -> Iterator[Signature]:
     pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
     numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
-    lacking = [role for role in "ABC" if not signature.has(role)]
+    lacking = [role for role in "ABC" if not signature.describes(role)]
     extents = [role for role in EXTENTS if not signature.has(role)]
     leading = [role for role in _LEADING if not signature.has(role)]
     if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count

@@ -12,6 +12,7 @@ _POINTER_NOISE = frozenset((
     "buffer", "tensor", "global", "h", "host", "my", "v", "pointer", "raw", "base", "addr", "vec", "dptr", "the", "f",
     "float", "half", "elements", "elems", "elem", "values", "vals", "entries", "mem",
 ))  # fmt: skip
+_MAP_NOISE = frozenset(("tma", "map", "tmap", "tensormap", "desc", "descriptor", "tensor", "load", "store", "t"))
 _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "A": ("a", "lhs", "left", "ad", "da", "input", "inp", "in", "x", "mat1", "1", "first", "act", "activations", "m1"),
     "B": ("b", "rhs", "right", "bd", "db", "weight", "weights", "w", "wt", "2", "second", "m2", "filter"),
@@ -53,6 +54,13 @@ def pointer_role(name: str) -> str:
         if key in _POINTER_OF:
             return _POINTER_OF[key]
     return ""
+
+
+def map_role(name: str) -> str:
+    """Which matrix a tensor map is named after: tensorMapA, tma_a, b_desc, tensorMap_bT; empty if none."""
+    told = [word for word in words(name) if word not in _POINTER_NOISE | _MAP_NOISE]
+    told = told[:1] if len(told) == 2 and told[1] in ("t", "trans", "transposed") else told
+    return pointer_role(told[0]) if len(told) == 1 else pointer_role(name)
 
 
 def scalar_role(name: str) -> str:

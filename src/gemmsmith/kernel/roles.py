@@ -25,6 +25,8 @@ from gemmsmith.kernel.role_names import (
     words,
 )
 from gemmsmith.kernel.signature import (
+    MAP_BYTES,
+    MAP_POINTER,
     ROLES,
     Argument,
     Signature,
@@ -44,18 +46,29 @@ _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZ
 
 
 @dataclass(frozen=True)
+class MapParameter:
+    """A tensor map among a kernel's parameters: the matrix that it describes, and the type of its elements."""
+
+    operand: str
+    ctype: str
+
+
+@dataclass(frozen=True)
 class _Parameter:
     name: str
     type: ParameterType
     at_launch: str  # the argument in host code, if it is a plain name
     place: int = -1  # of the struct that it is a field of, among the kernel's parameters
+    map: str = ""  # the matrix that it is a tensor map of: A, B or C
 
     @property
     def is_pointer(self) -> bool:
-        return self.type.stars > 0
+        return self.type.stars > 0 and not self.map
 
     @property
     def code(self) -> str:
+        if self.map:
+            return MAP_POINTER if self.type.stars else f"{MAP_BYTES}s"
         return "P" if self.is_pointer else self.type.scalar_code
 
 
@@ -69,6 +82,7 @@ def recognise(
     constants: Mapping[str, int] | None = None,
     computed: Sequence[str] = (),
     places: Sequence[int] = (),
+    maps: Mapping[str, MapParameter] | None = None,
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -80,16 +94,21 @@ def recognise(
     constants       integers that the source defines, by name
     places          for each, which of the kernel's own parameters it is, or is a field of
     computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
+    maps            the tensor maps that host code encodes, by the parameter's name
     """
-    found = [_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
-                        places[i] if places else -1) for i, (kind, name) in enumerate(parameters)]  # fmt: skip
+    found = [
+        _parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
+                   places[i] if places else -1, maps or {})
+        for i, (kind, name) in enumerate(parameters)
+    ]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body)
     roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
+    roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:
-            roles[i] = _role_at_launch(parameter, set(roles.values()))
+            roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
     for i, text in enumerate(computed[: len(found)]):
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
@@ -100,8 +119,13 @@ def recognise(
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
 
-def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int) -> _Parameter:
+def _parameter(
+    entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int,
+    maps: Mapping[str, MapParameter],
+) -> _Parameter:  # fmt: skip
     known = parameter_type(kind, aliases)
+    if name in maps:
+        return _Parameter(name, replace(known, name=maps[name].ctype), "", place, maps[name].operand)
     if known.stars > 2:
         raise SignatureError(f"{entry}: {name} points to arrays of pointers ({kind.strip()}), which is not supported",
                              "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
@@ -112,9 +136,9 @@ def _parameter(entry: str, kind: str, name: str, at_launch: str, aliases: Mappin
             f"gemmsmith.launch runs the kernel with gemmsmith.{made}(array); on the command line: --args "
             f"'{name}={made}(rand(64,64,f32)), ...' with --grid and --block",
         )
-    if "tensormap" in kind.lower().replace("_", ""):
+    if "tensormap" in f"{kind}{known.name}".lower().replace("_", ""):
         raise SignatureError(
-            f"{entry}: {name} is a tensor map, and check gives a product pointers and numbers",
+            f"{entry}: {name} is a tensor map, and the host code that encodes it was not found or not understood",
             f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…); on the command line: "
             f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
         )
@@ -135,6 +159,9 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
                                  f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
+        if parameter.map:
+            arguments.append(_map_argument(entry, parameter, role))
+            continue
         if parameter.is_pointer != (role in _POINTERS) and role != "0":
             kind = "a pointer" if parameter.is_pointer else "a number"
             raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
@@ -146,11 +173,22 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     return replace(signature, square=len(set(given)) == 1)
 
 
+def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
+    role = role.removeprefix("map")
+    if role not in ("A", "B", "C"):
+        raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
+                             "a tensor map is A, B or C")  # fmt: skip
+    return Argument(parameter.name, f"map{role}", parameter.code, parameter.type.name, "", parameter.place)
+
+
 # --- pointers
 
 
 def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, str]:
     pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer}
+    mapped = {p.map for p in found if p.map}
+    if mapped and (pointers or "C" in mapped):
+        return _roles_beside_maps(found, pointers, mapped, body)
     if len(pointers) < 3:
         names = ", ".join(pointers.values()) or "none"
         raise SignatureError(
@@ -159,6 +197,25 @@ def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, 
         )
     free = [i for i in pointers if not found[i].type.const]
     return _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
+
+
+def _roles_beside_maps(
+    found: list[_Parameter], pointers: dict[int, str], mapped: set[str], body: str
+) -> dict[int, str]:  # fmt: skip
+    """Roles of the pointers of a kernel that takes other matrices as tensor maps; what neither tells stays open."""
+    named = {i: pointer_role(name) for i, name in pointers.items()}
+    roles = {i: role if role in ("A", "B", "bias") and role not in mapped else "" for i, role in named.items()}
+    if "C" not in mapped:
+        free = [i for i in pointers if not found[i].type.const]
+        used = written([pointers[i] for i in free], body)
+        output = _output(named, free, [i for i in free if pointers[i] in used])
+        if output is not None:
+            roles[output] = "C"
+    lacking = [role for role in "AB" if role not in mapped and role not in roles.values()]
+    open_ones = [i for i in pointers if not roles[i]]
+    if len(open_ones) == len(lacking) == 1:
+        roles[open_ones[0]] = lacking[0]
+    return roles
 
 
 def with_written(signature: Signature, names: set[str]) -> Signature:
@@ -211,7 +268,7 @@ def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | No
 
 def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) -> dict[int, str]:
     matrices = {found[i].name: role for i, role in pointers.items()}
-    numbers = [i for i, p in enumerate(found) if not p.is_pointer and "." not in p.name]
+    numbers = [i for i, p in enumerate(found) if not p.is_pointer and not p.map and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
         roles[i] = "batch" if "".join(words(found[i].name)) in BATCH else scalar_role(found[i].name)
@@ -322,6 +379,6 @@ def _check_pointers(signature: Signature) -> None:
             names = " and ".join(arg.name for arg in signature.arguments if arg.role == role)
             raise SignatureError(f"{signature.entry}: {names} both seem to be {role}", signature_hint(signature, role))
     if not signature.unknown:
-        missing = [role for role in "ABC" if role not in roles]
+        missing = [role for role in "ABC" if not signature.describes(role)]
         if missing:
             raise SignatureError(f"{signature.entry}: no parameter is {', '.join(missing)}", signature_hint(signature))

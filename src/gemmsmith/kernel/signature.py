@@ -25,6 +25,7 @@ _POINTERS = ("A", "B", "C", "bias", "workspace")
 MAP_BYTES = 128
 _MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
 _MAP_TYPE = "TensorMap"
+MAP_POINTER = "M"  # the code of a pointer to a tensor map
 _OWN_ROLES = ("batch", "workspace")
 
 # Lower-case spellings seen in published kernels, by role.
@@ -60,8 +61,9 @@ _SCALARS = {
 class Argument:
     """One parameter of an entry: its role in the product, how it is packed, and its C++ type.
 
-    ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', or '128s' for a tensor map. ``role`` is '' while it
-    is not known, a number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
+    ``code`` is a scalar's in ``struct``, 'P' for a pointer, 'bf16', '128s' for a tensor map, or 'M' for a pointer to
+    one; ``ctype`` is then that of the elements, and the role 'mapA' for A. ``role`` is '' while it is not known, a
+    number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
     ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
     arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
     ``table``: it is an array of pointers, one for each matrix of a batch.
@@ -119,6 +121,8 @@ class Signature:
             values |= {"D": c, "ldd": problem.ldc, "strideD": problem.stride_c, "C": bias or c}
         for name, role in _MAP_ROLES.items():
             values[role] = (maps or {}).get(name, b"")
+        if any(arg.code == MAP_POINTER for arg in self.arguments):  # whoever launches fills them in
+            values |= {arg.role: 0 for arg in self.arguments if arg.code == MAP_POINTER}
         if self.unknown:
             raise undetermined(self)
         for role in (arg.role for arg in self.arguments if arg.role not in values):
@@ -143,7 +147,7 @@ class Signature:
     def _packed(self, argument: Argument, value: float | bytes) -> bytes:
         if argument.code == BF16_CODE and not isinstance(value, bytes):
             return np.asarray(value, BF16.numpy).tobytes()
-        if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?":
+        if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?P":
             value = int(value)
         try:
             return pack("<" + _packing(argument.code), value)
@@ -168,6 +172,10 @@ class Signature:
         """The user's name of the parameter with ``role``; the role itself if there is none."""
         return next((arg.name for arg in self.arguments if arg.role == role), role)
 
+    def describes(self, role: str) -> bool:
+        """Whether a parameter is the matrix ``role``, or a tensor map of it."""
+        return self.has(role) or self.has(f"map{role}")
+
     @property
     def unknown(self) -> tuple[Argument, ...]:
         """The parameters whose role is not known."""
@@ -191,7 +199,7 @@ class Signature:
 
 
 _TRANSPOSED = {"M": "N", "N": "M", "A": "B", "B": "A", "lda": "ldb", "ldb": "lda", "strideA": "strideB",
-               "strideB": "strideA"}  # fmt: skip
+               "strideB": "strideA", "mapA": "mapB", "mapB": "mapA"}  # fmt: skip
 
 
 def signature_hint(signature: Signature, doubtful: str = "") -> str:
@@ -250,7 +258,7 @@ def _sizes(problem: Problem) -> dict[str, int]:
 
 
 def _packing(code: str) -> str:
-    return "Q" if code == "P" else code
+    return "Q" if code in ("P", MAP_POINTER) else code
 
 
 def entries(code: str) -> list[str]:

@@ -142,7 +142,8 @@ class KernelSpec:
         """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
         launch = getattr(self.geometry, "read_as", None)
         geometry = launch(signature) if launch is not None else self.geometry
-        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry)
+        maps = getattr(geometry, "tensor_maps", self.tensor_maps) if self.tensor_maps is not None else None
+        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry, tensor_maps=maps)
 
     @cached_property
     def _rung_signature(self) -> Signature:

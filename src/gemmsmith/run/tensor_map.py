@@ -95,11 +95,9 @@ def _check_row(described: TensorMap) -> None:
     name, row = described.operand, described.box[0] * described.dtype.itemsize
     if described.swizzle not in _DRIVER_SWIZZLES:
         raise ConfigError(f"{name} has a swizzle of {described.swizzle} bytes", "use 32, 64 or 128, or 0 for none")
-    if described.interleave:
-        return
     if row % ALIGNMENT:
         raise ConfigError(f"a box of {name} has rows of {row} bytes", f"use a multiple of {ALIGNMENT}")
-    if described.swizzle and row > described.swizzle:
+    if described.swizzle and not described.interleave and row > described.swizzle:
         raise ConfigError(
             f"a box of {name} has rows of {row} bytes, longer than the {described.swizzle} bytes of its swizzle"
         )

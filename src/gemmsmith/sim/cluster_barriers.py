@@ -6,6 +6,7 @@ import numpy as np
 
 from gemmsmith.sim.clocks import Clock
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.types import Array
 
@@ -27,14 +28,21 @@ class ClusterBarriers:
                             "barrier.cluster.wait")  # fmt: skip
         self.arrivals[lanes] += 1
         self.machine.progress += 1
-        if releases and self.machine.shadow is not None:
+        if self.machine.shadow is None:
+            return
+        if not releases:
+            for lane, clock in self.machine.unit(MBarriers).fenced(lanes):
+                self._release((int(self.cluster[lane]), int(self.arrivals[lane])), clock)
+        else:
             moment = self.machine.shadow.arrive(lanes)
             for block in np.unique(self.machine.block[lanes]):
                 mine = lanes[self.machine.block[lanes] == block]
                 for number in np.unique(self.arrivals[mine]):
                     clock = self.machine.clocks.known(moment, mine[self.arrivals[mine] == number])
-                    key = int(self.cluster[mine[0]]), int(number)
-                    self._released[key] = clock.joined(self._released.get(key, clock))
+                    self._release((int(self.cluster[mine[0]]), int(number)), clock)
+
+    def _release(self, key: tuple[int, int], clock: Clock) -> None:
+        self._released[key] = clock.joined(self._released.get(key, clock))
 
     def ready(self, lanes: Array) -> Array:
         """Which lanes have been joined by all live threads of their clusters."""

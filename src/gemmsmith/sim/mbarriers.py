@@ -63,6 +63,9 @@ class MBarriers:
         self._completed: dict[int, Clock] = {}
         # Who initialised an object, and when: of clusters, if races are looked for.
         self._inits: dict[int, tuple[Operation[Any], Moment, int]] = {}
+        # By lane: what its initialisations release, and what a fence.mbarrier_init made of them.
+        self._unfenced: dict[int, Clock] = {}
+        self._fenced: dict[int, Clock] = {}
         self._bytes: dict[int, int] = {}  # that the current phase still expects; below 0 if they came early
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
@@ -77,10 +80,26 @@ class MBarriers:
 
     def initialised(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """These lanes have initialised objects: other blocks of the cluster may not know yet."""
-        if self.machine.log is not None and self.machine.wave.cluster_blocks > 1:
+        if self.machine.log is None:
+            return
+        if self.machine.wave.cluster_blocks > 1:
             now = self.machine.clocks.now()
             self._inits.update({place: (operation, now, lane)
                                 for place, lane in zip(index.tolist(), lanes.tolist(), strict=True)})  # fmt: skip
+        if self.machine.shadow is not None:
+            moment = self.machine.shadow.arrive(lanes)
+            for lane in lanes.tolist():
+                self._unfenced[lane] = self.machine.clocks.known(moment, np.array([lane]))
+
+    def fence(self, lanes: Array) -> None:
+        """These lanes execute fence.mbarrier_init, which releases their initialisations and nothing else."""
+        for lane in self._unfenced.keys() & set(lanes.tolist()) if self._unfenced else ():
+            clock = self._unfenced.pop(lane)
+            self._fenced[lane] = clock.joined(self._fenced.get(lane, clock))
+
+    def fenced(self, lanes: Array) -> list[tuple[int, Clock]]:
+        """Those of the lanes whose initialisations are released, and the clocks that tell of them."""
+        return [(lane, self._fenced[lane]) for lane in sorted(self._fenced.keys() & set(lanes.tolist()))]
 
     def check_visible(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Lanes of another block than an object's must come after its initialisation."""
@@ -191,12 +210,15 @@ class MBarriers:
     def landed(self, index: Array, nbytes: Array, clock: Clock | None = None) -> None:
         """So many bytes have landed; ``clock``: what those who wait for them learn, if races are looked for."""
         self.load(index)
-        places, first, which = np.unique(index, return_index=True, return_inverse=True)
-        totals = np.bincount(which.reshape(-1), weights=nbytes).astype(np.int64)
-        for place, lane, total in zip(places.tolist(), first.tolist(), totals.tolist(), strict=True):
+        first: dict[int, int] = {}
+        totals: dict[int, int] = {}
+        for lane, (place, count) in enumerate(zip(index.tolist(), nbytes.tolist(), strict=True)):
+            first.setdefault(place, lane)
+            totals[place] = totals.get(place, 0) + int(count)
+        for place, total in sorted(totals.items()):
             if clock is not None:
                 self._released[place] = clock.joined(self._released.get(place, clock))
-            self._count(lane, place, -total)
+            self._count(first[place], place, -total)
             self._complete(place)
         self.machine.progress += 1
 

@@ -119,6 +119,8 @@ class Stepper(Execution):
         self.shared.check = False
         try:
             step.execute(self, step, lanes)
+        except AccessFault as other:  # beyond its array, too
+            raise describe_fault(self, step, lanes, other) from None
         finally:
             self.shared.check = True
 

@@ -37,7 +37,8 @@ class Box:
 
     @property
     def itemsize(self) -> int:
-        return self.map.dtype.itemsize
+        """Bytes that are moved as one: an element, or a chunk of a pixel of an interleaved tensor."""
+        return CHUNK if self.map.interleave else self.map.dtype.itemsize
 
     @property
     def rank(self) -> int:
@@ -48,6 +49,8 @@ class Box:
         """Elements that a copy moves along each dimension of its box."""
         if self.map.im2col is not None:
             return self.map.box
+        if self.map.interleave:
+            return self._pixel_counts
         return tuple(-(-side // step) for side, step in zip(self.map.box, self.map.every, strict=True))
 
     @cached_property
@@ -84,10 +87,34 @@ class Box:
         """
         if self.map.im2col is not None:
             return self._pixels(self.map.im2col, at, offsets)
+        if self.map.interleave:
+            return self._interleaved(at)
         address = np.full(1, self.address, np.int64)
         inside = np.ones(1, bool)
         strides = (self.itemsize, *self.map.strides)
         along = zip(self.counts, self.map.every, at, self.map.extents, strides, strict=True)
+        for count, step, start, extent, stride in along:
+            places = start + np.arange(count) * step
+            address = (places[:, None] * stride + address[None]).reshape(-1)
+            inside = (((places >= 0) & (places < extent))[:, None] & inside[None]).reshape(-1)
+        return address.astype(np.uint64), inside
+
+    @property
+    def _pixel_counts(self) -> tuple[int, ...]:
+        """Of an interleaved tensor: chunks along W, then pixels; of the slices of channels, the last dimension but one,
+        a copy moves one, whatever its box says."""
+        sides = [-(-side // step) for side, step in zip(self.map.box, self.map.every, strict=True)]
+        sides[0] *= self.map.interleave // CHUNK
+        sides[-2] = 1
+        return tuple(sides)
+
+    def _interleaved(self, at: tuple[int, ...]) -> tuple[Array, Array]:
+        """An element along each dimension is a pixel of one slice of channels, of 16 or 32 bytes, as on an H200."""
+        each = self.map.interleave // CHUNK
+        address = self.address + np.arange(each, dtype=np.int64) * CHUNK
+        inside = np.ones(each, bool)
+        counts = (self.counts[0] // each, *self.counts[1:])
+        along = zip(counts, self.map.every, at, self.map.extents, (self.map.interleave, *self.map.strides), strict=True)
         for count, step, start, extent, stride in along:
             places = start + np.arange(count) * step
             address = (places[:, None] * stride + address[None]).reshape(-1)
@@ -133,7 +160,7 @@ class Box:
 
     def sectors(self, at: tuple[int, ...], offsets: tuple[int, ...] = ()) -> int:
         """Sectors of global memory that hold elements of the box; those that two rows share count twice."""
-        if self.map.im2col is None and self.map.every[0] == 1:
+        if self.map.im2col is None and self.map.every[0] == 1 and not self.map.interleave:
             return self._row_sectors(at)
         address, inside = self.elements(at, offsets)
         rows, there = address.reshape(-1, self.counts[0]) // np.uint64(SECTOR), inside.reshape(-1, self.counts[0])
@@ -145,6 +172,11 @@ class Box:
         low, high = max(0, at[0]), min(self.map.extents[0], at[0] + self.counts[0])
         if high <= low:
             return 0
+        others = zip(self.counts[1:], self.map.every[1:], at[1:], self.map.extents[1:], strict=True)
+        if self._rows_on_sectors:
+            count = math.prod(max(0, min(n, -((start - extent) // step)) - max(0, -(start // step)))
+                              for n, step, start, extent in others)  # fmt: skip
+            return count * ((high * self.itemsize - 1) // SECTOR - low * self.itemsize // SECTOR + 1)
         rows = np.full(1, self.address, np.int64)
         for count, step, start, extent, stride in zip(self.counts[1:], self.map.every[1:], at[1:], self.map.extents[1:],
                                                       self.map.strides, strict=True):  # fmt: skip
@@ -154,11 +186,16 @@ class Box:
         first, last = rows + low * self.itemsize, rows + high * self.itemsize - 1
         return int((last // SECTOR - first // SECTOR + 1).sum())
 
+    @cached_property
+    def _rows_on_sectors(self) -> bool:
+        """Whether every row begins on a sector, so that rows are alike."""
+        return all(value % SECTOR == 0 for value in (self.address, *self.map.strides))
+
     def chunks(self, start: int) -> Array:
         """Shared addresses of the 16-byte chunks of a box that begins at ``start``, in the order of its elements."""
         row = self.counts[0] * self.itemsize
         # A row shorter than its swizzle leaves the rest of the span unused.
-        pitch = max(row, self.map.swizzle) if self.map.swizzle else row
+        pitch = max(row, self.map.swizzle) if self.map.swizzle and not self.map.interleave else row
         rows = np.arange(self.nbytes // row) * pitch
         plain = start + (rows[:, None] + np.arange(0, row, CHUNK)[None]).reshape(-1)
         return swizzled(plain, self.map.swizzle)

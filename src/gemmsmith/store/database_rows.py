@@ -50,6 +50,7 @@ CONFIG = Codec(_write_text, _read_config)
 REAL = Codec(float, lambda value: math.nan if value is None else float(value))
 INTEGER = Codec(int, int)
 FLAG = Codec(lambda value: int(bool(value)), bool)
+BLOB = Codec(bytes, bytes)
 DTYPE = Codec(lambda dtype: dtype.name, stored_dtype)
 
 
@@ -164,6 +165,15 @@ THROTTLE = Table("throttle", _PART, (("reason", "", TEXT),))
 
 PARTS = (TIMING, RATIO, COUNTER, THROTTLE)  # of a measurement; a run's parts are its packages
 TABLES = (RUN, PACKAGE, MEASUREMENT, *PARTS)
+
+# Of commands on several machines: see task_journal.py.
+JOB = Table("job", ("number",), (
+    *_named("", TEXT, "id digest started command gemmsmith place"), *_named("", INTEGER, "tasks")))  # fmt: skip
+JOB_END = Table("job_end", ("job",), (*_named("", TEXT, "ended"), *_named("", INTEGER, "failed")))
+TASK = Table("task", ("number",), (
+    *_named("", TEXT, "digest kind label state"), *_named("", INTEGER, "tries"), *_named("", TEXT, "host gpu driver"),
+    *_named("", REAL, "sm_mhz seconds"), *_named("", BLOB, "result"), *_named("", TEXT, "log"),
+), ("job",))  # fmt: skip
 
 
 def run_row(number: int, run: Run, count: int) -> tuple[list[Any], list[list[Any]]]:

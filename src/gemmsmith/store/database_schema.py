@@ -152,6 +152,46 @@ CREATE TABLE ledger (
 _COUNTED = "UPDATE ledger SET runs = runs {0} 1, checksum = -1 - (runs {0} 1)"
 _CHECKSUMMED = ("run", "package", "measurement", "timing", "ratio", "counter", "throttle")
 
+# The tasks of commands that run on several machines (cluster/): one row for each that ended, written once.
+_JOB = """
+CREATE TABLE job (
+    number    INTEGER PRIMARY KEY,
+    id        TEXT NOT NULL UNIQUE,
+    digest    TEXT NOT NULL,
+    started   TEXT NOT NULL,
+    command   TEXT NOT NULL,
+    gemmsmith TEXT NOT NULL,
+    place     TEXT NOT NULL,
+    tasks     INTEGER NOT NULL,
+    checksum  TEXT NOT NULL
+)"""
+_JOB_END = """
+CREATE TABLE job_end (
+    job      INTEGER PRIMARY KEY REFERENCES job ON DELETE CASCADE,
+    ended    TEXT NOT NULL,
+    failed   INTEGER NOT NULL,
+    checksum TEXT NOT NULL
+)"""
+_TASK = """
+CREATE TABLE task (
+    number   INTEGER PRIMARY KEY,
+    job      INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,
+    digest   TEXT NOT NULL,
+    kind     TEXT NOT NULL,
+    label    TEXT NOT NULL,
+    state    TEXT NOT NULL,
+    tries    INTEGER NOT NULL,
+    host     TEXT NOT NULL,
+    gpu      TEXT NOT NULL,
+    driver   TEXT NOT NULL,
+    sm_mhz,
+    seconds,
+    result   BLOB NOT NULL,
+    log      TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    UNIQUE (job, digest)
+)"""
+
 CHECKSUMS = 2  # the version from which on rows have checksums
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -168,4 +208,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"CREATE TRIGGER run_recorded AFTER INSERT ON run BEGIN {_COUNTED.format('+')}; END",
         f"CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN {_COUNTED.format('-')}; END",
     ),
+    (_JOB, _JOB_END, _TASK, "CREATE INDEX task_by_label ON task (kind, label)"),
 )  # fmt: skip

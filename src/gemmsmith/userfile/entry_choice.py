@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import SeveralKernelsError, SignatureError
 from gemmsmith.userfile.launch_text import launched
 from gemmsmith.userfile.parts import KernelSource
 
@@ -44,7 +44,7 @@ def choose_entry(
             return Entry(products[0])
         if products:
             break
-    raise SignatureError(f"{path.name} has several kernels: {_names(own)}", "choose one with --entry NAME")
+    raise SeveralKernelsError(f"{path.name} has several kernels: {_names(own)}", "choose one with --entry NAME")
 
 
 def _named(path: Path, kernels: Sequence[KernelSource], wanted: str) -> Entry:

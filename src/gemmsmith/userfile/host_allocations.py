@@ -11,6 +11,7 @@ from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.preprocessor import arguments_of, closing
 from gemmsmith.userfile.values import evaluate_int
 
+_NULL = ("nullptr", "NULL", "0")
 _ALLOCATION = r"\bcudaMalloc(?:Managed|Async|Host)?\s*\((?=\s*(?:\(\s*void\s*\*\s*\*\s*\)\s*)?&\s*{}\s*,)"
 
 
@@ -24,6 +25,27 @@ def allocated_bytes(name: str, scope: HostScope) -> int | None:
         except (UsageError, RecursionError):
             continue
     return None
+
+
+def may_be_null(text: str, frame: Frame) -> bool:
+    """Whether host code passes a null pointer, or a parameter that is one unless a caller gives another."""
+    at: Frame | None = frame
+    while at is not None:
+        text = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+        if text in _NULL:
+            return True
+        variable = at.locals.variables.get(text)
+        if variable is not None:
+            return variable.value in _NULL and text not in at.locals.changed
+        places = [i for i, p in enumerate(at.function.parameters) if p.name == text] if at.function else []
+        if not places or at.function is None:
+            return False
+        if at.function.parameters[places[0]].default in _NULL:
+            return True
+        if at.caller is None or places[0] >= len(at.arguments):
+            return False
+        text, at = at.arguments[places[0]], at.caller
+    return False
 
 
 def _sizes(name: str, frame: Frame) -> Iterator[str]:

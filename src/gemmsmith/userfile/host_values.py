@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.declared import Variable
@@ -12,6 +13,7 @@ from gemmsmith.userfile.host_scope import LocalScope, path_of, returns
 from gemmsmith.userfile.host_types import HostTypes, number_of
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.macro_constants import macro_constant
+from gemmsmith.userfile.map_constants import MAP_CONSTANTS
 from gemmsmith.userfile.parts import KernelParameter, SourceFile, TemplateParameter
 from gemmsmith.userfile.preprocessor import filled
 from gemmsmith.userfile.type_text import deduced
@@ -130,6 +132,11 @@ class HostScope(HostTypes):
         whole += ["1"] * (3 - len(whole))
         return f"dim3({', '.join(part.value if part else whole[i] for i, part in enumerate(parts))})"
 
+    def moved(self, start: int) -> HostScope:
+        """The scope at another place of the same function."""
+        frame = replace(self.frame, start=start)
+        return HostScope(frame, self.given, self.sizes, self.asked, self.overrides)
+
     def outer(self) -> HostScope | None:
         """The caller's scope; sizes bound to parameters here are bound to its arguments there."""
         if self.frame.caller is None:
@@ -204,6 +211,8 @@ class HostScope(HostTypes):
             return self._member(name)
         if text := macro_constant(name, self.frame):
             return evaluate(text, self)
+        if name in MAP_CONSTANTS:
+            return MAP_CONSTANTS[name]
         raise UnknownValueError(f"{name} has no value")
 
     def _member(self, name: str) -> Value:
@@ -279,7 +288,7 @@ class HostScope(HostTypes):
             at = Frame(
                 frame.source, frame.project, frame.function, start, frame.caller, frame.arguments, frame.template
             )
-            inner = _Called(at, self)
+            inner = CalledScope(at, self)
             if all(bool(evaluate(condition, inner)) == holds for condition, holds in at.locals.conditions):
                 return evaluate(text, inner)
         raise UnknownValueError(f"{frame.function.name}() returns nothing known")
@@ -292,7 +301,7 @@ def _usual_function(name: str) -> Callable[[Number, Number], Number] | None:
     return {"max": max, "min": min}.get(name.lower().lstrip("i_"))
 
 
-class _Called(HostScope):
+class CalledScope(HostScope):
     """The scope inside a function that is evaluated: its caller is any scope."""
 
     def __init__(self, frame: Frame, outer: HostScope) -> None:
@@ -301,6 +310,19 @@ class _Called(HostScope):
 
     def outer(self) -> HostScope:
         return self._from
+
+    def moved(self, start: int) -> HostScope:
+        return type(self)(replace(self.frame, start=start), self._from)
+
+
+class LambdaScope(CalledScope):
+    """The scope inside a lambda, which also sees the variables around it."""
+
+    def value(self, name: str) -> Value:
+        try:
+            return super().value(name)
+        except UnknownValueError:
+            return self._from.value(name)
 
 
 def plain_expression(text: str) -> str:

@@ -11,13 +11,14 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of, path_of
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_text import launched, split_template
-from gemmsmith.userfile.parts import KernelSource, LaunchText, SourceFile
+from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.values import UnknownValueError
+from gemmsmith.userfile.values import UnknownValueError, evaluate
 
 _MOST_CALLERS = 12
 _MOST_SITES = 48
 _LEVELS = 3  # of callers
+_PACKED = "__packed"  # between the name of a pack and the number of one of its parameters
 _LONGEST = 100  # characters of a launch that are shown
 
 
@@ -77,10 +78,11 @@ def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
 
 
 def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Iterator[LaunchSite]:
-    if kernel.name not in source.text:
-        return
+    named = kernel.name in source.text
     for launch in source.launches:
         function = source.functions[launch.function]
+        if not named and all(each.name != launch.kernel for each in function.parameters):
+            continue  # a helper launches what its caller, perhaps in another file, passes
         start = Frame(source, project, function, launch.start)
         if _names(launch.kernel, kernel, start):
             for frame in _with_callers(start, _LEVELS):
@@ -98,6 +100,7 @@ def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, f
     arguments = launch.arguments
     if len(arguments) == 1 and arguments[0].startswith("*"):
         arguments = _pointed(frame, arguments[0].lstrip("*& "))
+    arguments = tuple(each for text in arguments for each in _expanded(text, frame))
     grid, block, smem = how
     return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (grid, block, smem), arguments,
                       frame, cluster)  # fmt: skip
@@ -130,6 +133,14 @@ def _pointed(frame: Frame, name: str) -> tuple[str, ...]:
         return ()
     return tuple(re.sub(r"^(?:\(\s*void\s*\*+\s*\)\s*)?&?\s*\(?\s*(.*?)\s*\)?$", r"\1", part)
                  for part in split_template(variable.value[1:-1]))  # fmt: skip
+
+
+def _expanded(argument: str, frame: Frame) -> tuple[str, ...]:
+    """The parameters of ``_unpacked`` for ``args...`` or ``std::forward<Args>(args)...``; else the argument itself."""
+    match = re.search(r"(\w+)\s*\)*\s*\.\.\.$", argument)
+    if match is None or frame.function is None:
+        return (argument,)
+    return tuple(p.name for p in frame.function.parameters if p.name.rpartition(_PACKED)[0] == match[1])
 
 
 # --- which kernel a launch means
@@ -196,9 +207,12 @@ def _in_caller(text: str, scope: HostScope) -> str:
     if outer is None:
         return text
     try:
-        return str(outer.value(path_of(text))) if re.fullmatch(r"[A-Za-z_][\w:]*", text) else text
+        if re.fullmatch(r"[A-Za-z_][\w:]*", text):
+            return str(outer.value(path_of(text)))
+        value = evaluate(text, outer)
     except UnknownValueError:
         return outer.type_of(text)
+    return str(value) if isinstance(value, int) else text
 
 
 # --- callers
@@ -232,13 +246,25 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             if other is function or function.name not in other.body:
                 continue
             for start, called, arguments in calls_of(other, function.name):
-                required = sum(1 for p in function.parameters if not p.default)
-                if required <= len(arguments) <= len(function.parameters):
+                whole = _unpacked(function, len(arguments))
+                required = sum(1 for p in whole.parameters if not p.default)
+                if required <= len(arguments) <= len(whole.parameters):
                     outer = Frame(source, frame.project, other, start)
-                    yield replace(frame, caller=outer, arguments=arguments, template=launched(called)[1])
+                    yield replace(frame, function=whole, caller=outer, arguments=arguments,
+                                  template=launched(called)[1])  # fmt: skip
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _unpacked(function: FunctionSource, count: int) -> FunctionSource:
+    """A function with a pack, ``Args... args``, as a call with ``count`` arguments sees it."""
+    *others, last = function.parameters or (KernelParameter("", ""),)
+    if "..." not in last.type + last.name:
+        return function
+    name = last.name.lstrip(". ")
+    packed = (KernelParameter("", f"{name}{_PACKED}{i}") for i in range(count - len(others)))
+    return replace(function, parameters=(*others, *packed))
 
 
 def _mentioning(frame: Frame) -> Iterator[SourceFile]:

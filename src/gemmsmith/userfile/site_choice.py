@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gemmsmith.errors import UsageError
+from gemmsmith.userfile.host_tensor_maps import lacking_maps
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import Roles, SiteValues
 
@@ -36,6 +37,7 @@ def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
             values.extent(index, sizes)
         except (UsageError, RecursionError):
             score += cost
+    score += 8 * lacking_maps(values, sizes)
     try:
         values.smem(sizes)
     except (UsageError, RecursionError):

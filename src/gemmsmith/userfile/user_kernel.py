@@ -20,7 +20,9 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
-from gemmsmith.userfile.launch_values import FoundValue, Roles, roles_of
+from gemmsmith.userfile.host_allocations import may_be_null
+from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
+from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
@@ -28,7 +30,7 @@ from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
-from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch
+from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch, problem_sizes
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -51,12 +53,13 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
+    launch = launch.read_as(signature)
     return KernelSpec(
         name=path.name,
         source=path,
         summary=f"{signature.entry} in {path.name}",
         teaches="",
-        geometry=launch.read_as(signature),
+        geometry=launch,
         entry=name_expression(read.entry.kernel, dict(read.defines), dtype),
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
@@ -68,6 +71,7 @@ def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
         unit=launch.facts.project.path,
         include=read.options.include,
         edited=read.options.edited,
+        tensor_maps=launch.tensor_maps if launch.maps else None,
     )
 
 
@@ -106,7 +110,10 @@ def _read(path: Path, options: UserOptions) -> _Read:
     launch = UserLaunch(facts, site, template, options)
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed)
+    maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps)
+    signature = _with_null_pointers(signature, site)
+    launch = launch.with_maps(maps)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
@@ -114,7 +121,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
 
 def _recognised(
     facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
-    constants: Mapping[str, int], computed: tuple[str, ...] = (),
+    constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
 ) -> Signature:  # fmt: skip
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
@@ -124,7 +131,21 @@ def _recognised(
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
-    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places)
+    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
+                     map_parameters(maps))  # fmt: skip
+
+
+def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
+    """The signature, where a pointer without a role is one that host code may leave out: for debugging, mostly."""
+    if site is None or not any(arg.code == "P" for arg in signature.unknown):
+        return signature
+    passed = site.site.arguments
+    arguments = []
+    for i, arg in enumerate(signature.arguments):
+        place = signature.place(i)
+        null = not arg.role and arg.code == "P" and place < len(passed) and may_be_null(passed[place], site.site.frame)
+        arguments.append(replace(arg, role="0") if null else arg)
+    return replace(signature, arguments=tuple(arguments))
 
 
 def launched_name(path: Path, entry: str) -> str:
@@ -194,9 +215,10 @@ def _text(path: Path) -> str:
 
 def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
     """What the parameters mean, as far as their names tell before the template's values are known."""
-    names = tuple(parameter.name for parameter in facts.kernel.parameters)
+    names, aliases = tuple(parameter.name for parameter in facts.kernel.parameters), facts.aliases({})
+    maps = named_maps(facts.kernel.parameters, aliases)
     try:
-        signature = _recognised(facts, (), options.signature, facts.aliases({}), facts.values({}))
+        signature = _recognised(facts, (), options.signature, aliases, facts.values({}), (), maps)
     except GemmsmithError:
         return Roles(tuple(options.signature.split(",")) if options.signature else (), names)
     return roles_of(signature)
@@ -204,8 +226,9 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
 
 def _is_product(project: Project, kernel: KernelSource) -> bool:
     facts = KernelFacts(project, kernel, ())
+    aliases = facts.aliases({})
     try:
-        signature = _recognised(facts, (), "", facts.aliases({}), facts.values({}))
+        signature = _recognised(facts, (), "", aliases, facts.values({}), (), named_maps(kernel.parameters, aliases))
     except GemmsmithError:
         return False
     return not signature.unknown

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.expressions import evaluate, split
-from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
+from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_site import launch_sites
@@ -118,7 +119,14 @@ class UserLaunch:
         self.facts, self.site, self.template, self.options = facts, site, template, options
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
+        self.maps: tuple[HostMap, ...] = ()
         self.swapped = self.flipped = self.padded = False
+
+    def with_maps(self, maps: tuple[HostMap, ...]) -> UserLaunch:
+        """The same launch, with the tensor maps that its host code encodes."""
+        other = copy.copy(self)
+        other.maps = maps
+        return other
 
     def read_as(self, signature: Signature) -> UserLaunch:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
@@ -134,6 +142,29 @@ class UserLaunch:
         other = copy.copy(self)
         other.padded = True
         return other
+
+    def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
+        """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        signature = self.signature.transposed() if self.swapped else self.signature
+        roles = {arg.name: arg.role for arg in signature.arguments}
+        found = {}
+        assert self.site is not None
+        again = host_maps(
+            self.facts.kernel.parameters, self.site, problem_sizes(own), self.facts.aliases(self.template)
+        )
+        for each in again:
+            operand = roles[each.name].removeprefix("map")
+            dtype = problem.out_dtype if operand == "C" else problem.dtype
+            assert each.call is not None
+            try:
+                found[each.name] = described(each.call, operand, each.element or dtype)
+            except (UsageError, IndexError) as error:
+                raise UsageError(
+                    f"{each.name}: the tensor map of {each.call.place} is not understood: {error}",
+                    "gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…)",
+                ) from None
+        return found
 
     def spare(self, problem: Problem) -> dict[str, int]:
         """By how many bytes host code allocates more than A and B need, for the roles of ``signature``."""
@@ -220,7 +251,18 @@ class UserLaunch:
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
+        lines += self._found_maps(problem)
         return tuple(lines)
+
+    def _found_maps(self, problem: Problem) -> list[FoundValue]:
+        try:
+            known = self.tensor_maps(problem, Config(())) if self.maps else {}
+        except GemmsmithError:
+            return []
+        calls = {each.name: each.call for each in self.maps}
+        roles = {arg.name: arg.role.removeprefix("map") for arg in self.signature.arguments}
+        return [FoundValue(f"tensor map {name}", f"of {roles[name]}: {_shown_map(made)}", call.place, call.text)
+                for name, made in known.items() if (call := calls[name]) is not None]  # fmt: skip
 
     def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:
         text: str = getattr(self.options, what)
@@ -271,6 +313,13 @@ class UserLaunch:
 
 def _named_sizes(problem: Problem) -> dict[str, int]:
     return {"M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch}
+
+
+def _shown_map(made: TensorMap) -> str:
+    box = "x".join(map(str, reversed(made.box)))
+    swizzle = f", swizzle {made.swizzle}" if made.swizzle else ""
+    interleave = f", interleave {made.interleave}" if made.interleave else ""
+    return f"boxes of {box} {made.dtype}{swizzle}{interleave}"
 
 
 def _shown(extent: Dim3) -> str:

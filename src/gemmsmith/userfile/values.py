@@ -34,7 +34,7 @@ class Scope(Protocol):
 
 
 _INTEGERS = re.compile(
-    r"(?:(?:const|unsigned|signed|long|short|int|char|bool|size_t|ssize_t|uint|ushort|ulong|u?int\d+_t|ptrdiff_t"
+    r"(?:(?:const|unsigned|signed|long|short|int|char|bool|size_t|ssize_t|uint|ushort|ulong|(?:cu)?u?int\d+_t|ptrdiff_t"
     r"|dim3::\w+|auto)\s*)+"
 )
 _FLOATS = re.compile(r"(?:(?:const|long|float|double)\s*)+")

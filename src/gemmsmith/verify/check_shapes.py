@@ -51,8 +51,27 @@ def tile_of_grid(spec: KernelSpec, config: Config) -> tuple[int, int]:
             (blocks(tile * times, _OTHER) if rows else blocks(_OTHER, tile * times)) == one * times for times in _TIMES
         )
 
-    bm, bn = (next((tile for tile in _TILES if fits(tile, rows)), _USUAL) for rows in (True, False))
+    found = [next((tile for tile in _TILES if fits(tile, rows)), 0) for rows in (True, False)]
+    boxes = box_sides(spec, config) if spec.tensor_maps is not None and not all(found) else (0, 0)
+    bm, bn = (tile or box or _USUAL for tile, box in zip(found, boxes, strict=True))
     return bm, bn
+
+
+def box_sides(spec: KernelSpec, config: Config) -> tuple[int, int]:
+    """Rows of A and columns of B in a box of TMA, of a kernel whose grid does not tell its tile; 0: not known."""
+    assert spec.tensor_maps is not None
+    sides: dict[str, int] = {}
+    whole = _problem(spec, (_OTHER, _OTHER, _OTHER))
+    for operand, change in (("A", {"m": 2 * _OTHER}), ("B", {"n": 2 * _OTHER})):
+        try:
+            maps = [(made, spec.tensor_maps(whole.with_(**change), config)[name])
+                    for name, made in spec.tensor_maps(whole, config).items() if made.operand == operand]  # fmt: skip
+        except GemmsmithError:
+            return 0, 0
+        for one, other in maps:
+            grown = [box for box, a, b in zip(one.box, one.extents, other.extents, strict=True) if a != b]
+            sides[operand] = max(sides.get(operand, 0), grown[0] if len(grown) == 1 else 0)
+    return sides.get("A", 0), sides.get("B", 0)
 
 
 def _problem(spec: KernelSpec, shape: Shape) -> Problem:

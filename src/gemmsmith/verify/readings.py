@@ -151,7 +151,8 @@ def _launched(
         matrices = Addresses(addresses[0], addresses[1], addresses[2], extra)
         with pointer_tables(device, signature, problem, matrices) as given:
             plan = plan_launches(spec, config, problem, given, tables=True)
-            for step in binding.load_plan(device, plan, compile_fn).steps(given):
+            workspace = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0
+            for step in binding.load_plan(device, plan, compile_fn).steps(given, workspace):
                 if blocks is None or not isinstance(device, SimDevice):
                     device.launch(step.loaded, step.launch)
                 else:

@@ -67,9 +67,10 @@ def sparse_reasons(
 
     def run(product: Problem) -> None:
         plan = plan_launches(spec, config, product, addresses)
-        if plan.prologue or plan.workspace_bytes:
+        if plan.prologue or spec.workspace is not None:
             raise SimulationError("a kernel with a prologue is not run on parts of its operands")
-        for step in binding.load_plan(device, plan, compile_fn).steps(addresses):
+        room = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0  # of tensor maps
+        for step in binding.load_plan(device, plan, compile_fn).steps(addresses, room):
             device.launch(step.loaded, step.launch, blocks)
 
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.notebook_html import card, listing, paragraph, preformatted
@@ -146,8 +147,10 @@ def is_misaligned(verdict: Verdict) -> bool:
 
 
 def refuses_extent(verdict: Verdict) -> bool:
-    """Whether the launch shows that an extent must be a multiple of something: by its alignment, or by an assert."""
-    return is_misaligned(verdict) or any("assertion failed" in reason for reason in verdict.reasons)
+    """Whether the launch shows that an extent must be a multiple of something: by its alignment, an assert, or a tensor
+    map that the driver does not encode."""
+    told = ("assertion failed", MAP_REFUSED)
+    return is_misaligned(verdict) or any(words in reason for reason in verdict.reasons for words in told)
 
 
 def repeat_command(

@@ -12,6 +12,7 @@ import numpy as np
 from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.scalars import pack_scalar
+from gemmsmith.call.any_kernel.structs import struct_template
 from gemmsmith.call.any_kernel.tensor_maps import TensorMapOf
 from gemmsmith.call.any_kernel.textures import Texture
 from gemmsmith.call.any_kernel.types import OBJECTS, fits, is_tensor_map, with_article
@@ -26,7 +27,8 @@ class Argument:
     """One argument: bytes of a scalar, an array, a texture's array, or the arrays of a table of pointers (``float**``).
 
     ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
-    ``stores``: the kernel has TMA stores, so that it may write through a tensor map.
+    ``stores``: the kernel has TMA stores, so that it may write through a tensor map. ``pointer_at``: where in ``data``,
+    the bytes of a struct, the address of the array belongs.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Argument:
     arrays: tuple[HostArray, ...] = ()
     is_table: bool = False
     stores: bool = False
+    pointer_at: int = -1
 
     @property
     def tensor_map(self) -> TensorMapOf | None:
@@ -116,9 +119,18 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
             f"{name} is {with_article(str(parameter.type))}, and {kind} was given",
             "pass a NumPy, torch or CuPy array, or None for a null pointer",
         )
+    if isinstance(value, tuple) and any(is_array(each) and each.ndim for each in value):
+        return _struct(named, parameter, value)
     if value is None:
         raise DTypeError(f"{name} is {with_article(str(parameter.type))}, and None was given", "None is a null pointer")
     return Argument(name, parameter, value, data=pack_scalar(named, value, parameter.type.base in kernel.enums))
+
+
+def _struct(named: Parameter, parameter: Parameter, fields: tuple[Any, ...]) -> Argument:
+    """A struct by value that holds a pointer, given as the fields."""
+    data, pointer = struct_template(named.name, fields, parameter.size)
+    array = next(field for field in fields if is_array(field) and field.ndim)
+    return Argument(named.name, parameter, array, data, (host_array(named.name, array),), pointer_at=pointer)
 
 
 def _texture(named: Parameter, parameter: Parameter, value: Any) -> Argument:

@@ -28,8 +28,6 @@ from gemmsmith.userfile.source import read_text
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
 _TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global\b")
-# What only compute capability 9.0 itself has (sm_90a)
-_SM_90A = re.compile(r"\bwgmma\.(?:mma_async|fence|commit_group|wait_group)\b|\bsetmaxnreg\b|\btensormap\.replace\b")
 _PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
 _BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
 _WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
@@ -106,8 +104,6 @@ def compile_launch(
         spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
                           include=folders)  # fmt: skip
         request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
-        if arch == "sm_90" and any(map(_SM_90A.search, (read_text(path), *dict(request.headers).values()))):
-            arch = "sm_90a"
         compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
         files = {**dict(request.headers), path.name: read_text(path)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))

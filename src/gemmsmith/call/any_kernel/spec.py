@@ -2,8 +2,9 @@
 
 Each argument is NAME=VALUE, or VALUE alone. A value is an array (zeros, ones, empty, arange, randn, rand, randint,
 full, or a .npy file), a texture of one ('texture(rand(64, 64, f32), filter=linear)'), a tensor map of one
-('tensor_map(randn(256, 64, bf16), box=(64, 64), swizzle=128)'), a number, a number with its type (3:i32, 1.5:f32), or
-null. Sizes are expressions, which may use the names of integers before them: 'n=1024, x=rand(2*n, f16)'.
+('tensor_map(randn(256, 64, bf16), box=(64, 64), swizzle=128)'), a number, a number with its type (3:i32, 1.5:f32), a
+struct by value with its fields ('struct(zeros(64, f32), 8, 4:i64)'), or null. Sizes are expressions, which may use the
+names of integers before them: 'n=1024, x=rand(2*n, f16)'.
 """
 
 from __future__ import annotations
@@ -84,11 +85,14 @@ class ArgumentSpec:
     value: Any
 
     def make(self, seed: int, fill: str) -> Any:
+        if isinstance(self.value, tuple):
+            return tuple(each.make(seed, fill) if isinstance(each, ArraySpec) else each for each in self.value)
         return self.value.make(seed, fill) if isinstance(self.value, (ArraySpec, ObjectSpec)) else self.value
 
     def is_made_by(self, functions: tuple[str, ...]) -> bool:
         made = self.value.array if isinstance(self.value, ObjectSpec) else self.value
-        return isinstance(made, ArraySpec) and made.function in functions
+        parts = made if isinstance(made, tuple) else (made,)
+        return any(isinstance(part, ArraySpec) and part.function in functions for part in parts)
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ def _value(part: str, text: str, known: Mapping[str, int]) -> Any:
         return _array(part, call.group(1), split_list(call.group(2)), known)
     if call and call.group(1) in _OBJECTS:
         return _object(part, call.group(1), split_list(call.group(2)), known)
+    if call and call.group(1) == "struct":
+        return tuple(_value(part, word, known) for word in split_list(call.group(2)))
     typed = _TYPED.fullmatch(text)
     if typed:
         number = _number(part, typed.group(1).strip(), known)

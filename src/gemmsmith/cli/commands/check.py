@@ -17,13 +17,14 @@ from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
-from gemmsmith.errors import GemmsmithError, MissingDeviceError, TemplateValueError, UsageError
+from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
@@ -66,6 +67,7 @@ def command(
         ),
     ] = 0,
     *,
+    on: OnOptions,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
     trial: TrialOptions,
@@ -81,12 +83,15 @@ def command(
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
     if "" in kernels:  # as a path it would be the current folder
         raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
-    if len(kernels) > 1 or Path(kernels[0]).is_dir():
+    if len(kernels) > 1 or Path(kernels[0]).is_dir() or _has_several(kernels[0], options, arguments):
         from gemmsmith.cli.check_folder import check_folders
 
         words = option_words(options, shape, device, checks, trial, cache, arguments)
         words += ["--cures", f"{cures:g}"]
-        check_folders(kernels, words, seconds=timeout, jobs=jobs, form=output.form)
+        check_folders(kernels, words, seconds=timeout, jobs=jobs, on=on, form=output.form)
+        return
+    if on.dry_run:
+        sys.stdout.write("1 task: one kernel is checked in this process, whatever --on says\n")
         return
     asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
     try:
@@ -99,6 +104,19 @@ def command(
         raise
     if not ok:
         raise typer.Exit(1)
+
+
+def _has_several(kernel: str, options: KernelOptions, arguments: ArgumentOptions) -> bool:
+    """Whether a file has several kernels and none is named: then all are checked."""
+    if arguments.launches(kernel):
+        return False
+    try:
+        find_kernel(kernel, options)
+    except SeveralKernelsError:
+        return True
+    except GemmsmithError:
+        return False  # said again, and answered, where it is checked
+    return False
 
 
 @dataclass(frozen=True)

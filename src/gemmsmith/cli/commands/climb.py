@@ -11,29 +11,28 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from gemmsmith import __version__
-from gemmsmith.bench.bench import bench
-from gemmsmith.bench.kernel_contender import KernelContender
 from gemmsmith.bench.rig import TimingPolicy, cuda_rig
+from gemmsmith.cli.climb_on import count_on, say_tasks, time_on, verify_on
+from gemmsmith.cli.climb_timing import groups_of, rivals_of, timed_at
 from gemmsmith.cli.compiler import Compiler
-from gemmsmith.cli.ladder import check_page, collect_ladder, ladder_model, left_out, save_page
+from gemmsmith.cli.job import wants_gpu
+from gemmsmith.cli.ladder import check_page, collect_ladder, ladder_model, left_out, rung_names, save_page
 from gemmsmith.cli.ladder_views import check_folder, views_folder, with_links, write_ladder_views
 from gemmsmith.cli.names import gpu_from
 from gemmsmith.cli.options.device import DEFAULT_GPU, CacheOptions, DeviceOptions, GpuName
 from gemmsmith.cli.options.groups import OptionGroup, option_words
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.record import RecordOptions
 from gemmsmith.cli.options.timing import TimingOptions
 from gemmsmith.cli.recording import new_run
 from gemmsmith.cli.render.climb_tables import print_climb
 from gemmsmith.cli.render.output import print_json, progress
-from gemmsmith.errors import MissingDeviceError, UsageError
+from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_of_device
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import Problem
 from gemmsmith.report.collect import CollectedRung, verify_rung
 from gemmsmith.report.report_model import Made, ReportModel
-from gemmsmith.run.baselines import baseline_named
-from gemmsmith.run.contender import Contender
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.store.database import Results
@@ -44,9 +43,6 @@ from gemmsmith.store.run_file import run_to_json
 _SIZE = 4096
 _SIMULATED = 256  # the largest cube that the simulator verifies
 _SIZES = (512, 1024, 2048, 4096, 8192)
-# Baselines for fp32 rungs, and for the others.
-_BASELINES = {"fp32": ("cublas", "cublas-tf32", "cublaslt")}
-_OTHERS = ("cublas", "cublaslt")
 _TIMING = TimingOptions(budget=4.0)
 
 
@@ -95,6 +91,7 @@ def command(
     gpu: GpuName = "",
     timing: TimingOptions = _TIMING,
     *,
+    on: OnOptions,
     record: RecordOptions,
     cache: CacheOptions,
     output: OutputOptions,
@@ -104,9 +101,10 @@ def command(
     Writes a page with charts. Exits 1 if a rung is wrong.
     """
     plan = TimingPolicy(timing.within, timing.budget)
-    where = device.open()
     extents = _extents(options.sizes, options.size)
-    target = _target(gpu, where)
+    there = on.asked and wants_gpu(on, device.device, lambda: device.wants_gpu)
+    where = device.open() if not there else SimDevice()
+    target = _target(gpu or (on.gpu_kind if there and on.on_cluster else ""), where)
     if not options.no_html:
         check_page(options.html)
     if options.views:
@@ -115,12 +113,21 @@ def command(
     given = {"--size": "" if options.size == _SIZE else str(options.size), "--sizes": options.sizes, "--gpu": gpu}
     words = [word for name, value in given.items() if value for word in (name, value)]
     notes = [note] if (note := left_out(arch)) else []
-    gathered = _collect(where, options.size, arch, cache.compiler)
     command_line = shlex.join(["gemmsmith", "climb", *words, *option_words(device)])
     blank = new_run(command_line, where if isinstance(where, CudaDevice) else None)
     made = Made(blank.command, blank.started, blank.gemmsmith, blank.machine)
     measured: tuple[Run, ...] = ()
-    if isinstance(where, CudaDevice):
+    if on.dry_run:
+        say_tasks(rung_names(arch), options.size, arch, extents, there, on, output.json)
+    if on.asked:
+        simulated = 0 if there else min(options.size, _SIMULATED)
+        gathered = count_on(rung_names(arch), options.size, arch, simulated, blank.command, on, cache, record, notes)
+        if there:
+            gathered = verify_on(gathered, options.size, blank.command, on, cache, record)
+            measured = (time_on(gathered, extents, plan, blank.command, on, cache, record, blank, notes),)
+    else:
+        gathered = _collect(where, options.size, arch, cache.compiler)
+    if isinstance(where, CudaDevice) and not there:
         measured = (_timed(where, blank, gathered, extents, cache.compiler, plan, record, notes),)
     model = ladder_model(gathered, target, options.size, made, measured, () if measured else recorded_runs())
     if options.views:
@@ -129,7 +136,8 @@ def command(
         write_ladder_views(folder, names, arch, target, cache.compiler)
         model = with_links(model, folder, names)
         notes.append(f"views of {len(names)} rungs in {folder}")
-    climb = Climb(model, gathered, where.name, isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
+    name = measured[0].machine.gpu if there else where.name
+    climb = Climb(model, gathered, name, there or isinstance(where, CudaDevice), tuple(dict.fromkeys(notes)))
     page = None if options.no_html else save_page(options.html, model)
     if output.json:
         print_json(_facts(climb))
@@ -161,14 +169,13 @@ def _target(name: str, where: SimDevice | CudaDevice) -> GPU:
 
 def _collect(where: SimDevice | CudaDevice, size: int, arch: str, compiler: Compiler) -> tuple[CollectedRung, ...]:
     """Verify and count every rung; on a GPU they are verified in this process."""
-    doing = "verifying and counting"
     if not isinstance(where, CudaDevice):
-        return collect_ladder(size, arch, compiler, min(size, _SIMULATED), doing)
+        return collect_ladder(size, arch, compiler, min(size, _SIMULATED))
 
     def verified(step: CollectedRung) -> CollectedRung:
         return replace(step, verdicts=verify_rung(where, rung_named(step.name), size, compiler))
 
-    return collect_ladder(size, arch, compiler, 0, doing, verified)
+    return collect_ladder(size, arch, compiler, 0, verified)
 
 
 def _timed(
@@ -182,9 +189,7 @@ def _timed(
     notes: list[str],
 ) -> Run:
     """Every correct rung and the baselines of its type, at all sizes; each result is recorded at once."""
-    specs_ok = [rung_named(step.name) for step in gathered if step.ok]
-    dtypes = dict.fromkeys(spec.dtypes[0] for spec in specs_ok)
-    groups = {dtype: [spec for spec in specs_ok if spec.dtypes[0] == dtype] for dtype in dtypes}
+    groups = groups_of([rung_named(step.name) for step in gathered if step.ok])
     found: list[Measurement] = []
     with ExitStack() as stack:
         results = None if record.no_db else stack.enter_context(Results.open(record.db))
@@ -194,26 +199,14 @@ def _timed(
         task = bar.add_task("timing", total=len(extents) * len(groups))
         rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
         for dtype, specs in groups.items():
-            kernels: list[Contender] = [KernelContender(s, s.config(), device, compiler) for s in specs]
-            rivals = _rivals(dtype.name, notes)
+            rivals = rivals_of(dtype.name, notes)
             for extent in extents:
-                problem = Problem(extent, extent, extent, dtype=dtype)
-                for measurement in bench(kernels, rivals, [problem], rig, plan):
+                for measurement in timed_at(specs, rivals, extent, device, compiler, rig, plan):
                     if results is not None:
                         results.add(run.id, measurement)
                     found.append(measurement)
                 bar.advance(task)
     return replace(run, measurements=tuple(found))
-
-
-def _rivals(dtype: str, notes: list[str]) -> list[Contender]:
-    found = []
-    for name in _BASELINES.get(dtype, _OTHERS):
-        try:
-            found.append(baseline_named(name))
-        except MissingDeviceError as error:
-            notes.append(f"{name} left out: {error.message}; {error.hint}")
-    return found
 
 
 def _facts(climb: Climb) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def command(options: ReportOptions, gpu: GpuName = "", *, cache: CacheOptions, o
     shown = measured or recorded
     target = _target(gpu, shown)
     extent = options.size or _size(shown)
-    gathered = collect_ladder(extent, f"sm_{target.arch}", cache.compiler, 0, "counting")
+    gathered = collect_ladder(extent, f"sm_{target.arch}", cache.compiler, 0)
     given = option_words(replace(options, html=Path("report.html"), db=None))
     words = shlex.join(["gemmsmith", "report", *given, *(["--gpu", gpu] if gpu else [])])
     model = ladder_model(gathered, target, extent, made_now(words, machine), measured, recorded, sweeps)

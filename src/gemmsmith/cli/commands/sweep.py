@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,37 +14,41 @@ from typing import Annotated, ClassVar
 import typer
 
 from gemmsmith import __version__
-from gemmsmith.cli.compiler import Compiler
-from gemmsmith.cli.kernels import check_no_preset, check_rung_options, check_source, is_file, rung_of
-from gemmsmith.cli.names import gpu_from, shapes_from
+from gemmsmith.cli.job import CommandJob, cores, gpu_wanted, nodes_note, show_failure, wants_gpu
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import OptionGroup, option_words
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.plot import PlotOptions
 from gemmsmith.cli.options.problem import DEFAULT_SIZE
 from gemmsmith.cli.options.record import RecordOptions
 from gemmsmith.cli.recording import new_run
-from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.render.output import item, print_json, progress, say
 from gemmsmith.cli.render.sweep_plot import as_page_sweep, write_plot
 from gemmsmith.cli.render.sweep_tables import experiments_json, print_experiments, print_sweep, sweep_csv, sweep_json
+from gemmsmith.cli.sweep_plan import SweepPlan
+from gemmsmith.cli.tasks.files import SentFiles, sent_files
+from gemmsmith.cli.tasks.sweep_tasks import SentOutcomes, received, sweep_tasks
+from gemmsmith.cluster.codec import decode
+from gemmsmith.cluster.task import CPU, LIMIT_S, TaskResult
 from gemmsmith.errors import MissingDeviceError, UsageError
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
-from gemmsmith.gpus import gpu_of_device
 from gemmsmith.problem import Problem
 from gemmsmith.report.sweep_file import save_sweep
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.store.results import Measurement, Run
 from gemmsmith.sweep.axes import RESOURCES, Axis, parse_axis
 from gemmsmith.sweep.experiments import Experiment, experiment_named
-from gemmsmith.sweep.families import Family, FileFamily, RungFamily
-from gemmsmith.sweep.grid import Point, check_size, grid
+from gemmsmith.sweep.families import RungFamily
+from gemmsmith.sweep.grid import Point, check_size
 from gemmsmith.sweep.measure import measure_points
 from gemmsmith.sweep.quantities import quantity_named, telling
 from gemmsmith.sweep.recording import Record, discard, recording
 from gemmsmith.sweep.results import Outcome, Sweep
 from gemmsmith.sweep.workbench import Workbench
 
+_WORTH_TASKS = 4  # simulated points: fewer take less than starting processes
 _MOST = 64
 _OCCUPANCY_NOTE = "Predicted from the limits of the hardware, as NVIDIA's occupancy calculator does; nothing was run."
 _TIMED_NOTE = "Measured as gemmsmith bench does; registers and spills by ptxas; occupancy predicted for {gpu}."
@@ -89,6 +94,7 @@ def command(
         str, typer.Argument(metavar="RUNG|FILE.cu", help="A rung, by name or number, or a .cu file.")
     ] = "",
     *,
+    on: OnOptions,
     asked: SweepOptions,
     options: KernelOptions,
     device: DeviceOptions,
@@ -113,11 +119,11 @@ def command(
     if chosen is not None:
         kernel, options = chosen.kernel, replace(options, config=chosen.fixed)
         asked = replace(asked, vary=list(chosen.vary), shapes=asked.shapes or chosen.shape)
-    family = _family(kernel, options)
     axes = tuple(parse_axis(text) for text in asked.vary or [])
-    shapes = shapes_from(asked.shapes) if asked.shapes else ((DEFAULT_SIZE,) * 3,)
+    plan = SweepPlan(kernel, options, tuple(asked.vary or ()), asked.shapes, asked.dtype, _origin(device, axes, on),
+                     target, asked.baselines)  # fmt: skip
+    family, shapes, origin = plan.family, plan.all_shapes, plan.origin
     check_size(axes, shapes, asked.max_points)
-    origin = _origin(device, axes)
     _check_baselines(asked, device, origin)
     main = _main_quantity(asked.show, chosen, axes, origin)
     if origin != "predicted":
@@ -125,18 +131,30 @@ def command(
     if origin == "simulated" and isinstance(family, RungFamily):
         hint = "sweep it on a GPU (--device gpu), or --vary registers, threads or smem"
         device.check_simulated(family.spec, Problem(1, 1, 1, dtype=family.spec.dtypes[0]), hint)
-    bench = _workbench(origin, target, cache.compiler)
-    points = grid(family, axes, shapes, asked.dtype, bench.wave_shape)
-    here = cuda_device() if origin == "measured" else None
-    outcomes, remarks = _measured(points, bench, origin, asked.baselines, record, lambda: new_run(words, here))
+    there = on.gpu_kind if on.on_cluster else ""
+    if origin == "measured" and on.on_cluster and not there:
+        raise UsageError("a sweep on GPUs of a cluster must know which", "name them: --gpu-kind H200")
+    bench = plan.workbench(cache.compiler, there)
+    points = plan.points(bench)
+    ran: list[TaskResult] = []
+    here = None
+    if on.asked or (not on.on and origin == "simulated" and _is_worth_tasks(points)):
+        outcomes, remarks, ran = _on_workers(plan, points, words, on, record, cache, output)
+        device_name = _device_of(ran) or _device_words(origin, bench, None)
+    else:
+        here = cuda_device() if origin == "measured" else None
+        outcomes, remarks = _measured(points, bench, origin, asked.baselines, record, lambda: new_run(words, here))
+        device_name = _device_words(origin, bench, here)
     if len(shapes) > 1:
         axes = (Axis(("shape",), tuple((f"{m}x{n}x{k}",) for m, n, k in shapes)), *axes)
     found = Sweep(
         kernel=family.name, fixed=_fixed(options), axes=axes, outcomes=outcomes, origin=origin,
-        device=_device_words(origin, bench, here), gpu=bench.gpu.name, main=main, note=_note(origin, bench, points),
+        device=device_name, gpu=bench.gpu.name, main=main, note=_note(origin, bench, points),
         baselines=asked.baselines, remarks=remarks, experiment=chosen,
     )  # fmt: skip
     _show(found, words, files, output)
+    if ran and on.named:
+        item(nodes_note(ran), "dim", stderr=True)
     _exit(outcomes)
 
 
@@ -161,23 +179,11 @@ def _experiment(asked: SweepOptions, kernel: str, options: KernelOptions) -> Exp
     return chosen
 
 
-def _family(kernel: str, options: KernelOptions) -> Family:
-    """A rung or a file, with what the command line fixes."""
-    if is_file(kernel):
-        check_no_preset(options.preset)
-        check_source(Path(kernel))
-        return FileFamily(Path(kernel), replace(options.launch, defines=options.pairs))
-    check_rung_options(kernel, options.launch)
-    family = RungFamily(rung_of(kernel), options.pairs, options.preset)
-    family.check(name for name, _ in options.pairs)
-    return family
-
-
-def _origin(device: DeviceOptions, axes: Sequence[Axis]) -> str:
+def _origin(device: DeviceOptions, axes: Sequence[Axis], on: OnOptions) -> str:
     """'predicted' for occupancy alone, 'measured' on a GPU, 'simulated' without one."""
     if any(name in RESOURCES for axis in axes for name in axis.names):
         return "predicted"
-    return "measured" if device.wants_gpu else "simulated"
+    return "measured" if wants_gpu(on, device.device, lambda: device.wants_gpu) else "simulated"
 
 
 def _check_baselines(asked: SweepOptions, device: DeviceOptions, origin: str) -> None:
@@ -196,17 +202,32 @@ def _main_quantity(show: str, chosen: Experiment | None, axes: Sequence[Axis], o
     return telling([name for axis in axes for name in axis.names], origin)
 
 
-def _workbench(origin: str, target: TargetOptions, compiler: Compiler) -> Workbench:
-    if origin != "measured":
-        return Workbench(target.model, target.architecture, compiler, __version__)
-    if target.arch:
-        raise UsageError("--arch is for the simulator; a GPU runs code for its own architecture", "add --device sim")
-    here = cuda_device()
-    found = gpu_from(target.gpu) if target.gpu else gpu_of_device(here.name, here.sms)
-    if found is None:
-        raise UsageError(f"{here.name} with {here.sms} SMs is not in the table of GPUs, so its occupancy is not known",
-                         "name a similar one with --gpu")  # fmt: skip
-    return Workbench(found, here.arch, compiler, __version__)
+def _is_worth_tasks(points: Sequence[Point]) -> bool:
+    """Whether cores are used without being asked."""
+    return sum(point.problem is not None for point in points) >= _WORTH_TASKS and (os.cpu_count() or 1) > 1
+
+
+def _on_workers(
+    plan: SweepPlan, points: Sequence[Point], words: str, on: OnOptions, record: RecordOptions, cache: CacheOptions,
+    output: TableOptions,
+) -> tuple[tuple[Outcome, ...], tuple[str, ...], list[TaskResult]]:  # fmt: skip
+    """Every point as a task, remarks, and the tasks' results; each is recorded as soon as it is there."""
+    files = sent_files([plan.kernel], plan.options.include) if not on.dry_run else SentFiles()
+    gpu = gpu_wanted(on) if plan.origin == "measured" else CPU
+    tasks = sweep_tasks(plan, points, files.digest, gpu, on.limit(LIMIT_S))
+    recorded = not record.no_db and plan.origin != "predicted"
+    job = CommandJob(words, tasks, on, cores(), files.trees, record.db, recorded,
+                     lambda value: decode(SentOutcomes, value).measurements, cache.cache_dir, output.json)  # fmt: skip
+    ran = job.results()
+    for result in ran:
+        if not result.ok:
+            show_failure(result)
+    return *received(points, tasks, ran), ran
+
+
+def _device_of(ran: Sequence[TaskResult]) -> str:
+    """The GPU that the tasks ran on; '' without one."""
+    return next((r.node.machine.gpu for r in ran if r.node is not None), "")
 
 
 def _measured(

@@ -6,54 +6,38 @@ import math
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from gemmsmith.bench.kernel_contender import KernelContender, source_digest
-from gemmsmith.bench.rig import Rig, cuda_rig
-from gemmsmith.choose.candidates import Candidate, ranked
+from gemmsmith.bench.rig import cuda_rig
 from gemmsmith.choose.choice import forget
 from gemmsmith.choose.export import table_of
-from gemmsmith.choose.key import alignment
-from gemmsmith.choose.models import hopper_model
-from gemmsmith.choose.narrow import streaming
-from gemmsmith.choose.neighbours import neighbours
+from gemmsmith.choose.key import shape_key
 from gemmsmith.choose.table import table_text, write_whole
 from gemmsmith.choose.tuning_file import ENVIRONMENT, TuningFile, chosen_path
-from gemmsmith.cli.compiler import Compiler
-from gemmsmith.cli.names import shapes_from
+from gemmsmith.cli.job import CommandJob, cores, gpu_wanted, nodes_note, raise_failures, run_of
 from gemmsmith.cli.options.device import CacheOptions
 from gemmsmith.cli.options.groups import OptionGroup, option_words
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import Seed
 from gemmsmith.cli.recording import new_run
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.render.tune_tables import finite, print_tuning, tuning_json
-from gemmsmith.errors import MissingDeviceError, UnsupportedError, UsageError
-from gemmsmith.problem import BF16, FP16, Problem, dtype_named
-from gemmsmith.run.baselines import baseline_named
+from gemmsmith.cli.tasks.tune_tasks import TunedShape
+from gemmsmith.cli.tune_plan import TuneOptions, tuned_problems, workshop_on
+from gemmsmith.cluster.codec import decode, encode
+from gemmsmith.cluster.task import LIMIT_S, Task, TaskResult
+from gemmsmith.errors import MissingDeviceError, UsageError
+from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device
+from gemmsmith.store.results import Run
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.tune.tuning import Tuned, TuningPlan, Workshop, tune
-
-_LAYOUTS = ("NN", "NT", "TN", "TT")
-
-
-@dataclass(frozen=True)
-class TuneOptions(OptionGroup):
-    """What is tuned."""
-
-    panel: ClassVar[str] = "Problem"
-
-    shapes: Annotated[str, typer.Option("--shapes", help="Shapes: MxNxK,… or the name of a suite.")] = ""
-    dtype: Annotated[str, typer.Option("--dtype", help="Input type: bf16 or fp16; one tunes both.")] = "bf16"
-    layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT, comma-separated.")] = "NN"
-    out_dtype: Annotated[
-        str, typer.Option("--out-dtype", help="Output types: fp32, the input type, or both, comma-separated.")
-    ] = "fp32"
+from gemmsmith.tune.tuning import Tuned, TuningPlan, tune
 
 
 @dataclass(frozen=True)
@@ -91,6 +75,7 @@ def command(
     kept: TuningFileOptions,
     seed: Seed = 0,
     *,
+    on: OnOptions,
     cache: CacheOptions,
     output: OutputOptions,
 ) -> None:
@@ -106,14 +91,32 @@ def command(
         _export(file, kept.export, kept.gpu, output.json)
         return
     plan = TuningPlan(search.per_shape, search.budget, search.fresh, seed)
-    problems = _problems(asked)
-    device = _gpu()
+    problems = tuned_problems(asked)
     words = option_words(asked, always=("dtype", "layout", "out_dtype"))
     words += ["--per-shape", str(search.per_shape), "--seed", str(seed), *["--fresh"] * search.fresh,
               *["--fastest"] * search.fastest]  # fmt: skip
-    run = new_run(shlex.join(["gemmsmith", "tune", *words]), device)
-    versions = dict(run.machine.packages) | {"driver": run.machine.driver, "compiler": run.machine.compiler}
-    file.add_run(device.name, run.command, run.started, versions)
+    line = shlex.join(["gemmsmith", "tune", *words])
+    if on.asked:
+        gpu, found, notes = _on_workers(problems, asked, plan, file, line, search.fastest, on, cache, output)
+    else:
+        gpu, found, notes = _here(problems, plan, file, line, search.fastest, cache)
+    forget()
+    if output.json:
+        print_json(tuning_json(gpu, file.path, found, notes))
+    else:
+        print_tuning(gpu, file.path, found, notes, "deterministic=False" if search.fastest else "")
+    if kept.export is not None and any(tuned.best for tuned in found):
+        write_whole(kept.export, table_text(table_of(file, gpu)))
+    if any(tuned.state == "nothing" for tuned in found):
+        raise typer.Exit(1)
+
+
+def _here(
+    problems: Sequence[Problem], plan: TuningPlan, file: TuningFile, line: str, fastest: bool, cache: CacheOptions
+) -> tuple[str, list[Tuned], list[str]]:
+    """All shapes on this machine's GPU; notes."""
+    device = _gpu()
+    _begin(file, device.name, new_run(line, device))
     notes: list[str] = []
     found: list[Tuned] = []
     with ExitStack() as stack:
@@ -121,67 +124,45 @@ def command(
         task = bar.add_task("starting", total=len(problems))
         rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
         pool = stack.enter_context(CompilePool(device.arch, cache.cache_dir))
-        shop = _workshop(device, rig, pool, cache.compiler, not search.fastest)
+        shop = workshop_on(device, rig, pool, cache.compiler, not fastest)
         for tuned in tune(problems, shop, file, plan):
             found.append(tuned)
             bar.advance(task)
-    forget()
-    if output.json:
-        print_json(tuning_json(device.name, file.path, found, notes))
-    else:
-        print_tuning(device.name, file.path, found, notes, "deterministic=False" if search.fastest else "")
-    if kept.export is not None and any(tuned.best for tuned in found):
-        write_whole(kept.export, table_text(table_of(file, device.name)))
-    if any(tuned.state == "nothing" for tuned in found):
-        raise typer.Exit(1)
+    return device.name, found, notes
 
 
-def _workshop(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compiler, deterministic: bool) -> Workshop:
-    model = hopper_model(device.name, device.sms, device.arch)
-    if model is None:
-        raise UnsupportedError(
-            f"{device.name} is {device.arch}; there is a choice of kernels to tune on sm_90 only",
-            "gemmsmith sweep varies the parameters of one kernel on any GPU",
-        )
-
-    def candidates(problem: Problem, count: int) -> Sequence[Candidate]:
-        few = streaming(problem, model[0], alignment(problem))
-        found = ranked(problem, *model, count=count, deterministic=deterministic)
-        return [few, *(each for each in found if each.name != few.name)] if few is not None else found
-
-    def near(problem: Problem, candidate: Candidate) -> Sequence[Candidate]:
-        return neighbours(candidate, problem, *model, deterministic=deterministic)
-
-    return Workshop(
-        gpu=device.name,
-        rig=rig,
-        candidates=candidates,
-        neighbours=near,
-        digest=lambda candidate, problem: source_digest(candidate.spec, candidate.config, problem, device.arch),
-        begin_compiling=pool.begin,
-        compile_all=pool,
-        contender=lambda candidate: KernelContender(candidate.spec, candidate.config, device, compiler),
-        baseline=lambda: baseline_named("cublas"),
-    )
-
-
-def _problems(asked: TuneOptions) -> list[Problem]:
-    kind = dtype_named(asked.dtype)
-    if kind not in (FP16, BF16):
-        raise UsageError(f"{kind} has one kernel and nothing to choose", "tune takes --dtype bf16 or fp16")
-    layouts = [word.strip().upper() for word in asked.layout.split(",")]
-    for word in layouts:
-        if word not in _LAYOUTS:
-            raise UsageError(f"unknown layout {word!r}", f"use one of {', '.join(_LAYOUTS)}")
-    outputs = [dtype_named(word.strip()) for word in asked.out_dtype.split(",")]
-    problems = [
-        Problem(m, n, k, kind, out, trans_a=word[0] == "T", trans_b=word[1] == "T")
-        for out in outputs for word in layouts for m, n, k in shapes_from(asked.shapes)
+def _on_workers(
+    problems: Sequence[Problem], asked: TuneOptions, plan: TuningPlan, file: TuningFile, line: str, fastest: bool,
+    on: OnOptions, cache: CacheOptions, output: OutputOptions,
+) -> tuple[str, list[Tuned], list[str]]:  # fmt: skip
+    """One task for each shape, which gets an equal part of the budget. What they found is stored as it arrives."""
+    each = replace(plan, budget=plan.budget / len(problems))
+    tasks = [
+        Task("tune", {"asked": encode(asked), "plan": encode(each), "fastest": fastest, "problem": at},
+             f"{problem}", gpu=gpu_wanted(on), limit=on.limit(LIMIT_S),
+             context={"known": file.lines_of(shape_key(problem))})
+        for at, problem in enumerate(problems)
     ]  # fmt: skip
-    for problem in problems:
-        if not problem.flops:
-            raise UsageError(f"{problem} has nothing to multiply, so there is nothing to tune")
-    return list(dict.fromkeys(problems))
+
+    def store(result: TaskResult) -> None:
+        if result.ok:
+            file.add_lines(decode(TunedShape, result.value).lines)
+
+    ran = CommandJob(line, tasks, on, cores(), cache_dir=cache.cache_dir, json=output.json, told=store).results()
+    for result in ran:  # also of a command that was stopped between recording a result and storing its lines
+        store(result)
+    raise_failures(tasks, ran)
+    found = [decode(TunedShape, result.value) for result in ran]
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    for machine in {r.node.name: run_of(r, "", begun, line) for r in ran if r.node is not None}.values():
+        _begin(file, found[0].gpu, machine)
+    notes = [note for shape in found for note in shape.notes]
+    return found[0].gpu, [shape.tuned for shape in found], [*dict.fromkeys(notes), nodes_note(ran)]
+
+
+def _begin(file: TuningFile, gpu: str, run: Run) -> None:
+    versions = dict(run.machine.packages) | {"driver": run.machine.driver, "compiler": run.machine.compiler}
+    file.add_run(gpu, run.command, run.started, versions)
 
 
 def _gpu() -> CudaDevice:

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import math
+import os
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from gemmsmith.call.binding import CompileFn
-from gemmsmith.choose.precision import check_promise, precision_named, promises
-from gemmsmith.cli.check_prepare import Asked, prepare
-from gemmsmith.cli.launch_report import repeat_words
+from gemmsmith.choose.precision import check_promise, precision_named
+from gemmsmith.cli.job import CommandJob, cores, gpu_wanted, nodes_json, nodes_note, raise_failures, wants_gpu
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
+from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.on import OnOptions
 from gemmsmith.cli.options.output import OutputOptions
-from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.output import item, print_json, print_table, progress, say
-from gemmsmith.compile.target import check_target
-from gemmsmith.errors import GemmsmithError, UnsupportedError
-from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.cli.tasks.files import SentFiles, sent_files
+from gemmsmith.cli.verify_run import KernelVerification, Part, Verified, VerifyAsked, keeps, parts_of
+from gemmsmith.cluster.codec import decode, encode
+from gemmsmith.cluster.task import CPU, LIMIT_S, Task, TaskResult
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.problem import DType, Problem
 from gemmsmith.sim.schedule import NAMES
-from gemmsmith.verify.cases import Case, edge_cases, tile_of
-from gemmsmith.verify.fit import fitted_trials
-from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.leniency import is_lenient, verify_leniently
-from gemmsmith.verify.trial import Size
-from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
-_USUAL_SIZE = 128
 _SHOWN = 10  # failures printed in full
 
 
@@ -82,6 +74,7 @@ def command(
         ),
     ] = "lockstep",
     *,
+    on: OnOptions,
     options: KernelOptions,
     device: DeviceOptions,
     checks: VerificationOptions,
@@ -93,67 +86,16 @@ def command(
     Exits 1 if any result is wrong.
     """
     precision_named(precision)
-    where = device.open(schedule)
-    names, skipped = (kernels, []) if kernels else _ladder(precision, simulated_only=where.kind != "gpu")
-    chosen = []
-    for spec, config in [find_kernel(name, options) for name in names]:
-        device.check_runs(spec, spec.problem(1, 1, 1))
-        if not any(_keeps(spec, dtype, precision) for dtype in spec.dtypes):
-            check_promise(spec, spec.dtypes[0], precision)
-        if all(_lacks(where.arch, spec, dtype) for dtype in spec.dtypes):
-            skipped.append(_lacks(where.arch, spec, spec.dtypes[0]))
-        else:
-            chosen.append((spec, config))
-    if not chosen:
-        raise UnsupportedError(skipped[0], "gemmsmith list shows what each rung needs")
-    words = repeat_words(options.launch, device.device, checks, schedule, 0)
-    runners: dict[str, tuple[TrialRunner, Problem]] = {}
-    for index, (spec, config) in enumerate(chosen):
-        if not spec.is_rung or (full and where.kind == "sim"):
-            try:
-                runner, base = _runner(names[index], spec, config, options, checks, cache)
-            except GemmsmithError:  # no product under any reading: it is judged as its file says
-                continue
-            runners[spec.name] = runner, base
-            chosen[index] = runner.spec, config
-    work = [
-        (spec, config, [replace(case, skip=case.skip or _lacks(where.arch, spec, case.problem.dtype))
-                        for case in edge_cases(spec, config, "full" if full else "quick")
-                        if _keeps(spec, case.problem.dtype, precision)])
-        for spec, config in chosen
-    ]  # fmt: skip
-
-    def judge(spec: KernelSpec, config: Config, case: Case, c: str) -> Verdict:
-        on_simulator = where.kind == "sim" and spec.name in runners
-        compile_fn = runners[spec.name][0].compile_fn if on_simulator else cache.compiler
-        return verify_launch(where, spec, config, case.problem, compile_fn=compile_fn, fill=case.fill,
-                             seed=case.seed, offsets=case.offsets, mode=case.mode, c=c, launch=words)  # fmt: skip
-
-    results = []
-    with progress() as bar:
-        task = bar.add_task("verifying", total=sum(len(cases) for _, _, cases in work))
-        for spec, config, cases in work:
-            result, lenient = _Result(spec.name), is_lenient(spec, checks.c, checks.strict)
-            bar.update(task, description=spec.name)
-            for case in cases:
-                if case.skip:
-                    result.skipped.append(f"{case.label}: {case.skip}")
-                else:
-                    verdict, note = verify_leniently(partial(judge, spec, config, case), lenient, checks.fill)
-                    result.verdicts.append(verdict)
-                    result.notes.update([note.split("\n")[0]] if note else [])
-                bar.advance(task)
-            if spec.name in runners:
-                runner, base = runners[spec.name]
-                here = replace(runner, open_device=lambda *_: where, compile_fn=cache.compiler)
-                for trial in fitted_trials(runner, base, checks.fill or ("set" if lenient else "unset"), full):
-                    chosen_runner = here if where.kind == "gpu" and trial.size is Size.WHOLE else runner
-                    result.verdicts.append(_labelled(chosen_runner.run(trial), trial.label, words))
-            results.append(result)
+    asked = VerifyAsked(options, checks, full, precision, schedule, device.device)
+    if on.asked or (not on.on and _is_worth_tasks(kernels, device)):
+        results, skipped, name, ran = _on_workers(kernels or [], asked, device, cache, on, output)
+    else:
+        results, skipped, name = _here(kernels or [], asked, device, cache)
+        ran = []
     wrong = [v for result in results for v in result.verdicts if not v.trusted]
     if output.json:
         print_json({
-            "device": where.name, "ok": not wrong,
+            "device": name, "ok": not wrong,
             "kernels": [
                 {"name": r.name, "passed": r.passed, "failed": r.failed, "skipped": r.skipped,
                  "notes": [f"{note} ({count} cases)" for note, count in r.notes.items()], "worst_rho": r.worst}
@@ -161,45 +103,101 @@ def command(
             ],
             "skipped": skipped,
             "failures": [v.to_json() for v in wrong],
+            **({"tasks": nodes_json(ran)} if ran else {}),
         })  # fmt: skip
     else:
-        _print(where.name, results, skipped, wrong)
+        _print(name, results, skipped, wrong)
+        if ran:
+            item(nodes_note(ran), "dim")
     if wrong:
         raise typer.Exit(1)
 
 
-def _runner(
-    name: str,
-    spec: KernelSpec,
-    config: Config,
-    options: KernelOptions,
-    checks: VerificationOptions,
-    cache: CacheOptions,
-) -> tuple[TrialRunner, Problem]:
-    """What finds out, on the simulator, which trials fit a kernel, and a product of whole tiles that it takes."""
-    size = max(tile_of(spec, config)[:2]) if spec.is_rung else _USUAL_SIZE
-    asked = Asked(name, options, ShapeOptions(size, size, _USUAL_SIZE), not spec.is_rung, DeviceOptions(device="sim"),
-                  math.inf, checks, cache)  # fmt: skip
-    prepared = prepare(spec, config, asked)
-    compile_fn: CompileFn = cache.compiler if spec.is_rung else lambda *_: prepared.compiled
-    return TrialRunner(prepared.spec, config, prepared.compiled, prepared.bench.open, compile_fn), prepared.base
+def _is_worth_tasks(kernels: list[str] | None, device: DeviceOptions) -> bool:
+    """Whether cores are used without being asked: for several kernels on the simulator."""
+    return (not kernels or len(kernels) > 1) and not device.wants_gpu and (os.cpu_count() or 1) > 1
 
 
-def _labelled(verdict: Verdict, label: str, words: tuple[str, ...]) -> Verdict:
-    """A failure with the trial's purpose, and a command that repeats it; of a sparse launch, all of it."""
-    if verdict.trusted:
-        return verdict
-    repeat = verdict.repeat or shlex.join(["gemmsmith", "verify", "--full", verdict.kernel])
-    return replace(verdict, reasons=(label, *verdict.reasons), repeat=shlex.join([*shlex.split(repeat), *words]))
+def _here(
+    kernels: list[str], asked: VerifyAsked, device: DeviceOptions, cache: CacheOptions
+) -> tuple[list[_Result], list[str], str]:
+    """All kernels in this process, one case after another; what was left out; the device."""
+    where = device.open(asked.schedule)
+    names, skipped = _names(kernels, asked, device, where.kind == "gpu")
+    chosen = [KernelVerification(name, asked, where, cache) for name in names]
+    skipped += [kernel.lacks for kernel in chosen if kernel.lacks]
+    chosen = [kernel for kernel in chosen if not kernel.lacks]
+    _refuse_nothing(chosen, skipped)
+    results = []
+    with progress() as bar:
+        task = bar.add_task("verifying", total=sum(len(kernel.cases) for kernel in chosen))
+        for kernel in chosen:
+            bar.update(task, description=kernel.spec.name)
+            found = kernel.run(Part(), lambda: bar.advance(task))
+            results.append(_gathered([found]))
+    return results, skipped, where.name
 
 
-def _keeps(spec: KernelSpec, dtype: DType, precision: str) -> bool:
-    return not precision or precision in promises(spec, dtype)
+def _on_workers(
+    kernels: list[str], asked: VerifyAsked, device: DeviceOptions, cache: CacheOptions, on: OnOptions,
+    output: OutputOptions,
+) -> tuple[list[_Result], list[str], str, list[TaskResult]]:  # fmt: skip
+    """The same as tasks, and their results."""
+    on_gpu = wants_gpu(on, asked.device, lambda: device.wants_gpu)
+    names, skipped = _names(kernels, asked, DeviceOptions(asked.device if not on_gpu else "gpu"), on_gpu)
+    files = sent_files(names, asked.options.include) if not on.dry_run else SentFiles()
+    tasks, owners = [], []
+    for name in names:
+        for part in parts_of(*find_kernel(name, asked.options), asked):
+            sent = {"kernel": name, "asked": encode(asked), "on_gpu": on_gpu, "part": part.to_json()}
+            tasks.append(Task("verify", sent, f"{name} {part}", files.digest, gpu_wanted(on) if on_gpu else CPU,
+                              on.limit(LIMIT_S)))  # fmt: skip
+            owners.append(name)
+    command = shlex.join(["gemmsmith", "verify", *kernels, *option_words(asked.options, device, asked.checks),
+                          *["--full"] * asked.full, "--precision", asked.precision,
+                          "--schedule", asked.schedule])  # fmt: skip
+    job = CommandJob(command, tasks, on, cores(), files.trees, recorded=on.named, cache_dir=cache.cache_dir,
+                     json=output.json)  # fmt: skip
+    ran = job.results()
+    raise_failures(tasks, ran)
+    found: dict[str, list[Verified]] = {}
+    for owner, result in zip(owners, ran, strict=True):
+        found.setdefault(owner, []).append(decode(Verified, result.value))
+    skipped += [each[0].lacks for each in found.values() if each[0].lacks]
+    kept = [each for each in found.values() if not each[0].lacks]
+    _refuse_nothing(kept, skipped)
+    return [_gathered(each) for each in kept], skipped, kept[0][0].device, ran if on.named else []
+
+
+def _gathered(found: list[Verified]) -> _Result:
+    result = _Result(found[0].name)
+    for each in found:
+        result.verdicts += each.verdicts
+        result.skipped += each.skipped
+        result.notes.update(each.notes)
+    return result
+
+
+def _names(kernels: list[str], asked: VerifyAsked, device: DeviceOptions, on_gpu: bool) -> tuple[list[str], list[str]]:
+    """The kernels to verify, each checked to be one that can be, and why others are left out."""
+    names, skipped = (kernels, []) if kernels else _ladder(asked.precision, simulated_only=not on_gpu)
+    for name in names:
+        spec, _ = find_kernel(name, asked.options)
+        if not on_gpu:
+            device.check_runs(spec, spec.problem(1, 1, 1))
+        if not any(keeps(spec, dtype, asked.precision) for dtype in spec.dtypes):
+            check_promise(spec, spec.dtypes[0], asked.precision)
+    return names, skipped
+
+
+def _refuse_nothing(chosen: Sequence[object], skipped: list[str]) -> None:
+    if not chosen:
+        raise UnsupportedError(skipped[0], "gemmsmith list shows what each rung needs")
 
 
 def _ladder(precision: str, simulated_only: bool) -> tuple[list[str], list[str]]:
     """The rungs that keep ``precision``, and why each of those that the simulator does not run is left out."""
-    keeping = [spec for spec in rungs() if any(_keeps(spec, dtype, precision) for dtype in spec.dtypes)]
+    keeping = [spec for spec in rungs() if any(keeps(spec, dtype, precision) for dtype in spec.dtypes)]
     if not simulated_only:
         return [spec.name for spec in keeping], []
     unknown = "is not simulated yet"
@@ -207,15 +205,6 @@ def _ladder(precision: str, simulated_only: bool) -> tuple[list[str], list[str]]
         [spec.name for spec in keeping if spec.simulated],
         [f"{spec.name} {unknown}" for spec in keeping if not spec.simulated],
     )
-
-
-def _lacks(arch: str, spec: KernelSpec, dtype: DType) -> str:
-    """Why ``spec`` does not run on ``arch`` with inputs of ``dtype``; empty if it does."""
-    try:
-        check_target(spec, arch, dtype)
-    except UnsupportedError as error:
-        return error.message
-    return ""
 
 
 def _print(device: str, results: list[_Result], skipped: list[str], wrong: list[Verdict]) -> None:

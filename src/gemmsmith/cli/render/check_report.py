@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
@@ -30,6 +31,8 @@ _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
+# Barriers and matrix descriptors have 64 bits, whatever the indices have.
+_HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
@@ -93,6 +96,8 @@ class Report:
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
+        if self.spec.tensor_maps is not None:
+            code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
         return wide or _LONG.search(code) is not None
 
@@ -116,7 +121,9 @@ class Report:
             which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
             found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
         if any(t.label == NO_K and not v.trusted and self._is_remark(t, v) for t, v in self.verdicts):
-            found.append("with K = 0 it faults: it loads the first k-tile before it looks at K")
+            refused = any(MAP_REFUSED in why for t, v in self.verdicts if t.label == NO_K for why in v.reasons)
+            found.append("with K = 0 there is no tensor map to encode: its host code must not launch it" if refused
+                         else "with K = 0 it faults: it loads the first k-tile before it looks at K")  # fmt: skip
         return found
 
     @property
@@ -373,6 +380,8 @@ class Report:
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
+        if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
+            return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 
     def _guards(self) -> str:

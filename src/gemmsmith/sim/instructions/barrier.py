@@ -21,6 +21,7 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
+from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.named_barriers import NamedBarriers
 from gemmsmith.sim.operation import Slot, Source
 from gemmsmith.sim.syntax import Instruction, Negated, Operand
@@ -203,6 +204,12 @@ def _fence_proxy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         machine.unit(ProxyFences).fence(machine.indices(lanes))
 
 
+def _fence_init(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
+    _fence_proxy(machine, step, lanes)
+    if machine.shadow is not None:
+        machine.unit(MBarriers).fence(machine.indices(lanes))
+
+
 def _grid_wait(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     del step
     machine.unit(GridDependency).wait(machine.indices(lanes))
@@ -254,7 +261,9 @@ RECORDS = (
            **{**_FENCE, "execute": _fence_proxy}),
     Record("fence.proxy.async::generic.order.restricted.cluster",
            where={"order": "acquire release", "restricted": "sync_restrict::*"}, **_FENCE),
-    Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_proxy}),
+    Record("fence.order.restricted.cluster", where={"order": "acquire release", "restricted": "sync_restrict::*"},
+           **_FENCE),
+    Record("fence.mbarrier_init.release.cluster", **{**_FENCE, "execute": _fence_init}),
     Record("griddepcontrol.launch_dependents", **_FENCE),
     Record("griddepcontrol.wait", **{**_FENCE, "execute": _grid_wait, "called": "griddepcontrol.wait"}),
 )  # fmt: skip

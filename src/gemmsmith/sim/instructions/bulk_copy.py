@@ -6,7 +6,7 @@ commits and waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,43 @@ class BulkSource:
         return self.box.elements(self.at[: self.box.rank], self.at[self.box.rank :])
 
 
+@dataclass(frozen=True)
+class Moved:
+    """What one copy moves, element by element: addresses in global memory, which of them are in the tensor, and their
+    positions in the wave's shared memory, for each block that gets them. ``rounds``: elements change on the way."""
+
+    addresses: Array
+    inside: Array
+    shared: tuple[Array, ...]
+    itemsize: int
+    rounds: bool = False
+
+
+def moved_elements(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> Iterator[Moved]:
+    """The copies of these lanes between global and shared memory, one after another."""
+    form, mine = step.detail, machine.indices(lanes)
+    pointers = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
+    sources = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
+    for n, lane in enumerate(mine.tolist()):
+        at, values = [int(p[n]) for p in pointers], [int(s[n]) for s in sources]
+        mask = values.pop() if form.multicast else None
+        box = _box(machine, step.first, lane, values[0]) if form.rank else None
+        nbytes = values[0] if box is None else box.nbytes
+        shared_at, other = (at[0], at[1:]) if form.to_shared else (at[-1], at)
+        blocks = _blocks(machine, lane, shared_at, mask) if form.to_shared else [int(machine.block[lane])]
+        if box is None:
+            size, start = CHUNK, np.uint64(other[0])
+            addresses = start + np.arange(0, nbytes, CHUNK).astype(np.uint64)
+            inside = np.ones(addresses.size, bool)
+        else:
+            size = box.itemsize
+            addresses, inside = _elements(box, values)
+        places = [_shared_index(machine, block, shared_at, box, nbytes) for block in blocks]
+        each = [(index[:, None] + np.arange(0, CHUNK, size)).reshape(-1) for index in places]
+        rounds = box is not None and box.map.dtype.name.startswith("tf32") and form.to_shared
+        yield Moved(addresses, inside, tuple(each), size, rounds)
+
+
 # -- execution ----------------------------------------------------------------------------------------
 
 
@@ -155,6 +192,8 @@ def _one(
     if box is not None and bool(form.im2col) != (box.map.im2col is not None):
         kinds = ("a tiled", "an im2col")
         raise LaneFault(0, f"{kinds[bool(form.im2col)]} copy with {kinds[not form.im2col]} tensor map")
+    if box is not None:
+        _check_start(box, values[1])
     nbytes = values[0] if box is None else box.nbytes
     copies = machine.unit(BulkCopies)
     if machine.counters is not None:
@@ -185,6 +224,13 @@ def _one(
                      nbytes))  # fmt: skip
 
 
+def _check_start(box: Box, at: int) -> None:
+    """A box begins on 16 bytes along the innermost dimension: an H200 ends the kernel otherwise."""
+    if (at * box.itemsize) % CHUNK:
+        raise LaneFault(0, f"a copy by TMA at {at} along the innermost dimension of its tensor, which is "
+                        f"{at * box.itemsize} bytes: it must be a multiple of {CHUNK}")  # fmt: skip
+
+
 def _noting(machine: Execution, write: Callable[[Array], None], box: Box | None, at: tuple[int, ...],
             operation: Operation[Transfer], lane: int, targets: list[Array]) -> Callable[[Array], None]:  # fmt: skip
     """The same write, after which it is known what lies in shared memory."""
@@ -213,6 +259,8 @@ def _count(machine: Execution, operation: Operation[Transfer], form: Transfer, l
 def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int],
            values: list[int], box: Box | None, nbytes: int) -> None:  # fmt: skip
     """A copy out of shared memory. Elements outside the tensor are neither read nor written."""
+    if box is not None and box.map.interleave:
+        raise LaneFault(0, f"a store to a tensor interleaved by {box.map.interleave} bytes, which is not simulated")
     copies = machine.unit(BulkCopies)
     source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
     if machine.recorder is not None:
@@ -252,8 +300,11 @@ def _box(machine: Execution, operation: Operation[Transfer], lane: int, address:
         raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
     if space is Space.PARAM:
         machine.unit(_ParameterMaps).known[address] = found
-    if found.map.interleave:
-        raise LaneFault(0, f"a copy of a tensor interleaved by {found.map.interleave} bytes, which is not simulated")
+    if found.map.interleave and (found.map.im2col is not None or found.map.nan_fill):
+        how = "in im2col mode" if found.map.im2col is not None else "with NaN outside"
+        raise LaneFault(
+            0, f"a copy of a tensor interleaved by {found.map.interleave} bytes {how}, which is not simulated"
+        )
     return found
 
 
@@ -300,7 +351,10 @@ def _read_global(machine: Execution, box: Box | None, values: list[int], at: lis
     memory.gather(wanted, box.itemsize)
 
     def read() -> Array:
-        found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
+        if box.map.interleave:
+            found = np.zeros(elements.size, RAW[CHUNK])
+        else:
+            found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
         found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
         return found.view(RAW[CHUNK])
 

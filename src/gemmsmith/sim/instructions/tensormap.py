@@ -15,6 +15,7 @@ import numpy as np
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.signature import MAP_BYTES
+from gemmsmith.problem import UINT8
 from gemmsmith.run.map_types import MAP_TYPES
 from gemmsmith.run.tensor_map import decode_simulated, encode_simulated
 from gemmsmith.sim.bundle import Bundle
@@ -29,11 +30,14 @@ from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling, Counted, Executed, Space
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
 _CHUNK = 16
 _LARGEST_RANK = 5
 _WIDE = ("global_address", "global_stride")  # fields of 64 bits
 _SWIZZLES, _INTERLEAVES = (0, 32, 64, 128), (0, 16, 32)
+# 128 zeros, from which a kernel makes a map field by field
+_BLANK = TensorMap("a tensor", UINT8, (1,) * _LARGEST_RANK, (0,) * (_LARGEST_RANK - 1), (1,) * _LARGEST_RANK)
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,10 @@ def _replace(machine: Execution, step: Bundle[Field], lanes: Lanes) -> None:
         value, dimension = int(sources[0][n]), int(sources[1][n]) if len(sources) > 1 else 0
         data = _read(machine, form.space, lane, int(addresses[n]))
         try:
-            old, where = decode_simulated(data)
+            old, where = decode_simulated(data) if any(data) else (_BLANK, 0)
         except UnsupportedError:
-            raise LaneFault(n, f"tensormap.replace at {int(addresses[n]):#x}: no tensor map is there") from None
+            raise LaneFault(n, f"tensormap.replace at {int(addresses[n]):#x}: no tensor map is there, nor 128 zeros "
+                            "to make one of") from None  # fmt: skip
         try:
             new = _FIELDS[form.name](old, dimension, value)
         except LaneFault as fault:
@@ -167,10 +172,13 @@ def _lower_copy(code: Lowering, i: Instruction, _: None) -> Draft[None]:
 
 def _copy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     """All threads of a warp execute it with the same addresses, and copy the map once."""
-    to, start = (machine.addresses(pointer, lanes, 1) for pointer in step.pointers)
-    lane = int(machine.indices(lanes)[0])
-    _write(machine, Space.GLOBAL, lane, int(to[0]), _read(machine, Space.SHARED, lane, int(start[0])))
-    _note(machine, step.first, Space.GLOBAL, lane, int(to[0]))
+    where = machine.indices(lanes)
+    to, start = (np.broadcast_to(machine.addresses(pointer, lanes, 1), where.shape) for pointer in step.pointers)
+    warps = machine.block[where] << 16 | machine.thread[where] // WARP
+    for first in np.unique(warps, return_index=True)[1].tolist():
+        lane = int(where[first])
+        _write(machine, Space.GLOBAL, lane, int(to[first]), _read(machine, Space.SHARED, lane, int(start[first])))
+        _note(machine, step.first, Space.GLOBAL, lane, int(to[first]))
 
 
 def _note(machine: Execution, operation: Operation[Any], space: Space | None, lane: int, address: int) -> None:

@@ -269,6 +269,34 @@ def _products(
         machine.put(target, lanes, values.reshape(-1))
 
 
+def element_positions(
+    machine: Execution, step: Bundle[Product], lanes: Lanes
+) -> tuple[Array | None, Array, Array]:  # fmt: skip
+    """Byte positions in the wave's shared memory of A (K, 16, warps), None if it is in registers, and of B (K, columns,
+    warps); and whether the accumulators of each warp are kept."""
+    detail, form, first = step.detail, step.detail.form, machine.indices(lanes)[::WARP]
+    *_, b, scale = step.sources
+
+    def of_warps(source: Any) -> Array:
+        return machine.spread(machine.fetch(source, lanes), lanes)[::WARP]
+
+    def positions(descriptors: Array, rows: Array, transposed: bool, lanes_: Array) -> Array:
+        index = _index(machine, descriptors, rows, form, transposed, lanes_)
+        if not transposed:
+            index = (index[..., None] + np.arange(0, _CHUNK, form.size)).reshape(*index.shape[:2], -1)
+        return index.transpose(2, 1, 0)
+
+    a: Array | None = None
+    if not detail.a_in_registers:
+        of_a, quarter = of_warps(step.sources[0]), machine.thread[first] // WARP % 4
+        a = np.empty((_K_BYTES // form.size, 16, first.size), np.int64)
+        for q in np.unique(quarter):
+            these = quarter == q
+            a[:, :, these] = positions(of_a[these], 16 * q + np.arange(16), detail.transpose_a, first[these])
+    of_b = positions(of_warps(b), np.arange(form.columns), detail.transpose_b, first)
+    return a, of_b, of_warps(scale) != detail.scale_negated
+
+
 def _accumulators(words: Array, form: Form) -> Array:
     """(16, columns, warps) from words (registers, warps, 32)."""
     each = form.accumulator  # registers of eight columns: 4 of fp32, 2 of fp16

@@ -108,7 +108,7 @@ def _shaped(at: Array, count: int) -> Array:
 
 
 @cache
-def _places(matrix: str, registers: int, size: int, rows: int) -> tuple[Array, Array, Array]:
+def places_of(matrix: str, registers: int, size: int, rows: int) -> tuple[Array, Array, Array]:
     """(register, element within it, lane) of each element (K, rows) of A, (K, 8) of B or (rows, 8) of C."""
     word = 8 if size == 8 else 4
     each = word // size
@@ -125,7 +125,7 @@ def _places(matrix: str, registers: int, size: int, rows: int) -> tuple[Array, A
     return register, element, lane
 
 
-def _gathered(wave: WaveImages, step: Bundle[Any], lanes: Lanes, sources: tuple[Operand, ...], kind: Kind) -> Image:
+def gathered(wave: WaveImages, step: Bundle[Any], lanes: Lanes, sources: tuple[Operand, ...], kind: Kind) -> Image:
     """All elements of registers, as (registers, elements of one, instructions, 32)."""
     size = BYTES[kind]
     each, shape = max(4, size) // size, (step.count, wave.machine.indices(lanes).size)
@@ -134,7 +134,7 @@ def _gathered(wave: WaveImages, step: Bundle[Any], lanes: Lanes, sources: tuple[
                    for name in ("tag", "element", "tree")))  # fmt: skip
 
 
-def _fragment(image: Image, places: tuple[Array, Array, Array]) -> Image:
+def fragment(image: Image, places: tuple[Array, Array, Array]) -> Image:
     """(…, instructions) elements at places."""
     register, element, lane = places
     return image.at((register, element, slice(None), lane))
@@ -154,18 +154,18 @@ def multiply_add(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) ->
     assert isinstance(form, Product)
     of_a, of_b, of_c, _ = form.registers
     sources = step.sources
-    places = [_places("a", of_a, BYTES[ka], form.rows), _places("b", of_b, BYTES[kb], form.rows),
-              _places("c", of_c, BYTES[kc], form.rows)]  # fmt: skip
+    places = [places_of("a", of_a, BYTES[ka], form.rows), places_of("b", of_b, BYTES[kb], form.rows),
+              places_of("c", of_c, BYTES[kc], form.rows)]  # fmt: skip
     parts = sources[:of_a], sources[of_a : of_a + of_b], sources[of_a + of_b :]
-    a, b, c = (_fragment(_gathered(wave, step, lanes, s, k), p)
+    a, b, c = (fragment(gathered(wave, step, lanes, s, k), p)
                for s, k, p in zip(parts, (ka, kb, kc), places, strict=True))  # fmt: skip
-    total = _product(wave, a, b, c, a_kind, kd)
+    total = product(wave, a, b, c, a_kind, kd)
     if has_constants(total):
         run()
-    _put_fragment(wave, step, lanes, total, places[2], kd)
+    put_fragment(wave, step, lanes, total, places[2], kd)
 
 
-def _put_fragment(
+def put_fragment(
     wave: WaveImages, step: Bundle[Any], lanes: Lanes, total: Image, places: tuple[Array, Array, Array], kind: Kind
 ) -> None:
     register, element, lane = places
@@ -180,7 +180,7 @@ def _put_fragment(
             wave.put_number(target, lanes, part, kind, e * BYTES[kind])
 
 
-def _product(wave: WaveImages, a: Image, b: Image, c: Image, kind: str, result: Kind) -> Image:
+def product(wave: WaveImages, a: Image, b: Image, c: Image, kind: str, result: Kind) -> Image:
     """A (K, rows, n) times B (K, 8, n) plus C (rows, 8, n), in blocks of K."""
     session, depth = wave.session, len(a.tag)
     if kind == "f64":
@@ -195,10 +195,10 @@ def _product(wave: WaveImages, a: Image, b: Image, c: Image, kind: str, result: 
         for k in range(start, min(start + block, depth)):
             x, y = a.at((k, slice(None), None)), b.at((k, None))
             trees.append(session.trees.times(x.tree, y.tree, plain))
-            product = images.multiplied(x.tag, y.tag, result)
+            term = images.multiplied(x.tag, y.tag, result)
             if plain:
-                product = np.where(trees[-1] == 0, np.uint16(0), product)
-            tag = images.summed([tag, product], result)
+                term = np.where(trees[-1] == 0, np.uint16(0), term)
+            tag = images.summed([tag, term], result)
             element = field.add(element, field.multiply(x.element, y.element))
             lost += [x, y]
         tree = session.trees.block(np.broadcast_to(c.tree, tag.shape), np.stack(trees), f"{kind}>{NAMES[result]}")
@@ -217,8 +217,8 @@ def _quad_pairs(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, kin
     found = []
     for table, sources, kind in zip(tables, parts, (ka, ka, kc), strict=True):
         each = 4 // BYTES[kind]
-        image = _gathered(wave, step, lanes, sources, kind)
-        found.append(_fragment(image, (table.element // each, table.element % each, table.lane)))
+        image = gathered(wave, step, lanes, sources, kind)
+        found.append(fragment(image, (table.element // each, table.element % each, table.lane)))
     a, b, c = found  # (4, rows, columns, n)
     run()
     total = session.multiply(a.at((slice(None), slice(None), 0, None)), b.at((slice(None), None, 0)), kd, "f32")
@@ -226,6 +226,6 @@ def _quad_pairs(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run, kin
         x, y = a.at((slice(None), slice(None), k, None)), b.at((slice(None), None, k))
         total = session.fma(x, y, total, kd, "f32")
     table = quad_pairs("c", size=form.d)
-    _put_fragment(
+    put_fragment(
         wave, step, lanes, session.add(total, c, kd, "f32"), (table.element, table.element * 0, table.lane), kd
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.instructions.async_copy import Arrive, Copy
+from gemmsmith.sim.instructions.async_store import AsyncStore
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.proof import images
 from gemmsmith.sim.proof.images import Image, Kind, blank
@@ -128,7 +129,12 @@ def _put_loaded(wave: WaveImages, step: Bundle[Any], target: Operand, lanes: Lan
 def store(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     assert step.access is not None
     check_addresses(wave, step, lanes)
-    space, addresses = wave.machine.place_of(step, lanes)
+    if isinstance(step.detail, AsyncStore):
+        if step.detail.update:
+            raise NoProof("adds to the shared memory of another block", step.first.instruction)
+        space, addresses = Space.SHARED, wave.machine.addresses(step.pointers[0], lanes, step.count)
+    else:
+        space, addresses = wave.machine.place_of(step, lanes)
     addresses = np.array(addresses)
     width, unit = step.access.width, wave.session.unit
     each = width // len(step.sources)
@@ -145,7 +151,7 @@ def store(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
 
 def copy(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
     """cp.async, which lands at once here; bytes beyond its size are zeros."""
-    if isinstance(step.detail, Arrive):
+    if isinstance(step.detail, Arrive) or "prefetch" in step.first.instruction.name:
         run()
         return
     if not isinstance(step.detail, Copy) or step.access is None:

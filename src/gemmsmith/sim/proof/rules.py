@@ -12,9 +12,10 @@ from typing import Any
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.proof import arithmetic, atomics, matrices, moves
+from gemmsmith.sim.proof import arithmetic, atomics, hopper, matrices, moves
 from gemmsmith.sim.proof.bit_moves import move_bits
 from gemmsmith.sim.proof.session import NoProof, Session
 from gemmsmith.sim.proof.wave import WaveImages
@@ -38,7 +39,7 @@ _COMPUTES: dict[str, arithmetic.Rule] = {
 # Rules of what accesses memory.
 _ACCESSES: dict[str, arithmetic.Rule] = {
     "ld": moves.load, "ldu": moves.load, "st": moves.store, "cp": moves.copy, "ldmatrix": matrices.load_matrix,
-    "stmatrix": matrices.store_matrix, "atom": atomics.update, "red": atomics.update,
+    "stmatrix": matrices.store_matrix, "atom": atomics.update, "red": atomics.update, "wgmma": hopper.multiply,
 }  # fmt: skip
 # What accesses memory in which no value of a matrix can be.
 _SYNCHRONISES = ("mbarrier", "bar", "barrier", "prefetch", "prefetchu", "fence", "membar", "discard", "applypriority")
@@ -73,7 +74,9 @@ def _watched(new: Callable[[Execution], WaveImages], opcode: str, original: Exec
 
         if opcode in _TEXTURES:
             raise NoProof("textures and surfaces are not followed", step.first.instruction)
-        if access is not None and (step.pointers or step.access is not None):
+        if isinstance(step.detail, Transfer):
+            hopper.bulk_copy(wave, step, lanes, run)
+        elif access is not None and (step.pointers or step.access is not None):
             access(wave, step, lanes, run)
         elif step.access is not None and opcode not in _SYNCHRONISES:
             raise NoProof(f"{opcode} reads or writes memory in a way that is not followed", step.first.instruction)

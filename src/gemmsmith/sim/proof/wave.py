@@ -10,7 +10,7 @@ from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.calls import CallStack, Copy
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import PEER_SHIFT, WindowMemory
+from gemmsmith.sim.memory import WindowMemory
 from gemmsmith.sim.operation import FILE_DTYPES
 from gemmsmith.sim.proof import field, images
 from gemmsmith.sim.proof.images import BYTES, DATA, Cells, Image, Kind, blank
@@ -121,7 +121,18 @@ class WaveImages:
     ) -> Image:
         if image is not None and not image.plain:
             return image
-        wide = self._raw(operand, lanes, DTYPES[_REAL[kind]], at).astype(np.float64)
+        return self.constants_in(step, image, self._raw(operand, lanes, DTYPES[_REAL[kind]], at).astype(np.float64))
+
+    def shared_values(self, positions: Array, kind: Kind) -> Array:
+        """Real values at positions of the wave's shared memory."""
+        dtype = DTYPES[_REAL[kind]]
+        raw = np.ascontiguousarray(self.machine.shared.gather(positions, dtype.itemsize))
+        return raw.view(dtype).reshape(positions.shape).astype(np.float64)
+
+    def constants_in(self, step: Bundle[Any], image: Image | None, wide: Array) -> Image:
+        """Numbers, and the images of the real values where they are plain."""
+        if image is not None and not image.plain:
+            return image
         if image is not None:
             wide = np.where(image.tag == 0, wide, 0.0)
         finite = np.isfinite(wide)
@@ -187,11 +198,11 @@ class WaveImages:
         if space is Space.PARAM:
             return [(0, self.session.parameters, addresses.astype(np.int64), None)]
         if space is not Space.GLOBAL:
-            if space is Space.SHARED and addresses.size and int(addresses.max()) >> PEER_SHIFT:
-                raise NoProof("accesses the shared memory of another block")
-            bases = self.machine.shared_base if space is Space.SHARED else self.machine.local_base
-            cells = self.shared if space is Space.SHARED else self.local
-            return [(0, cells, addresses.astype(np.int64) + bases[lanes], None)]
+            if space is Space.SHARED:  # of this block, or of another one of the cluster
+                return [
+                    (0, self.shared, self.machine.shared.index(addresses, self.machine.shared_base[lanes], 1), None)
+                ]
+            return [(0, self.local, addresses.astype(np.int64) + self.machine.local_base[lanes], None)]
         found = []
         for base, _, mask in self.machine.memory.parts(addresses):
             mine = addresses if mask is None else addresses[mask]

@@ -1,0 +1,246 @@
+"""Tensor maps that host code encodes, in the ways in which people write it; what is said where they are not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.errors import GemmsmithError, SignatureError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import BF16, FP16, FP32
+from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
+
+HEAD = """
+#include <cuda.h>
+#include <cuda_bf16.h>
+#define CHECK(x) check_((x), __LINE__)
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+typedef __nv_bfloat16 bf16;
+constexpr int BM = 128, BN = 64, BK = 64;
+"""
+VALUES = "const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b"
+KERNEL = "__global__ void gemm({maps}, bf16* C, int M, int N, int K) {{ C[blockIdx.x] = 0; }}\n"
+LAUNCH = "gemm<<<dim3(N / BN, M / BM), 128>>>({a}, {b}, C, M, N, K);"
+LAST = "CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, " \
+       "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"  # fmt: skip
+
+IN_PLACE = f"""
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    CUtensorMap a, b;
+    uint64_t size_a[2] = {{(uint64_t)K, (uint64_t)M}}, size_b[2] = {{(uint64_t)K, (uint64_t)N}};
+    uint64_t stride[1] = {{K * sizeof(bf16)}};
+    uint32_t box_a[2] = {{BK, BM}}, box_b[2] = {{BK, BN}}, step[2] = {{1, 1}};
+    CHECK(cuTensorMapEncodeTiled(&a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, A, size_a, stride, box_a, step, {LAST}));
+    CHECK(cuTensorMapEncodeTiled(&b, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, B, size_b, stride, box_b, step, {LAST}));
+    {LAUNCH.format(a="a", b="b")}
+}}"""
+RETURNED = f"""
+template <int ROWS, int COLS, bool SWIZZLED = true>
+static CUtensorMap describe(const bf16* ptr, int height, int width) {{
+    CUtensorMap map;
+    cuuint64_t size[5] = {{(cuuint64_t)width, (cuuint64_t)height, 1, 1, 1}};
+    cuuint64_t stride[5] = {{sizeof(bf16), sizeof(bf16) * width, 0, 0, 0}};
+    cuuint32_t box[5] = {{cuuint32_t(COLS), cuuint32_t(ROWS), 1, 1, 1}}, step[5] = {{1, 1, 1, 1, 1}};
+    auto swizzle = SWIZZLED ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE;
+    CUresult done = cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void*)ptr, size, stride + 1, box,
+        step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    assert(done == CUDA_SUCCESS);
+    return map;
+}}
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    CUtensorMap a = describe<BM, BK>(A, M, K);
+    const auto b = describe<BN, BK>(B, N, K);
+    {LAUNCH.format(a="a", b="b")}
+}}"""
+WRITTEN = f"""
+static bool encode_2d(CUtensorMap& out, void* data, const uint64_t sizes[2], const uint32_t boxes[2]) {{
+    uint64_t pitch = sizes[0] * 2;
+    const uint32_t ones[] = {{1u, 1u}};
+    return cuTensorMapEncodeTiled(&out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, &pitch, boxes, ones, {LAST})
+        == CUDA_SUCCESS;
+}}
+void run(bf16* lhs, bf16* rhs, bf16* C, int M, int N, int K) {{
+    CUtensorMap first{{}}, second{{}};
+    const uint64_t sa[2] = {{(uint64_t)K, (uint64_t)M}}, sb[2] = {{(uint64_t)K, (uint64_t)N}};
+    const uint32_t ba[2] = {{BK, BM}}, bb[2] = {{BK, BN}};
+    if (!encode_2d(first, lhs, sa, ba) || !encode_2d(second, rhs, sb, bb)) exit(1);
+    {LAUNCH.format(a="first", b="second")}
+}}"""
+ENTRY_POINT = f"""
+using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+                            const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+static Encode entry_point() {{
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult how;
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &how);
+    return reinterpret_cast<Encode>(found);
+}}
+struct Shape {{ int m, n, k; }};
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    auto encode = entry_point();
+    auto made = [&](CUtensorMap* map, bf16* ptr, int rows, int box_rows) {{
+        std::array<cuuint64_t, 2> size{{{{(cuuint64_t)K, (cuuint64_t)rows}}}};
+        std::vector<cuuint64_t> stride = {{K * sizeof(bf16)}};
+        cuuint32_t box[2];
+        box[0] = BK;
+        box[1] = box_rows;
+        cuuint32_t step[2] = {{1, 1}};
+        encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, ptr, size.data(), stride.data(), box, step, {LAST});
+    }};
+    CUtensorMap maps[2];
+    made(&maps[0], A, M, BM);
+    made(&maps[1], B, N, BN);
+    {LAUNCH.format(a="maps[0]", b="maps[1]")}
+}}"""
+CACHED = f"""
+CUtensorMap* device_a = nullptr;
+CUtensorMap* device_b = nullptr;
+template <int ROWS, int COLS> void fill(CUtensorMap* map, bf16* source, int tiles_down, int tiles_across) {{
+    uint64_t size[2] = {{(uint64_t)COLS * tiles_across, (uint64_t)ROWS * tiles_down}};
+    uint64_t stride[1] = {{size[0] * 2}};
+    uint32_t box[2] = {{COLS, ROWS}}, step[2] = {{1, 1}};
+    cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, source, size, stride, box, step, {LAST});
+}}
+template <int ROWS, int COLS> CUtensorMap* placed(bf16* source, int tiles_down, int tiles_across) {{
+    CUtensorMap host, *device;
+    fill<ROWS, COLS>(&host, source, tiles_down, tiles_across);
+    cudaMalloc(&device, sizeof(CUtensorMap));
+    cudaMemcpy(device, &host, sizeof(host), cudaMemcpyHostToDevice);
+    return device;
+}}
+void run(int M, int N, int K, bf16* A, bf16* B, bf16* C) {{
+    if (!device_a) {{
+        device_a = placed<BM, BK>(A, M / BM, K / BK);
+        device_b = placed<BN, BK>(B, N / BN, K / BK);
+    }}
+    {LAUNCH.format(a="device_a", b="device_b")}
+}}"""
+IN_CALLER = f"""
+void launch(const CUtensorMap& ta, const CUtensorMap& tb, bf16* C, int M, int N, int K) {{
+    {LAUNCH.format(a="ta", b="tb")}
+}}
+void make(CUtensorMap* map, bf16* p, uint64_t inner, uint64_t outer, uint32_t box_outer,
+          CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {{
+    uint64_t size[] = {{inner, outer}};
+    uint64_t stride[] = {{inner * sizeof(*p)}};
+    uint32_t box[] = {{64, box_outer}};
+    uint32_t step[] = {{1, 1}};
+    cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, p, size, stride, box, step,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}}
+int main() {{
+    int M = 512, N = 512, K = 512;
+    bf16 *d_A, *d_B, *d_C;
+    cudaMalloc(&d_A, M * K * sizeof(bf16));
+    CUtensorMap one, two;
+    make(&one, d_A, K, M, BM);
+    make(&two, d_B, K, N, BN);
+    launch(one, two, d_C, M, N, K);
+}}"""
+STYLES = {"in place": IN_PLACE, "returned": RETURNED, "written": WRITTEN, "entry point and lambda": ENTRY_POINT,
+          "cached, by pointer": CACHED, "in the caller": IN_CALLER}  # fmt: skip
+
+
+def kernel(folder: Path, host: str, maps: str = VALUES, head: str = HEAD) -> KernelSpec:
+    path = folder / "k.cu"
+    path.write_text(head + KERNEL.format(maps=maps) + host, encoding="utf-8")
+    return user_kernel(path, UserOptions())
+
+
+def maps_of(spec: KernelSpec, m: int, n: int, k: int) -> dict[str, TensorMap]:
+    assert spec.tensor_maps is not None
+    return spec.tensor_maps(spec.problem(m, n, k), Config(()))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_style(style: str, tmp_path: Path) -> None:
+    pointers = "const CUtensorMap* map_a, const CUtensorMap* map_b"
+    spec = kernel(tmp_path, STYLES[style], pointers if "pointer" in style else VALUES)
+    assert spec.dtypes == (BF16,)
+    for m, n, k in ((256, 128, 192), (1024, 640, 64)):
+        expected = {
+            "map_a": TensorMap("A", BF16, (k, m), (2 * k,), (64, 128), 128),
+            "map_b": TensorMap("B", BF16, (k, n), (2 * k,), (64, 64), 128),
+        }
+        assert maps_of(spec, m, n, k) == expected
+
+
+def test_what_was_found_is_told_with_its_line(tmp_path: Path) -> None:
+    kernel(tmp_path, IN_PLACE)
+    told = [str(each) for each in found_values(tmp_path / "k.cu", UserOptions())]
+    text = HEAD + KERNEL.format(maps=VALUES) + IN_PLACE
+    line = 1 + text[: text.index("cuTensorMapEncodeTiled(&a")].count("\n")
+    assert any(f"tensor map map_a of A: boxes of 128x64 bf16, swizzle 128 from k.cu:{line} " in each for each in told)
+
+
+def test_a_stored_matrix_other_types_and_modes(tmp_path: Path) -> None:
+    host = """
+    void run(half* A, half* B, float* C, int M, int N, int K) {
+        CUtensorMap a, b, c;
+        cuuint64_t sa[3] = {64, (cuuint64_t)M, (cuuint64_t)K / 64}, sb[3] = {64, (cuuint64_t)N, (cuuint64_t)K / 64};
+        cuuint64_t da[2] = {K * 2ull, 128}, dc[1] = {N * 4ull};
+        cuuint32_t ba[3] = {64, 128, 1}, bb[3] = {64, 64, 1}, one[3] = {1, 1, 1};
+        cuuint64_t sc[2] = {(cuuint64_t)N, (cuuint64_t)M};
+        cuuint32_t bc[2] = {32, 64}, twos[2] = {1, 2};
+        auto type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+        cuTensorMapEncodeTiled(&a, type, 3, A, sa, da, ba, one, CU_TENSOR_MAP_INTERLEAVE_NONE,
+            CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
+        cuTensorMapEncodeTiled(&b, type, 3, B, sb, da, bb, one, CU_TENSOR_MAP_INTERLEAVE_16B,
+            CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        cuTensorMapEncodeTiled(&c, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, C, sc, dc, bc, twos,
+            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        stored<<<dim3(N / 64, M / 128), 128>>>(a, b, c, M, N, K);
+    }"""
+    maps = ", ".join(f"const __grid_constant__ CUtensorMap tma_{each}" for each in "abc")
+    code = "#include <cuda.h>\n#include <cuda_fp16.h>\n"
+    code += f"__global__ void stored({maps}, int M, int N, int K) {{ __syncthreads(); }}\n"
+    (tmp_path / "k.cu").write_text(code + host, encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions())
+    assert (spec.dtypes, spec.out_dtypes) == ((FP16,), (FP32,))
+    found = maps_of(spec, 256, 128, 192)
+    assert found["tma_a"] == TensorMap("A", FP16, (64, 256, 3), (384, 128), (64, 128, 1), 64, 0, True)
+    assert found["tma_b"] == TensorMap("B", FP16, (64, 128, 3), (384, 128), (64, 64, 1), 0, 16)
+    assert found["tma_c"] == TensorMap("C", FP32, (128, 256), (512,), (32, 64), 0, 0, False, (1, 2))
+
+
+def test_an_unknown_type_is_that_of_the_array(tmp_path: Path) -> None:
+    host = IN_PLACE.replace("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "traits<bf16>::type()")
+    assert maps_of(kernel(tmp_path, host), 256, 128, 64)["map_a"].dtype == BF16
+
+
+def test_a_column_major_kernel_keeps_its_maps(tmp_path: Path) -> None:
+    spec = kernel(tmp_path, IN_PLACE)
+    turned = spec.read_as(spec.signature.transposed(), "NT")
+    found = maps_of(turned, 256, 128, 64)  # of the user's own M and N
+    assert (found["map_a"].operand, found["map_a"].extents) == ("B", (64, 256))
+    assert (found["map_b"].operand, found["map_b"].extents) == ("A", (64, 128))
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("    CHECK(cuTensorMapEncodeTiled(&a, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, A, size_a, stride, box_a, step, "
+     f"{LAST}));",
+     "    elsewhere(&a, A, size_a, stride, box_a, step);"),
+    ("void run(bf16* A", "void run(CUtensorMap a, bf16* A"),
+])  # fmt: skip
+def test_maps_that_are_made_elsewhere_are_refused(old: str, new: str, tmp_path: Path) -> None:
+    host = IN_PLACE.replace(old, new).replace(
+        "CUtensorMap a, b;", "CUtensorMap b;" if "void" in new else "CUtensorMap a, b;"
+    )
+    host = host if "void" not in new else host.replace("CHECK(cuTensorMapEncodeTiled(&a,", "CHECK(elsewhere(")
+    with pytest.raises(SignatureError, match="map_a is a tensor map, and the host code that encodes it was not found"):
+        kernel(tmp_path, host)
+
+
+def test_numbers_that_are_not_known_are_named(tmp_path: Path) -> None:
+    spec = kernel(tmp_path, IN_PLACE.replace("box_a[2] = {BK, BM}", "box_a[2] = {BK, from_file()}"))
+    with pytest.raises(
+        GemmsmithError, match=r"map_a: the tensor map of k.cu:\d+ is not understood: from_file\(\) is not"
+    ):
+        maps_of(spec, 256, 128, 64)
