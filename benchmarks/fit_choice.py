@@ -8,6 +8,7 @@ The times are those of time_candidates.py, packed into benchmarks/results/h200_c
     python benchmarks/fit_choice.py --pack times.json …
 
 Shapes of seeds below 100, named and deep ones are for fitting; random and public shapes of seeds from 100 on only test.
+The fastest configurations of named and public shapes of the fitting set also go into the shipped table.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from gemmsmith.choose.features import features
 from gemmsmith.choose.fit import Sample, fit
 from gemmsmith.choose.key import KIND, ShapeKey, contiguous, unaligned
 from gemmsmith.choose.models import constants_of
+from gemmsmith.choose.table import Entry, table_from_text, table_text
 from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
 from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.choose.waves import chip_of
@@ -45,7 +47,8 @@ GPU, DEVICE = "H200", "NVIDIA H200"
 CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
-TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 4, 0.05, 24, 0.6, 0.3, 6
+TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 400, 4, 0.06, 24, 0.6, 0.3, 6
+CLEARLY, EQUAL = 1.03, 1.01
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]
@@ -130,6 +133,19 @@ def tuned() -> list[Timed]:
     return found
 
 
+def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
+    """The fastest of named and public shapes, for the table; of known shapes only where it is clearly faster."""
+    found = {}
+    for each in shapes:
+        best = min(each.samples, key=lambda sample: sample.seconds)
+        named = each.origin.startswith(("named", "deep", "public"))
+        clear = each.key not in known or best.seconds * CLEARLY < each.old
+        if named and clear:
+            kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
+            found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
+    return found
+
+
 # --- trees
 
 
@@ -197,9 +213,12 @@ def chosen(each: Timed, constants: Constants) -> int:
     """The timed configuration that the model predicts to be fastest."""
     columns = each.columns
     predicted = predicted_seconds(*columns, CHIP, constants)
-    if constants.trees is not None:
-        predicted = predicted * np.exp(constants.trees(features(*columns, CHIP, predicted)))
-    return int(predicted.argmin())
+    if constants.trees is None:
+        return int(predicted.argmin())
+    predicted = predicted * np.exp(constants.trees(features(*columns, CHIP, predicted)))
+    tiles = columns[1]
+    sent = (tiles.bm / tiles.cluster_n + tiles.bn / tiles.cluster_m) / (tiles.bm * tiles.bn)  # choose/choice.py
+    return int(np.where(predicted <= predicted.min() * EQUAL, sent, math.inf).argmin())
 
 
 def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
@@ -225,23 +244,24 @@ def main() -> int:
     if options.pack:
         RECORD.write_text(packed_text(pack(options.pack)), encoding="utf-8")
     every = recorded()
-    fitted, tested = [each for each in every if not each.is_test], [each for each in every if each.is_test]
+    fitted = [each for each in every if not each.is_test]
+    known = {each.key for each in fitted}  # public shapes are drawn from one list
+    tested = [each for each in every if each.is_test and each.key not in known]
     constants = constants_of(gpu_named(GPU))
     if options.write:
         learned = [*fitted, *tuned()]
         found = fit([sample for each in learned for sample in each.samples], CHIP)
         trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))
         constants = replace(found.constants, trees=trees)
-        table = json.loads((TABLES / "h200.json").read_text(encoding="utf-8"))
-        text = (TABLES / "h200.json").read_text(encoding="utf-8")
-        model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}, "samples": found.samples,
-                 "error": found.error}  # fmt: skip
-        old = json.dumps(table["model"], indent=2).replace("\n", "\n  ")
-        assert old in text
-        (TABLES / "h200.json").write_text(text.replace(old, json.dumps(model, indent=2).replace("\n", "\n  ")), encoding="utf-8")
+        file = TABLES / "h200.json"
+        table = table_from_text(file.read_text(encoding="utf-8"))
+        entries = {**dict(table.entries), **winners(fitted, table.entries)}
+        file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
+        model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
         (TABLES / "h200_trees.json").write_text(
-            f'{{"features": {json.dumps(list(trees.features))},\n "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
+            f'{{"constants": {json.dumps(model["constants"])},\n "features": {json.dumps(list(trees.features))},\n'
+            f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
         print({name: float(f"{getattr(found.constants, name):.3g}") for name in CONSTANTS}, f"error {found.error:.3f}")
         report("tuned shapes", tuned(), replace(constants, trees=None))
         report("tuned shapes, corrected", tuned(), constants)

@@ -86,7 +86,8 @@ KINDS: dict[str, tuple[Case, ...]] = {
             "500x10x5000/NN",
                 dtype="fp32"),
         *_cases("fp32", "512x512x512/NN 256x256x256/NT 64x1024x1024/NT 33x128x4096/NN 16x1024x1024/NN 4096x64x64/NN "
-            "1500x300x300/TN 2000x2000x2000/NN 1001x257x999/NN 33x4097x4097/NT 5000x77x1023/NN 130x9999x513/NN", dtype="fp32"),
+            "1500x300x300/TN 2000x2000x2000/NN 1001x257x999/NN 33x4097x4097/NT 5000x77x1023/NN "
+            "130x9999x513/NN", dtype="fp32"),
     ),
     "unaligned": _cases("unaligned", "50257x1023x77 50257x1023x77/NN 9999x9999x999/NN 9999x9999x999 512x50257x768 "
             "1023x1021x1019/NN "

@@ -270,6 +270,34 @@ REGISTERS = (
                  "x[half][1] = four.x, x[half][0] = four.y")),
 )  # fmt: skip
 
+# Slices of K that are added through global memory, and outputs of the transposed product.
+SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
+SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
+SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
+_WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
+_BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+SWAPPED_AND_SLICED = (
+    mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
+    mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
+            Edit(SLICES, "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n    if (thread == 0) {", "    if (thread == 0) {"),
+            config=SLICED),
+    mistake("only the leader waits for the slices", "wgmma_cluster", RACE,
+            Edit(SLICES, "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n    // Loads", "    // Loads"), config=SLICED),
+    mistake("a slice is added twice", "wgmma_cluster", "",
+            Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
+    mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
+            _gone(TRANSPOSED, "                        fence_proxy_async();\n"), config=SWAPPED),
+    mistake("a transposed box is stored before all have written", "wgmma_cluster", RACE,
+            Edit(TRANSPOSED, "                        named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
+                             "                        if (leader) {", "                        if (leader) {"),
+            config=SWAPPED),
+    mistake("outputs are not transposed", "wgmma_cluster", "", Edit("ldmatrix.cuh", "x2.trans.shared", "x2.shared"),
+            config=SWAPPED),
+    mistake("a transposed box is written while TMA reads it", "wgmma_cluster", "", _gone(TRANSPOSED, _BOX_WAIT),
+            Edit(TRANSPOSED, "tma_store_wait_read<BUFFERS - 1>()", "tma_store_wait_read<8>()"),
+            shape=(24 * 140, 64, 64), config=SWAPPED),
+)  # fmt: skip
+
 # Mistakes in what both rungs share, in each of them: the number of terms and of stages differs.
 _BOTH = (
     ("a product waits for the wrong parity", "",
@@ -308,4 +336,4 @@ SPLIT_TERMS = tuple(
     for name, words, edits in found
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *REGISTERS)
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS)

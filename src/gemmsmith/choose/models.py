@@ -13,7 +13,6 @@ from gemmsmith.choose.cost import Constants, with_memory_of
 from gemmsmith.choose.cost_data import measured_gpu
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.table import Entry, Table
-from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, chip_of
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import GPU, gpu_named, gpu_of_device, product_of_device
@@ -45,10 +44,10 @@ def constants_of(gpu: GPU) -> Constants:
     """From that GPU's shipped table; else from the H200's, with this GPU's DRAM; else the estimates."""
     for table in _tables():
         if known_gpu(table.gpu) == gpu:
-            return replace(table.model.constants, trees=_trees(gpu))
+            return _corrected(table.model.constants, gpu)
     for table in _tables():
         if known_gpu(table.gpu) == measured_gpu():
-            return with_memory_of(replace(table.model.constants, trees=_trees(measured_gpu())), gpu)
+            return with_memory_of(_corrected(table.model.constants, measured_gpu()), gpu)
     return with_memory_of(Constants(), gpu)
 
 
@@ -72,12 +71,16 @@ def forget_models() -> None:
         cached.cache_clear()
 
 
-def _trees(gpu: GPU) -> Trees | None:
+def _corrected(constants: Constants, gpu: GPU) -> Constants:
+    """With the shipped trees, where they were fitted with these constants."""
     try:
-        return shipped.shipped_trees(gpu.name)
+        shipped_trees = shipped.shipped_trees(gpu.name)
     except (UsageError, OSError) as error:
         warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
-        return None
+        return constants
+    if shipped_trees is None or shipped_trees[0] != constants:
+        return constants
+    return replace(constants, trees=shipped_trees[1])
 
 
 def _tables() -> tuple[Table, ...]:

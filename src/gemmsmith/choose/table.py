@@ -144,13 +144,14 @@ def shipped_tables() -> tuple[Table, ...]:
 
 
 @cache
-def shipped_trees(gpu: str) -> Trees | None:
-    """The corrections of the shipped cost model of a GPU: tables/h200_trees.json for an H200."""
+def shipped_trees(gpu: str) -> tuple[Constants, Trees] | None:
+    """The corrections of a GPU's cost model, and the constants they were fitted with: tables/h200_trees.json."""
     file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_trees.json")
     if not file.is_file():
         return None
     try:
-        return trees_from_fields(json.loads(file.read_text(encoding="utf-8")))
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return Constants(**{name: _positive(value) for name, value in data["constants"].items()}), trees_from_fields(data)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file.name} has no trees: {error!r}") from None
 

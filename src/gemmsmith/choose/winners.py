@@ -19,9 +19,9 @@ from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 
-# A winner at another shape is preferred to the model's favourite if it is predicted within 1.02 of it: the model errs
+# A winner at another shape is preferred to the model's favourite if it is predicted within 1.01 of it: the model errs
 # by more, and the winner was measured. The tolerance grows to 1.30 for winners at nearby shapes.
-CLOSE, FURTHEST = 1.02, 1.30
+CLOSE, FURTHEST = 1.01, 1.30
 _LEAST = (16, 16, 1, 1)  # of M, N, K and batch: a tile has at least 16 rows and columns, so smaller shapes are alike
 
 

@@ -36,8 +36,6 @@ constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
 using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
 constexpr int STAGE_BYTES = TileA::BYTES + TileB<BN>::BYTES;
-constexpr unsigned long long POLICY_A = L2_KEEPS == 0 ? 0 : L2_KEEPS & 1 ? EVICT_LAST : EVICT_FIRST;
-constexpr unsigned long long POLICY_B = L2_KEEPS == 0 ? 0 : L2_KEEPS & 2 ? EVICT_LAST : EVICT_FIRST;
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -86,7 +84,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
                 const KTileRange range = k_tiles_of(t);
                 for (int k = range.begin; k < range.end; ++k) {
-                    loader.load<TileA, TileB<decltype(width)::value>, POLICY_A, POLICY_B>(
+                    loader.load<TileA, TileB<decltype(width)::value>>(
                         stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage,
                         ring.parity ^ 1, SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK,
                         (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);

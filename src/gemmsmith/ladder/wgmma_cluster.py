@@ -37,11 +37,6 @@ SPEC = hopper.rung(
         hopper_store.TAIL_BN,
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
-        Parameter(
-            "L2_KEEPS", 0, (0, 1, 2, 3, 4),
-            "operands whose lines L2 evicts last: 1 those of wgmma's rows, 2 of its columns, 3 both, 4 none; others are "
-            "evicted first. 0: no hint",
-        ),
     ),
     presets=(
         preset("128x256-2x1"),

@@ -37,26 +37,6 @@ __device__ __forceinline__ void tma_load_multicast(unsigned target, const Tensor
         ::"r"(target), "l"(&map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
-// The same with a policy of L2: which lines to evict first, or last.
-constexpr unsigned long long EVICT_FIRST = 0x12F0000000000000, EVICT_LAST = 0x14F0000000000000;
-
-__device__ __forceinline__ void tma_load_hinted(unsigned target, const TensorMap& map, unsigned barrier, int x, int y,
-                                                int z, unsigned long long policy) {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
-        "[%0], [%1, {%3, %4, %5}], [%2], %6;"
-        ::"r"(target), "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy) : "memory");
-}
-
-__device__ __forceinline__ void tma_load_multicast_hinted(unsigned target, const TensorMap& map, unsigned barrier,
-                                                          unsigned short mask, int x, int y, int z,
-                                                          unsigned long long policy) {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
-        ".L2::cache_hint [%0], [%1, {%4, %5, %6}], [%2], %3, %7;"
-        ::"r"(target), "l"(&map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z), "l"(policy) : "memory");
-}
-
 __device__ __forceinline__ void tma_store(const TensorMap& map, unsigned source, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(&map), "r"(source), "r"(x), "r"(y), "r"(z) : "memory");

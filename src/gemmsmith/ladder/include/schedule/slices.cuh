@@ -31,8 +31,8 @@ struct Slices {
 
     __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
         : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1) {}
-    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : GROUP >= 8 ? t % tiles : t / count; }
-    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : GROUP >= 8 ? t / tiles : t % count; }
+    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : t % tiles; }
+    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : t / tiles; }
 };
 
 // Adds up the accumulators of the `slices` warpgroups that call this with the same `number`, and calls

@@ -62,13 +62,13 @@ struct ClusterLoader {
 
     // Waits until a stage is empty, then requests this block's shares: of A's k-tile at (a, k) of matrix z_a, and of
     // B's k-tile at (k, b) of matrix z_b.
-    template <class TileA, class TileB, unsigned long long PolicyA = 0, unsigned long long PolicyB = 0>
+    template <class TileA, class TileB>
     __device__ __forceinline__ void load(unsigned stage, unsigned full, unsigned empty, unsigned parity,
                                          const TensorMap& map_a, const TensorMap& map_b, int a, int b, int k, int z_a,
                                          int z_b) const {
         mbarrier_wait(empty, parity);
         mbarrier_arrive_expect_tx(full, TileA::BYTES + TileB::BYTES);
-        TileA::template load<PolicyA>(stage, map_a, full, a, k, z_a, col, multicast_mask_a());
-        TileB::template load<PolicyB>(stage + TileA::BYTES, map_b, full, b, k, z_b, row, multicast_mask_b());
+        TileA::load(stage, map_a, full, a, k, z_a, col, multicast_mask_a());
+        TileB::load(stage + TileA::BYTES, map_b, full, b, k, z_b, row, multicast_mask_b());
     }
 };

@@ -41,9 +41,7 @@ struct OperandTile {
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
     static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a share is whole 1024-byte blocks; a box ends at 256 rows");
 
-    // Requests this block's share of the k-tile at (row, k) of matrix z, for itself or for all blocks in `mask`. Policy is
-    // that of L2 for its lines; 0 is the usual one.
-    template <unsigned long long Policy = 0>
+    // Requests this block's share of the k-tile at (row, k) of matrix z, for itself or for all blocks in `mask`.
     static __device__ __forceinline__ void load(unsigned tile, const TensorMap& map, unsigned barrier, int row, int k,
                                                 int z, int share = 0, unsigned short mask = 0) {
         const int skip = share * BOX_ROWS;
@@ -51,11 +49,7 @@ struct OperandTile {
         for (int i = 0; i < BOXES; ++i) {
             const unsigned target = tile + (i * LINES + skip) * BOX_ROW;
             const int x = K_MAJOR ? k : row + i * BOX, y = K_MAJOR ? row + i * LINES + skip : k + skip;
-            if constexpr (Policy != 0 && SHARES > 1)
-                tma_load_multicast_hinted(target, map, barrier, mask, x, y, z, Policy);
-            else if constexpr (Policy != 0)
-                tma_load_hinted(target, map, barrier, x, y, z, Policy);
-            else if constexpr (SHARES > 1)
+            if constexpr (SHARES > 1)
                 tma_load_multicast(target, map, barrier, mask, x, y, z);
             else
                 tma_load(target, map, barrier, x, y, z);
