@@ -81,7 +81,8 @@ def test_splitting_in_registers_in_every_layout(torch: Any, changes: dict[str, i
     """Ragged and whole, rows that start on 16 bytes and others, more tiles than SMs."""
     for i, (m, n, k) in enumerate(((300, 205, 333), (64, 1024, 640), (1, 513, 100), (130, 70, 4097), (9000, 200, 72))):
         for j in range(4):
-            a, b = stored(torch, m, k, bool(j & 1), (0, 1, 8)[i % 3]), stored(torch, k, n, bool(j & 2), (8, 3, 0)[i % 3])
+            a = stored(torch, m, k, bool(j & 1), (0, 1, 8)[i % 3])
+            b = stored(torch, k, n, bool(j & 2), (8, 3, 0)[i % 3])
             assert error(gemmsmith.gemm(a, b, kernel=IN_REGISTERS, config=changes), a, b) < 8, (m, n, k, j)
 
 
