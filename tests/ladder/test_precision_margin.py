@@ -1,7 +1,8 @@
 """The margin that docs/precision.md allows 'fp32', from the rule of tensor cores: bf16×6 beside an fma loop.
 
 K-tiles of 16, with small products in a sum of their own, as in fp32_tensor_bf16x6, and k-tiles of 64 with all
-products in one sum, as fp32_wgmma_bf16x6 has, and 32, as fp32_wgmma_registers. The loop stands for cuBLAS on CUDA cores.
+products in one sum, as fp32_wgmma_bf16x6 has, and 32, as fp32_wgmma_registers. The loop stands
+for cuBLAS on CUDA cores.
 """
 
 from __future__ import annotations
