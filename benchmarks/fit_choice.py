@@ -1,4 +1,4 @@
-"""Fit the cost model and its correcting trees to recorded times, and test the choice on shapes that it was not fitted to.
+"""Fit the cost model and its correcting trees to recorded times, and test the choice on shapes it was not fitted to.
 
     python benchmarks/fit_choice.py            report what the shipped model does on fitting and on testing shapes
     python benchmarks/fit_choice.py --write    fit again, write src/gemmsmith/choose/tables/, then report
@@ -231,9 +231,10 @@ def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
     def mean(ratios: Floats) -> float:
         return float(np.exp(np.nanmean(np.log(ratios))))
 
-    print(f"{name:34} {len(shapes):4} shapes: within 3 % of the best {np.mean(taken <= 1.03 * best):.2f}, within 5 % "
-          f"{np.mean(taken <= 1.05 * best):.2f}, loss {mean(taken / best) - 1:.3f}; of cuBLAS: chosen {mean(cublas / taken):.3f} "
-          f"(lowest {np.min(cublas / taken):.3f}), best timed {mean(cublas / best):.3f}, before {mean(cublas / old):.3f}")  # fmt: skip
+    near, nearly = np.mean(taken <= 1.03 * best), np.mean(taken <= 1.05 * best)
+    print(f"{name:34} {len(shapes):4} shapes: within 3 % of the best {near:.2f}, within 5 % {nearly:.2f}, loss "
+          f"{mean(taken / best) - 1:.3f}; of cuBLAS: chosen {mean(cublas / taken):.3f} (lowest "
+          f"{np.min(cublas / taken):.3f}), best timed {mean(cublas / best):.3f}, before {mean(cublas / old):.3f}")
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
 Operands are normal and rotate over twice the L2. Every contender is a CUDA graph of whole rotations, cuBLAS (torch.mm)
 too; graphs are replayed in turns, in random order. ``burst``: a sample begins on an idle GPU and is short, so that it
-runs at the boost clock. ``sustained``: a sample follows an untimed one of the same length, and is long enough to settle at
-its own clock under the power cap.
+runs at the boost clock. ``sustained``: a sample follows an untimed one of the same length, and is long enough to settle
+at its own clock under the power cap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_SETS = 64
 
 @dataclass(frozen=True)
 class Mode:
-    """``graph``: seconds of one replay, at least; ``sample``: seconds of a sample; ``lead``: the untimed part before."""
+    """Seconds: ``graph`` of one replay at least, ``sample`` of a sample, ``lead`` of the untimed part before."""
 
     name: str
     graph: float
@@ -157,7 +157,9 @@ class Rig:
         each = self.watch.seconds(lambda: [launch(i % sets) for i in range(count)] and None) / count
         cycles = max(1, math.ceil(mode.graph / (each * sets)))
         launches = cycles * sets
-        if launches * each > 4 * mode.graph and launches > 4:  # many sets of a long product: part of a rotation is enough
+        if (
+            launches * each > 4 * mode.graph and launches > 4
+        ):  # many sets of a long product: part of a rotation is enough
             launches = max(2, math.ceil(mode.graph / each))
         replay = self.watch.capture(lambda: [launch(i % sets) for i in range(launches)] and None)
         replay()
@@ -184,6 +186,7 @@ class Rig:
             take()
         timed.powers.append(sampler.conditions.power_w)
         timed.clocks.append(sampler.conditions.sm_mhz)
+        return None
 
     def rounds(self, contenders: Sequence[Timed], mode: Mode, count: int, power: bool = False) -> None:
         order = list(contenders)

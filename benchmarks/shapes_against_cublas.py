@@ -127,6 +127,16 @@ def compile_all(device: CudaDevice, shapes: list[Shape]) -> None:
                 print(f"{candidate} does not compile: {why}", flush=True)
 
 
+def line(shape: Shape, found: dict[str, Any]) -> str:
+    ratios = " ".join(f"{mode} {found[mode]['ratio']:.3f}" for mode in ("burst", "sustained") if mode in found)
+    config = ",".join(f"{name}={value}" for name, value in found.get("config", {}).items())
+    wrong = "" if found.get("difference", math.inf) <= MOST_DIFFERENCE else "WRONG"
+    return (
+        f"{shape} [{shape.kind}]: {ratios} {found.get('kernel', '')} {config} {found.get('source', '')} "
+        f"{found.get('error', '')} {wrong}"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
@@ -148,7 +158,8 @@ def main() -> int:
     rig = Rig(torch, device, watch, probe, options.seed)
     record: dict[str, Any] = {
         "what": "gemmsmith's choice, not tuned, beside cuBLAS as torch calls it", "origin": "measured",
-        "machine": asdict(machine_facts(device, compiler)) | {"host": ""}, "gpu": device.name, "torch": torch.__version__,
+        "machine": asdict(machine_facts(device, compiler)) | {"host": ""}, "gpu": device.name,
+        "torch": torch.__version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python benchmarks/shapes_against_cublas.py", options.output.name, *sys.argv[2:]]),
         "compile_seconds": round(compiled - started, 1), "means": {}, "cases": [],
@@ -169,10 +180,7 @@ def main() -> int:
             record["means"] = means(record["cases"])
             options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             torch.cuda.empty_cache()
-            ratios = " ".join(f"{mode} {found[mode]['ratio']:.3f}" for mode in ("burst", "sustained") if mode in found)
-            config = ",".join(f"{name}={value}" for name, value in found.get("config", {}).items())
-            print(f"{shape} [{shape.kind}]: {ratios} {found.get('kernel', '')} {config} {found.get('source', '')} "
-                  f"{found.get('error', '')} {'' if found.get('difference', 9) < 0.1 else 'WRONG'}", flush=True)  # fmt: skip
+            print(line(shape, found), flush=True)
     for mode, kinds in record["means"].items():
         for kind, row in kinds.items():
             print(f"{mode:9} {kind:20} {row['geometric_mean']:.3f} of {row['shapes']}, lowest {row['lowest']:.3f} "

@@ -73,6 +73,19 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
     return {"shape": asdict(shape), "kind": shape.kind, "cublas_us": round(cublas.us, 3), "candidates": found}
 
 
+def line(shape: Shape, found: dict[str, Any]) -> str:
+    rows = [row for row in found["candidates"] if "us" in row]
+    failed = [row["error"] for row in found["candidates"] if "error" in row]
+    if not rows:
+        return f"{shape}: all failed: {failed[:1]}"
+    best, cublas = min(rows, key=lambda row: float(row["us"])), found["cublas_us"]
+    wrong = sum(row["difference"] > 0.1 for row in rows)
+    return (
+        f"{shape} [{found['kind']}]: cuBLAS {cublas} us, best {cublas / best['us']:.3f}, first "
+        f"{cublas / rows[0]['us']:.3f} {best['config']} wrong {wrong} failed {len(failed)} {failed[:1]}"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", type=Path)
@@ -109,14 +122,8 @@ def main() -> int:
             record.append(found)
             torch.cuda.empty_cache()
             options.times.write_text(json.dumps(record), encoding="utf-8")
-            rows = [row for row in found["candidates"] if "us" in row]
-            best = min(rows, key=lambda row: row["us"], default=None)
-            wrong = sum(row["difference"] > 0.1 for row in rows)
-            failed = [row["error"] for row in found["candidates"] if "error" in row]
-            print(f"{time.perf_counter() - started:5.1f} s {time.perf_counter() - begun:4.1f} {shape} [{found['kind']}]: "
-                  f"cuBLAS {found['cublas_us']} us, best "
-                  f"{found['cublas_us'] / best['us'] if best else 0:.3f}, first {found['cublas_us'] / rows[0]['us'] if rows else 0:.3f} "
-                  f"{best['config'] if best else ''} wrong {wrong} failed {len(failed)} {failed[:1]}", flush=True)  # fmt: skip
+            now = time.perf_counter()
+            print(f"{now - started:5.1f} s {now - begun:4.1f} {line(shape, found)}", flush=True)
     return 0
 
 

@@ -1,5 +1,5 @@
-"""wgmma_cluster with SWAP, which computes the transpose of C, and with SLICES of K: right at edges, in every layout, with
-outputs of 16 and 32 bits; and the same bits in every schedule of the simulator."""
+"""wgmma_cluster with SWAP, which computes the transpose of C, and with SLICES of K: right at edges, in every layout,
+with outputs of 16 and 32 bits; and the same bits in every schedule of the simulator."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_transposed_tiles_are_right_at_every_edge(m: int, n: int, layout: str, o
 
 @pytest.mark.parametrize(
     ("slices", "config"),
-    [(2, {"BN": 64}), (3, {"BN": 32, "CLUSTER_M": 2}), (5, SWAPPED), (16, {"BN": 16}), (4, {"SWAP": 1, "BN": 40, "CLUSTER_N": 2})],
+    [(2, {"BN": 64}), (3, {"BN": 32, "CLUSTER_M": 2}), (5, SWAPPED), (16, {"BN": 16}),
+     (4, {"SWAP": 1, "BN": 40, "CLUSTER_N": 2})],
 )  # fmt: skip
 def test_slices_of_k_are_added_up(slices: int, config: dict[str, int]) -> None:
     problem = problem_of(70, 72, 64 * 7 + 8, out=FP32)  # as many k-tiles as slices, more, and fewer

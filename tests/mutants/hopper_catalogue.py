@@ -275,14 +275,14 @@ SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
 _WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
+_BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
 SWAPPED_AND_SLICED = (
     mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
-            Edit(SLICES, "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n    if (thread == 0) {", "    if (thread == 0) {"),
-            config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),
     mistake("only the leader waits for the slices", "wgmma_cluster", RACE,
-            Edit(SLICES, "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n    // Loads", "    // Loads"), config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // Loads", "    // Loads"), config=SLICED),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",

@@ -55,7 +55,7 @@ def test_there_are_enough() -> None:
 HOPPER = [spec.name for spec in rungs() if spec.arch_specific]
 
 
-@pytest.mark.parametrize("schedule", ("lockstep", "random"))
+@pytest.mark.parametrize("schedule", ["lockstep", "random"])
 @pytest.mark.parametrize("config", [SLICED, SWAPPED], ids=["sliced", "swapped"])
 def test_slices_and_transposed_outputs_raise_no_alarm(config: tuple[tuple[str, int], ...], schedule: str) -> None:
     spec = rung_named("wgmma_cluster")

@@ -133,7 +133,9 @@ def ranked(
         useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
         considered.append((tiles, useful))
     # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
-    plain = [np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered]
+    plain = [
+        np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered
+    ]
     fastest = min((float(seconds.min()) for seconds in plain), default=math.inf)
     predicted = [(corrected_seconds(shape, tiles, chip, constants, seconds, fastest), tiles.slices)
                  for (tiles, _), seconds in zip(considered, plain, strict=True)]  # fmt: skip

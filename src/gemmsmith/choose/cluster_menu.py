@@ -18,7 +18,7 @@ from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 from gemmsmith.problem import ceil_div
 
 NAME = "wgmma_cluster"
-# Rows of a tile with its consumer warpgroups, and the most accumulators of a thread that leave room for everything else.
+# Rows of a tile, its consumer warpgroups, and the most accumulators of a thread that leave room for everything else.
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 _GROUPS = (4, 8, 16)

@@ -48,7 +48,8 @@ class Tiles:
     staged_columns  columns of C in shared memory at once on their way out; 0: stored from registers
     box_columns     columns of one TMA store
     tail_bn         columns of the tail tiles; 0: all tiles have BN
-    stores          TMA stores that a consumer makes one after another for a tile of 16-bit outputs; of 32-bit ones: stores_32
+    stores          TMA stores that a consumer makes one after another for a tile of 16-bit outputs
+    stores_32       the same of 32-bit outputs
     slices          slices of K that blocks of different clusters multiply, and add through global memory
     unaligned       operands that threads load unaligned: none, the first, or both
     """

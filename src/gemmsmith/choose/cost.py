@@ -12,7 +12,6 @@ fit's error is kept with it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -71,15 +70,13 @@ def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
 
 def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column, fastest: float
                       ) -> Column:  # fmt: skip
-    """Predicted seconds of one problem's configurations, corrected by trees where the model has some.
-
-    With trees, those that are predicted far from ``fastest`` become infinite.
-    """
+    """Predicted seconds of one problem's configurations, corrected by trees where the model has some: only those near
+    ``fastest``, because correcting takes time."""
     if constants.trees is None:
         return seconds
     near = np.flatnonzero(seconds <= fastest * _CORRECTED)
     some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
-    result: Column = np.full_like(seconds, math.inf)
+    result: Column = seconds.copy()
     result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
     return result
 

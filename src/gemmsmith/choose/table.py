@@ -76,7 +76,7 @@ def table_from_text(text: str, where: str = "the table") -> Table:
         if data["format"] != FORMAT:
             raise UsageError(f"{where} has format {data['format']}; this gemmsmith reads {FORMAT}")
         model = data["model"]
-        fitted = Fitted(Constants(**{k: _positive(v) for k, v in model["constants"].items()}), int(model["samples"]),
+        fitted = Fitted(_constants(model["constants"]), int(model["samples"]),
                         number_or_nan(model["error"]))  # fmt: skip
         versions = {str(name): str(version) for name, version in data["versions"].items()}
         entries = dict(entry_from_fields(row) for row in data["entries"])
@@ -139,7 +139,10 @@ def shipped_tables() -> tuple[Table, ...]:
     folder = files("gemmsmith.choose").joinpath("tables")
     if not folder.is_dir():
         return ()
-    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith("_trees.json")), key=lambda file: file.name)
+    found = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith("_trees.json")),
+        key=lambda file: file.name,
+    )
     return tuple(table_from_text(file.read_text(encoding="utf-8"), file.name) for file in found)
 
 
@@ -151,9 +154,14 @@ def shipped_trees(gpu: str) -> tuple[Constants, Trees] | None:
         return None
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        return Constants(**{name: _positive(value) for name, value in data["constants"].items()}), trees_from_fields(data)
+        return _constants(data["constants"]), trees_from_fields(data)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file.name} has no trees: {error!r}") from None
+
+
+def _constants(row: Mapping[str, Any]) -> Constants:
+    values: dict[str, Any] = {name: _positive(value) for name, value in row.items()}
+    return Constants(**values)
 
 
 def _integer(value: object) -> int:

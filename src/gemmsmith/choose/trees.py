@@ -21,8 +21,8 @@ from gemmsmith.choose.columns import Column
 
 @dataclass(frozen=True)
 class Tree:
-    """A complete binary tree. ``questions`` are (feature, threshold) level by level; feature -1: always left. ``leaves``
-    are summands of the logarithm of time, in the order of the answers: left first."""
+    """A complete binary tree. ``questions`` are (feature, threshold) level by level; feature -1: always left.
+    ``leaves`` are summands of the logarithm of time, in the order of the answers: left first."""
 
     questions: tuple[tuple[int, float], ...]
     leaves: tuple[float, ...]
@@ -53,7 +53,9 @@ class Trees:
     def _arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """Features, thresholds and leaves of all trees, which have the same depth."""
         asked = np.array([[max(0, feature) for feature, _ in tree.questions] for tree in self.trees])
-        thresholds = np.array([[at if feature >= 0 else math.inf for feature, at in tree.questions] for tree in self.trees])
+        thresholds = np.array(
+            [[at if feature >= 0 else math.inf for feature, at in tree.questions] for tree in self.trees]
+        )
         return asked, thresholds, np.array([tree.leaves for tree in self.trees])
 
 
@@ -62,7 +64,9 @@ def trees_from_fields(data: Mapping[str, Any]) -> Trees:
     features = tuple(str(name) for name in data["features"])
     found = []
     for row in data["trees"]:
-        questions = tuple((int(feature), float(threshold)) for feature, threshold in zip(row["ask"], row["at"], strict=True))
+        questions = tuple(
+            (int(feature), float(threshold)) for feature, threshold in zip(row["ask"], row["at"], strict=True)
+        )
         leaves = tuple(float(leaf) for leaf in row["leaves"])
         if len(leaves) != len(questions) + 1 or any(feature >= len(features) for feature, _ in questions):
             raise ValueError(f"a tree of {len(questions)} questions and {len(leaves)} leaves")

@@ -22,6 +22,7 @@ from gemmsmith.kernel.spec import KernelSpec
 # A winner at another shape is preferred to the model's favourite if it is predicted within 1.01 of it: the model errs
 # by more, and the winner was measured. The tolerance grows to 1.30 for winners at nearby shapes.
 CLOSE, FURTHEST = 1.01, 1.30
+_APART = 3.0  # octaves: a winner of a shape further away says nothing
 _LEAST = (16, 16, 1, 1)  # of M, N, K and batch: a tile has at least 16 rows and columns, so smaller shapes are alike
 
 
@@ -46,7 +47,7 @@ def nearest_winner(candidates: Sequence[Candidate], key: ShapeKey, winners: Winn
     near = []
     for other, entry in winners.items():
         winner, apart = by_config.get(config_key(entry.kernel, entry.config)), distance(key, other)
-        if winner is None:
+        if winner is None or apart > _APART:
             continue
         tolerance = CLOSE
         # Not across layouts: listing the other layout's candidates takes about a second.

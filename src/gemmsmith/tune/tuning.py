@@ -1,7 +1,8 @@
 """Find the fastest kernel and configuration for each shape by timing candidates on this machine's GPU.
 
     candidates, best prediction first ─► compile ─► short samples of all, in groups ─► the same for neighbours of the
-        best, until a round gains less than 1 % ─► verify the best few ─► long samples of those ─► verify the winner again ─► store
+        best, until a round gains under 1 % ─► verify the best few ─► long samples of those ─► verify the winner again
+        ─► store
 
 Every step is written to the tuning file before the next begins, so a run that was killed, stopped or out of time
 continues where it ended. A candidate that does not compile, does not run or is incorrect is stored with the reason and

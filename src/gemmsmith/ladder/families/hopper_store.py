@@ -21,8 +21,8 @@ from gemmsmith.problem import Problem, ceil_div
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, or by TMA where "
-    "SWAP is 1",
+    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, or with SWAP=1 "
+    "by TMA",
     STORE_MODE_NAMES,
 )  # fmt: skip
 
@@ -57,7 +57,8 @@ _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
     f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
     "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0)",
-    f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} has",
+    f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
+    "has",
 )
 TAIL_FITS = (
     Requires("TAIL_BN < BN", "{TAIL_BN} columns are not fewer than {BN}"),
