@@ -75,6 +75,17 @@ def test_a_repository_travels_by_content(repository: Path, tmp_path: Path) -> No
     assert pack([repository / "src" / "a.cu"]).digest != tree.digest
 
 
+def test_of_a_folder_that_is_no_repository_only_what_is_included_travels(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name, text in (("a.cu", '#include "parts/one.h"'), ("parts/one.h", '#include "two.h"'), ("parts/two.h", ""),
+                       ("parts/three.h", ""), ("other/b.cu", "")):  # fmt: skip
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    unpack(pack([home / "a.cu"]).data, tmp_path / "there")
+    found = sorted(path.name for path in (tmp_path / "there").rglob("*") if path.is_file())
+    assert found == ["a.cu", "one.h", "two.h"]
+
+
 def test_no_path_leads_out_of_a_tasks_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         below(tmp_path, "/../../etc/passwd")

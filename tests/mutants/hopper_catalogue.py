@@ -244,6 +244,32 @@ FP32 = tuple(
     if rung == "fp32_wgmma_fp16x3" or not name.startswith("the verdict")
 )  # fmt: skip
 
+_REGISTERS, _REGISTERS_LOOP = "27_fp32_wgmma_registers.cu", "registers_mainloop.cuh"
+_IN_REGISTERS = "fp32_wgmma_registers"
+_RELEASE_STAGE = "        if (part == PARTS - 1) release(finished);\n"
+_PRODUCTS_WAIT = "        wgmma_wait<0>();\n" + _RELEASE_STAGE
+REGISTERS = (
+    mistake("products are added before the wait", _IN_REGISTERS, "wgmma.wait_group must come between",
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE)),
+    mistake("a stage is released before its products end", _IN_REGISTERS, RACE,
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE + "        wgmma_wait<0>();\n")),
+    mistake("the next terms overwrite those in use", _IN_REGISTERS, "",
+            Edit(_REGISTERS_LOOP, "read(Constant<1 - CURRENT>(), stages", "read(Constant<CURRENT>(), stages")),
+    mistake("fragments are read before they arrive", _IN_REGISTERS, "", _gone(_REGISTERS_LOOP, _FULL_WAIT)),
+    mistake("no wgmma.fence before terms in registers", _IN_REGISTERS, "wgmma.fence must come between",
+            _gone(_REGISTERS_LOOP, "        wgmma_fence();\n")),
+    mistake("sums are read before all have come", _IN_REGISTERS, "",
+            _gone(_REGISTERS, "            mbarrier_wait(complete, parity);\n")),
+    mistake("the tall operand is loaded before griddepcontrol.wait", _IN_REGISTERS,
+            "griddepcontrol.wait must come first",
+            Edit(_REGISTERS, "        pdl_wait();\n        for_each_tile", "        for_each_tile")),
+    mistake("rows of a fragment go to other outputs", _IN_REGISTERS, "outputs wrong",
+            Edit("fp32_tile.cuh", "first_row + row_of(f, i)", "first_row + f + i * 8")),
+    mistake("the short operand keeps its order of k", _IN_REGISTERS, "outputs wrong",
+            Edit("fp32_tile.cuh", "x[half][0] = four.x, x[half][1] = four.y",
+                 "x[half][1] = four.x, x[half][0] = four.y")),
+)  # fmt: skip
+
 # Slices of K that are added through global memory, and outputs of the transposed product.
 SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
@@ -310,4 +336,4 @@ SPLIT_TERMS = tuple(
     for name, words, edits in found
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED)
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS)

@@ -32,7 +32,10 @@ from gemmsmith.run.cuda import CudaDevice
 
 ENVIRONMENT = "GEMMSMITH_FIRST_CALL"
 _MODES = (STAND_IN, "wait")
-_QUICK = "wgmma_split_k"  # compiles in a quarter of a second, whatever its tile; wgmma_cluster takes up to four seconds
+# Compiles in a quarter of a second, whatever its tile. wgmma_cluster takes up to four seconds, and under half a second
+# with a small tile.
+_QUICK = "wgmma_split_k"
+_SMALL_TILE = 64 * 64
 _CALLS = 2  # of a shape that may run a stand-in
 # Up to this many kernels, a stand-in may be compiled where the loaded ones are much slower than the best.
 _FEW, _NEAR, _FAR = 6, 1.3, 4.0
@@ -93,11 +96,19 @@ def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, add
     best = candidates[0].seconds if candidates else 0.0
     if usable is not None and (usable.seconds <= best * _NEAR or len(known.loaded) >= _FEW):
         return usable
-    quick = next((each for each in same if each.spec.name == _QUICK), None) if choice.spec.name != _QUICK else None
+    compiles_quickly = _is_quick(choice.spec, choice.config)
+    quick = None if compiles_quickly else next((each for each in same if _is_quick(each.spec, each.config)), None)
     if quick is not None:
         special = specialized_config(quick.spec, quick.config, problem, addresses)
         known.loaded[_kind(quick.spec, special, problem)] = quick.spec, quick.config
-    return quick or (usable if choice.spec.name != _QUICK else None)
+    return quick or (None if compiles_quickly else usable)
+
+
+def _is_quick(spec: KernelSpec, config: Config) -> bool:
+    values = dict(config)
+    return spec.name == _QUICK or (
+        values.get("BM", _SMALL_TILE) * values.get("BN", _SMALL_TILE) <= _SMALL_TILE and not values.get("TAIL_BN")
+    )
 
 
 def _is_loaded(each: Candidate, problem: Problem, addresses: Addresses, known: FirstCalls) -> bool:

@@ -32,6 +32,10 @@ from gemmsmith.problem import FP32, Problem
 _ACCUMULATORS, _ACCUMULATORS_OF_TWO = 128, 208
 _PRODUCER_REGISTERS, _OTHER_REGISTERS = 24, 32
 _STAGES_OF_TWO = 8  # of each of two blocks on an SM: 1 % faster than seven on an H200 with N = K = 8192; more not timed
+# Measured on an H200: 100x10001 outputs are stored as fast one by one as along rows, 30001x301 half as fast; 32 of
+# 197x64 are read in place as fast as copied first, 300 of 100x300 are not.
+_FEW_OUTPUTS, _FEW_BYTES = 2**20, 2**21
+_SMALL_K = 256  # 50257x1023x77: tiles of 256 columns take 66 us, of 192 75, of 208, in boxes of 16, 85
 # At most two candidates per tile size until every size has two: the model hardly tells those of one size apart.
 _PER_SIZE = 2
 
@@ -126,7 +130,7 @@ def ranked(
         tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
         useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
-        useful &= stored_along_rows(shape, tiles)
+        useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
         considered.append((tiles, useful))
     # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
     plain = [
@@ -151,9 +155,26 @@ def with_slices(config: Config, slices: int) -> Config:
 
 
 def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """False for transposed products of a persistent kernel where rows of C are unaligned: outputs would be stored one
-    by one."""
-    result: NDArray[np.bool_] = (tiles.swap == 0) | (tiles.persistent == 0) | (np.asarray(shape.unaligned_c) == 0)
+    """False for transposed products where rows of C are unaligned: outputs would be stored one by one. A kernel that is
+    not persistent does so anyway where there are few."""
+    few = (tiles.persistent == 0) & (shape.m * shape.n * shape.batch <= _FEW_OUTPUTS)
+    result: NDArray[np.bool_] = (tiles.swap == 0) | few | (np.asarray(shape.unaligned_c) == 0)
+    return result
+
+
+def stored_in_wide_boxes(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """True for tiles that are stored in boxes of 64 columns; False for others where rows of C are unaligned, K is small
+    and outputs are many, so that storing is most of the work."""
+    stores = (np.asarray(shape.unaligned_c) > 0) & (np.asarray(shape.k) <= _SMALL_K)
+    stores = stores & (shape.m * shape.n * shape.batch > _FEW_OUTPUTS)
+    result: NDArray[np.bool_] = np.logical_not(stores) | ((tiles.persistent > 0) & (tiles.box_columns == BOX))
+    return result
+
+
+def read_in_place(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """False for large batches whose unaligned operands threads would load: copying them first is faster."""
+    large = (shape.unaligned_a + shape.unaligned_b > _FEW_BYTES) & (shape.batch > 1)
+    result: NDArray[np.bool_] = (tiles.unaligned == 0) | np.logical_not(large)
     return result
 
 
@@ -193,7 +214,7 @@ def menu(spec: KernelSpec, layout: str) -> Menu:
     else:
         configs = tuple(_configs(spec, layout))
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs]), reproducible)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout[1] == "T"), reproducible)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:

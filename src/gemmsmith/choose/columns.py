@@ -97,14 +97,17 @@ _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N":
            "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1}  # fmt: skip
 
 
-def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
-    """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile."""
+def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Tiles:
+    """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile.
+
+    An MN-major B may leave less shared memory for outputs on their way out.
+    """
 
     def column(name: str) -> Column:
         return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
 
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
-    staged = np.array([_staged_columns(config) for config in configs], np.float64)
+    staged = np.array([_staged_columns(config, b_k_major) for config in configs], np.float64)
     boxes = np.array([_box_columns(config) for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
@@ -128,7 +131,7 @@ def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:
     return found[0], found[1]
 
 
-def _staged_columns(config: Mapping[str, int]) -> int:
+def _staged_columns(config: Mapping[str, int], b_k_major: bool) -> int:
     if config.get("STORE_MODE") == DIRECT:
         return 0
     if config.get("SWAP"):  # rows of 64 columns, all of them at once
@@ -136,7 +139,7 @@ def _staged_columns(config: Mapping[str, int]) -> int:
     if "STORE_MODE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
-    return staged_boxes(whole) * box_width(whole)
+    return staged_boxes(whole, b_k_major=b_k_major) * box_width(whole)
 
 
 def _box_columns(config: Mapping[str, int]) -> int:

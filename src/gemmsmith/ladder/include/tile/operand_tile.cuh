@@ -8,6 +8,7 @@
 // have rows beyond the tile, which are not multiplied, so that shares are whole blocks of 8 rows.
 #pragma once
 
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 
@@ -58,5 +59,23 @@ struct OperandTile {
     // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
     static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
         return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
+    }
+};
+
+// The same for a number of rows that is no multiple of 64, as the A of wgmma: zeros follow the last row.
+template <int ROWS, bool K_MAJOR_>
+struct PaddedTile : OperandTile<ROWS, K_MAJOR_> {
+    using Loaded = OperandTile<ROWS, K_MAJOR_>;
+    static constexpr int LOADED_BYTES = Loaded::BYTES, BYTES = (ROWS + 63) / 64 * BOX_BYTES;
+
+    // Clears the padding of TILES k-tiles. Called by all THREADS threads of the block; a barrier must follow.
+    template <int THREADS, int TILES>
+    static __device__ __forceinline__ void clear_padding(unsigned first, unsigned step) {
+        if constexpr (BYTES > LOADED_BYTES) {
+            for (int i = 0; i < TILES; ++i)
+                for (int at = LOADED_BYTES + threadIdx.x * 16; at < BYTES; at += THREADS * 16)
+                    store_shared_16(first + i * step + at, make_uint4(0, 0, 0, 0));
+            fence_proxy_async();
+        }
     }
 };
