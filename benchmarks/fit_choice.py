@@ -232,9 +232,11 @@ def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
         return float(np.exp(np.nanmean(np.log(ratios))))
 
     near, nearly = np.mean(taken <= 1.03 * best), np.mean(taken <= 1.05 * best)
-    print(f"{name:34} {len(shapes):4} shapes: within 3 % of the best {near:.2f}, within 5 % {nearly:.2f}, loss "
-          f"{mean(taken / best) - 1:.3f}; of cuBLAS: chosen {mean(cublas / taken):.3f} (lowest "
-          f"{np.min(cublas / taken):.3f}), best timed {mean(cublas / best):.3f}, before {mean(cublas / old):.3f}")
+    print(
+        f"{name:34} {len(shapes):4} shapes: within 3 % of the best {near:.2f}, within 5 % {nearly:.2f}, loss "
+        f"{mean(taken / best) - 1:.3f}; of cuBLAS: chosen {mean(cublas / taken):.3f} (lowest "
+        f"{np.min(cublas / taken):.3f}), best timed {mean(cublas / best):.3f}, before {mean(cublas / old):.3f}"
+    )
 
 
 def main() -> int:
