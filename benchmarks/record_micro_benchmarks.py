@@ -1,8 +1,8 @@
-"""Record latency and throughput of single instructions: parameters for a model of time.
+"""Record micro-benchmarks: parameters of the time model.
 
-    python benchmarks/record_micro_benchmarks.py OUTPUT.json          (needs a GPU of sm_90 and nvcc)
+    python benchmarks/record_micro_benchmarks.py OUTPUT.json [latency_and_throughput | memory_and_power]
 
-benchmarks/micro/latency_and_throughput.cu says what is measured, and how.
+Needs a GPU of sm_90 and nvcc. The file of that name in benchmarks/micro/ says what is measured, and how.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parent / "micro" / "latency_and_throughput.cu"
+MICRO = Path(__file__).parent / "micro"
 ARCH = "90a"
+WHAT = {
+    "latency_and_throughput": "latency and throughput of single instructions on one SM, in cycles of its clock",
+    "memory_and_power": "bandwidths, launches, wgmma and power of the whole GPU",
+}
 
 
-def measured() -> list[dict[str, Any]]:
+def measured(name: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "micro"
         code = f"arch=compute_{ARCH},code=sm_{ARCH}"
-        subprocess.run(["nvcc", "-O3", "-gencode", code, str(SOURCE), "-o", str(program)], check=True)
+        source = str(MICRO / f"{name}.cu")
+        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program)], check=True)
         text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 
@@ -36,16 +41,16 @@ def gpu() -> dict[str, str]:
 
 
 def main() -> int:
-    output = Path(sys.argv[1])
+    output, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "latency_and_throughput"
     version = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[-2]
     head = {
-        "what": "latency and throughput of single instructions on one SM, in cycles of its clock",
+        "what": WHAT[name],
         **gpu(),
         "compiler": version,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python benchmarks/record_micro_benchmarks.py OUTPUT.json",
+        "command": f"python benchmarks/record_micro_benchmarks.py OUTPUT.json {name}",
     }
-    rows = ",\n".join("  " + json.dumps(row) for row in measured())
+    rows = ",\n".join("  " + json.dumps(row) for row in measured(name))
     output.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
     return 0
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, cluster, frameworks, ladder, worklogs
+from doc_tables import checks, choice, cluster, frameworks, ladder, time_model, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -36,6 +36,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "gates": checks.gate_table,
     "models": frameworks.models_table,
     "host cost": frameworks.host_cost_table,
+    "time model summary": time_model.summary_table,
+    "time model ladder": time_model.ladder_table,
+    "time model others": time_model.others_table,
     "cluster overhead": cluster.overhead_table,
     "cluster speedup": cluster.speedup_table,
     "cluster on paper": cluster.paper_table,
@@ -88,6 +91,7 @@ PACKAGED = ROOT / "src" / "gemmsmith" / "store" / "data"
 WORKLOGS = ROOT / "src" / "gemmsmith" / "learn" / "worklogs" / "data"
 MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "ladder.svg": picture,
+    ROOT / "docs" / "time-model.svg": time_model.picture,
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
     WORKLOGS / "predicted.json": worklogs.packaged_predictions,

@@ -5,6 +5,7 @@ Collection takes only the rung's name, so several processes can run it in parall
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,8 @@ from gemmsmith.explain.occupancy import launched_blocks, occupancy
 from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.timing.step import step_of
+from gemmsmith.explain.timing.timed import Timed
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
@@ -48,6 +51,7 @@ class CollectedRung:
     profile: Profile | None = None  # None if the simulator cannot run the rung
     owners: Owners | None = None  # the same
     animation: Markup = Markup("")  # noqa: RUF009 - of its idea, from a short recorded launch
+    timed: Timed | None = None  # the cycle model's time, where it was asked for
 
     @property
     def ok(self) -> bool:
@@ -98,9 +102,17 @@ def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
             found = _compared(before, step, gpu)
             rung = replace(rung, before=before.name, named=_named(step.name, [one.name for one in collected[:at]]))
             if found is not None:
-                rung = replace(rung, changes=found.rows, why=found.sentences)
+                rung = replace(rung, changes=found.rows, why=_why(before, step, found))
         made.append(rung)
     return tuple(made)
+
+
+def _why(before: CollectedRung, step: CollectedRung, found: Comparison) -> tuple[str, ...]:
+    """What the cycle model says of the step, where both rungs were timed, before what the counts say."""
+    if before.timed is None or step.timed is None:
+        return found.sentences
+    stepped = step_of((before.name, before.timed), (step.name, step.timed))
+    return found.sentences if stepped is None else (*stepped.sentences, *found.sentences[1:])
 
 
 def rung_before(name: str, earlier: Sequence[str]) -> str:
@@ -133,6 +145,10 @@ def _compared(before: CollectedRung, step: CollectedRung, gpu: GPU) -> Compariso
     return compare((before.profile, before.sass), (step.profile, step.sass), gpu)
 
 
+def _predicted_us(found: Timed | None) -> float:
+    return math.nan if found is None or found.predicted is None else found.predicted.us
+
+
 def _rung(step: CollectedRung, gpu: GPU) -> Rung:
     spec = rung_named(step.name)
     used, geometry = step.compiled.resources, step.geometry
@@ -152,4 +168,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
         arithmetic=spec.arithmetic, owners=step.owners, animation=step.animation, wgmma=spec.arch_specific >= 90,
+        predicted_us=_predicted_us(step.timed),
     )  # fmt: skip

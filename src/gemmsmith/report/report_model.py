@@ -53,6 +53,7 @@ class Rung:
     named      the rung that its file says it changes; the code is compared with that one
     owners     which thread writes which outputs of block 0; None if the simulator does not run it
     animation  the step's idea as a small animation: HTML that the page shows between the idea and the drawings
+    predicted_us the cycle model's time; NaN where it was not asked for
     wgmma      whether it uses instructions of one architecture alone, as Hopper's wgmma
     """
 
@@ -81,6 +82,7 @@ class Rung:
     named: str = ""
     owners: Owners | None = None
     wgmma: bool = False
+    predicted_us: float = math.nan
     animation: Markup = Markup("")  # noqa: RUF009
 
 

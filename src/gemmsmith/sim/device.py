@@ -189,7 +189,7 @@ class SimDevice:
         numbers, together = by_cluster(numbers, geometry.grid, geometry.cluster), math.prod(geometry.cluster)
         at_once = -(-self._resident(loaded, geometry, per_lane, at_once) // together) * together
         workspace = cooperative_workspace(self.memory, geometry, at_once) if geometry.cooperative else 0
-        self.counters = Counters(loaded.lowered, geometry) if self.count else None
+        self.counters = self.counting(loaded.lowered, geometry) if self.count else None
 
         def run(schedule: Schedule, log: HazardLog | None, counters: Counters | None, look: Look | None) -> None:
             deadline = time.monotonic() + self.timeout
@@ -226,6 +226,10 @@ class SimDevice:
         finally:
             if workspace:
                 self.free(workspace)
+
+    def counting(self, lowered: Lowered, geometry: Geometry) -> Counters:
+        """What counts a launch; a device that wants to know more makes another."""
+        return Counters(lowered, geometry)
 
     def _watch(self, lowered: Lowered, run: Run, grid_barrier: GridBarrier) -> HazardLog:
         """Run a launch and look for races; where the first look is not enough, run it again for a second one."""

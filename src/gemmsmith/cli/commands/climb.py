@@ -28,7 +28,9 @@ from gemmsmith.cli.options.timing import TimingOptions
 from gemmsmith.cli.recording import new_run
 from gemmsmith.cli.render.climb_tables import print_climb
 from gemmsmith.cli.render.output import print_json, progress
+from gemmsmith.cli.timed_subject import time_ladder
 from gemmsmith.errors import UsageError
+from gemmsmith.explain.timing.timed import to_json as timed_to_json
 from gemmsmith.gpus import GPU, gpu_of_device
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.report.collect import CollectedRung, verify_rung
@@ -74,6 +76,9 @@ class ClimbOptions(OptionGroup):
     ] = ""
     html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("climb.html")
     no_html: Annotated[bool, typer.Option("--no-html", help="Write no page.")] = False
+    times: Annotated[
+        bool, typer.Option("--times", help="Time every rung with the cycle model; say from it why each step is faster.")
+    ] = False
     views: Annotated[
         bool, typer.Option("--views", help="Also write the views of every rung, into a folder beside the page.")
     ] = False
@@ -103,7 +108,9 @@ def command(
     plan = TimingPolicy(timing.within, timing.budget)
     extents = _extents(options.sizes, options.size)
     there = on.asked and wants_gpu(on, device.device, lambda: device.wants_gpu)
-    where = device.open() if not there else SimDevice()
+    if there and on.on_cluster and not (gpu or on.gpu_kind):
+        raise UsageError("climbing on GPUs of a cluster must know which", "name them: --gpu-kind H200")
+    where = device.open() if not (there and on.on_cluster) else SimDevice()
     target = _target(gpu or (on.gpu_kind if there and on.on_cluster else ""), where)
     if not options.no_html:
         check_page(options.html)
@@ -129,6 +136,8 @@ def command(
         gathered = _collect(where, options.size, arch, cache.compiler)
     if isinstance(where, CudaDevice) and not there:
         measured = (_timed(where, blank, gathered, extents, cache.compiler, plan, record, notes),)
+    if options.times:
+        gathered = time_ladder(gathered, options.size, target)
     model = ladder_model(gathered, target, options.size, made, measured, () if measured else recorded_runs())
     if options.views:
         names = [rung.name for rung in model.rungs if rung.simulated]
@@ -226,6 +235,7 @@ def _facts(climb: Climb) -> dict[str, Any]:
                 "counted": {"origin": "simulated", **{n: v for n, v in step.profile.metrics if v == v}}
                 if step.profile is not None else None,
                 "why": list(rung.why),
+                "time": None if step.timed is None else timed_to_json(step.timed),
             }
             for rung, step in zip(model.rungs, climb.gathered, strict=True)
         ],

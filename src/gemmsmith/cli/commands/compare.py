@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -21,12 +21,15 @@ from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.render.comparison_text import print_comparison
 from gemmsmith.cli.render.diagnosis_text import check_json
-from gemmsmith.cli.render.output import print_json, progress
+from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject
+from gemmsmith.cli.timed_subject import time_subject, timed_rows
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json
 from gemmsmith.explain.comparison_rows import origin_of
+from gemmsmith.explain.timing.step import step_json, step_of
+from gemmsmith.explain.timing.timed import to_json as timed_to_json
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -86,6 +89,9 @@ def command(
 
         compare_two_launches((x, sides.x), (y, sides.y), arguments, device, target, cache, output.json)
         return
+    if "," in target.gpu:
+        _on_several(x, y, sides, problem, device, arguments, target, cache, output)
+        return
     gpu = target.model
     on_gpu = measured_on(device)
     arch = cuda_device().arch if on_gpu else target.architecture
@@ -104,13 +110,40 @@ def command(
             bar.advance(task)
     doubtful = any(check is not None and not check.ok for check in checks)
     found = compare(counted[0], counted[1], gpu, (seen[0], seen[1]) if on_gpu else None, doubtful)
+    times = [time_subject(subject, gpu, check) for subject, check in zip(both, checks, strict=True)]
+    step = step_of(*zip(_names(both), times, strict=True))
+    if step is not None:
+        found = replace(found, sentences=(*step.sentences, *found.sentences[1:]), rows=timed_rows(found.rows, *times))
     if output.json:
-        print_json(to_json(found) | {"checked": {side: check_json(check).get("checked")
-                                                 for side, check in zip("xy", checks, strict=True)}})  # fmt: skip
+        said = {side: check_json(check).get("checked") for side, check in zip("xy", checks, strict=True)}
+        of_each = {side: timed_to_json(time) for side, time in zip("xy", times, strict=True)}
+        print_json(to_json(found) | {"step": step_json(step), "time": of_each, "checked": said})
     elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:
         _print(both, found, checks)
+
+
+def _names(both: Sequence[Subject]) -> tuple[str, str]:
+    one, other = (each.spec.name for each in both)
+    return (one, other) if one != other else (f"{one} {both[0].config}", f"{other} {both[1].config}")
+
+
+def _on_several(
+    x: str, y: str, sides: SideOptions, problem: ProblemOptions, device: DeviceOptions, arguments: ArgumentOptions,
+    target: TargetOptions, cache: CacheOptions, output: TableOptions,
+) -> None:  # fmt: skip
+    """The comparison for each GPU of a list, one after the other."""
+    if target.arch:
+        raise UsageError("choose one of --arch and several GPUs", "each GPU has its own architecture")
+    if output.json or output.csv:
+        raise UsageError(
+            f"--json and --csv are for one GPU, and --gpu names {target.gpu.count(',') + 1}", "ask for one at a time"
+        )
+    for name in target.gpu.split(","):
+        one = replace(target, gpu=name.strip())
+        command(x, y, sides, problem, device, arguments=arguments, target=one, cache=cache, output=output)
+        say()
 
 
 def _check_sizes(both: Sequence[Subject]) -> None:

@@ -9,9 +9,12 @@ from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.render.diagnosis_text import check_json, print_findings, print_quick_check
 from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.render.stall_text import print_lines
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
+from gemmsmith.cli.timed_subject import time_subject, timed_json
 from gemmsmith.explain.diagnosis import MODEL, Diagnosis, to_json
+from gemmsmith.explain.timing.timed import TIME_MODEL, Timed
 from gemmsmith.verify.quick_check import QuickCheck
 
 
@@ -31,23 +34,32 @@ def command(
     gpu = target.model
     subject = find_subject(kernel, options, problem, target.architecture, cache.compiler)
     with progress() as bar:
-        task = bar.add_task(f"simulating {subject.spec.name}", total=2)
+        task = bar.add_task(f"simulating {subject.spec.name}", total=3)
         check = checked_subject(subject, cache.compiler)
         bar.advance(task)
         found = diagnosed_subject(subject, cache.compiler, gpu, check)
         bar.advance(task)
+        time = time_subject(subject, gpu, check)
+        bar.advance(task)
     if output.json:
-        print_json(check_json(check) | to_json(found))
+        print_json(check_json(check) | timed_json(to_json(found), time))
     else:
-        _print(subject, found, check)
+        _print(subject, found, check, time)
 
 
-def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None) -> None:
+def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: Timed) -> None:
     say(f"{subject.title} on {found.case.gpu.name}", "bold")
     print_quick_check(subject.spec.name, check)
     say()
-    for sentence in found.sentences:
+    for sentence in time.sentences:
+        say(sentence)
+    print_lines(time)
+    say()
+    # The bound and the speed of the older estimate give way to the cycle model's.
+    for sentence in found.sentences if time.predicted is None else found.sentences[2:]:
         say(sentence)
     print_findings(found.findings, check)
     say()
-    say(MODEL, "dim")
+    say(
+        MODEL if time.predicted is None else f"{TIME_MODEL} Fixes and their gains: {MODEL[0].lower()}{MODEL[1:]}", "dim"
+    )

@@ -21,7 +21,7 @@ from gemmsmith.problem import Problem, ceil_div
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, or with SWAP=1 "
+    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, with SWAP=1 "
     "by TMA",
     STORE_MODE_NAMES,
 )  # fmt: skip

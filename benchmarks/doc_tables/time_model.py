@@ -1,0 +1,115 @@
+"""Predicted against measured time: a table of all rungs and sizes, others, and a picture of all points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from doc_tables.records import load, table
+
+_SIZES = (512, 1024, 2048, 4096, 8192)
+_NAMES = {"ladder": "rungs on the H200", "outside": "kernels from outside, H200", "published": "published, other GPUs"}
+_COLOURS = {"ladder": "#2563eb", "outside": "#d97706", "published": "#059669"}
+
+
+def _points(which: str) -> list[dict[str, Any]]:
+    return [p for p in load("time_model.json")["points"] if p["set"] == which]
+
+
+def summary_table() -> str:
+    """How many points lie within 10, 15 and 20 %, without those that were fitted."""
+    rows = []
+    for name, found in load("time_model.json")["summary"].items():
+        n = found["points"]
+        shares = [f"{found[f'within_{limit}']} of {n} ({found[f'within_{limit}'] / n:.0%})" for limit in (10, 15, 20)]
+        rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"])])
+    columns = [
+        "points",
+        "within 10 %",
+        "within 15 %",
+        "within 20 %",
+        "geometric mean of predicted / measured",
+        "fitted, not counted",
+    ]
+    return "\n".join(table(columns, "lrrrrr", rows))
+
+
+def ladder_table() -> str:
+    """Predicted over measured time of every rung and size; points that were fitted are marked."""
+    points = {(p["kernel"], p["size"]): p for p in _points("ladder")}
+    rows = [
+        [f"`{name}`", *(_cell(points.get((name, size))) for size in _SIZES)]
+        for name in dict.fromkeys(n for n, _ in points)
+    ]
+    return "\n".join(table(["predicted / measured", *map(str, _SIZES)], "l" + "r" * len(_SIZES), rows))
+
+
+def _cell(point: dict[str, Any] | None) -> str:
+    if point is None:
+        return ""
+    if "ratio" not in point:
+        return "none"
+    text = f"{point['ratio']:.2f}{'°' if point['fitted'] else ''}"
+    return text if abs(point["ratio"] - 1) <= 0.2 else f"**{text}**"
+
+
+def others_table() -> str:
+    """The points of other sets, one row each."""
+    rows = [[p["gpu"], f"`{p['kernel']}` {p['preset'] or p['config']}", str(p["size"]), f"{p['measured_us']:,.0f}",
+             f"{p['predicted_us']:,.0f}" if "ratio" in p else "none", _cell(p), p.get("bound", p.get("error", ""))]
+            for which in ("outside", "published") for p in _points(which)]  # fmt: skip
+    return "\n".join(
+        table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows)
+    )
+
+
+def picture() -> str:
+    """All points: measured time across, predicted over measured time up; grey is within 20 %."""
+    width, height, left, top, right, bottom = 760, 360, 60, 30, 20, 50
+    points = [p for p in load("time_model.json")["points"] if "ratio" in p]
+    times = [math.log10(p["measured_us"]) for p in points]
+    low, high = math.floor(min(times)), math.ceil(max(times))
+    bottom_ratio, top_ratio = 0.5, 2.0
+
+    def x(us: float) -> float:
+        return left + (math.log10(us) - low) / (high - low) * (width - left - right)
+
+    def y(ratio: float) -> float:
+        share = math.log(min(top_ratio, max(bottom_ratio, ratio)) / bottom_ratio) / math.log(top_ratio / bottom_ratio)
+        return height - bottom - share * (height - top - bottom)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12" role="img" aria-label="Predicted over measured time of all points">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<rect x="{left}" y="{y(1.2):.1f}" width="{width - left - right}" '
+        f'height="{y(0.8) - y(1.2):.1f}" fill="#eeeeee"/>',
+    ]
+    for ratio in (0.5, 0.8, 1.0, 1.2, 2.0):
+        parts.append(
+            f'<line x1="{left}" x2="{width - right}" y1="{y(ratio):.1f}" y2="{y(ratio):.1f}" stroke="#bbbbbb"/>'
+            f'<text x="{left - 8}" y="{y(ratio) + 4:.1f}" text-anchor="end">{ratio:g}</text>'
+        )
+    for power in range(low, high + 1):
+        label = f"{10 ** (power - 3):g} ms" if power >= 3 else f"{10**power:g} µs"
+        parts.append(f'<text x="{x(10**power):.1f}" y="{height - bottom + 18}" text-anchor="middle">{label}</text>')
+    for p in points:
+        times_of = f"measured {p['measured_us']:.4g} µs, predicted {p['predicted_us']:.4g} µs"
+        title = f"{p['gpu']}, {p['kernel']} {p['preset']}, {p['size']}: {times_of}"
+        stroke = _COLOURS[p["set"]]
+        fill = "none" if p["fitted"] else stroke
+        parts.append(
+            f'<circle cx="{x(p["measured_us"]):.1f}" cy="{y(p["ratio"]):.1f}" r="4" fill="{fill}" stroke="{stroke}">'
+            f"<title>{title}</title></circle>"
+        )
+    at = left
+    for name, colour in _COLOURS.items():
+        parts.append(
+            f'<circle cx="{at + 6}" cy="14" r="4" fill="{colour}"/><text x="{at + 16}" y="18">{_NAMES[name]}</text>'
+        )
+        at += 210
+    parts.append(
+        f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; '
+        "hollow: fitted</text></svg>"
+    )
+    return "\n".join(parts) + "\n"

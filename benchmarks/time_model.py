@@ -1,0 +1,200 @@
+"""Predicted against measured time: all rungs and sizes of the record, kernels from outside, published ladders.
+
+    python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,outside,published] [--jobs 2]
+                                    [--output benchmarks/results/time_model.json]
+
+Points of benchmarks/time_model_fitted.txt were looked at while parameters were set; figures that documentation quotes
+are of the others. `python benchmarks/update_docs.py` makes the tables and the picture from the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+RECORDS = ("h200_ladder", "h200_ladder_again", "h200_ladder_third")
+KERNELS = HERE.parent / "src" / "gemmsmith" / "learn" / "worklogs" / "kernels"
+
+Point = dict[str, Any]
+
+
+def fitted() -> set[tuple[str, int]]:
+    """(rung, size) of the points that parameters were set with."""
+    lines = (HERE / "time_model_fitted.txt").read_text(encoding="utf-8").splitlines()
+    return {(name, int(size)) for name, size in (line.split() for line in lines if line and line[0] != "#")}
+
+
+def ladder_points() -> list[Point]:
+    """Every rung and size: the median of the records' cold graph times with the configuration that rungs have now."""
+    found: dict[tuple[str, int], Point] = {}
+    for name in RECORDS:
+        for run in json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["runs"]:
+            for m in run["measurements"]:
+                if m["identity"]["kind"] == "baseline":
+                    continue
+                key = m["identity"]["name"], m["problem"]["m"]
+                new = {"set": "ladder", "gpu": "H200", "kernel": key[0], "size": key[1], "preset": "",
+                       "config": m["identity"]["config"], "all_us": [], "all_mhz": []}  # fmt: skip
+                here = found.setdefault(key, new)
+                if here["config"] != m["identity"]["config"]:
+                    continue
+                for timing in m["timings"]:
+                    if (timing["mode"], timing["cache"]) == ("graph", "cold"):
+                        here["all_us"].append(timing["median"] * 1e6)
+                        here["all_mhz"].append(m["conditions"]["sm_mhz"])
+    chosen = fitted()
+    for key, point in found.items():
+        us = sorted(point.pop("all_us"))
+        mhz = point.pop("all_mhz")
+        point |= {"measured_us": us[len(us) // 2], "recorded_mhz": round(sum(mhz) / len(mhz)), "fitted": key in chosen}
+    return list(found.values())
+
+
+def outside_points() -> list[Point]:
+    """Kernels and configurations of worklogs that were timed on the H200, none of them a rung's default."""
+    record = json.loads((RESULTS / "h200_worklogs.json").read_text(encoding="utf-8"))
+    made: list[Point] = []
+    defines = {"as published": {}, "A padded by 1": {"PAD": 1}, "A padded by 4": {"PAD": 4},
+               "B by groups of four": {"COLUMNS_OF_FOUR": 1}}  # fmt: skip
+    for name, one in record["conflicts"].items():
+        us = 2 * 4096**3 / one["timed"]["found"]["tflops"][0] / 1e6
+        made.append({"set": "outside", "gpu": "H200", "kernel": "stride_of_eight.cu", "size": 4096, "preset": "",
+                     "config": name, "defines": defines[name], "measured_us": us, "fitted": False})  # fmt: skip
+    for name, one in record["ladder"].items():
+        us = 2 * 4096**3 / one["timed"]["found"]["tflops"][0] / 1e6
+        if name == "block_tile_2d":
+            made.append({"set": "outside", "gpu": "H200", "kernel": name, "size": 4096, "preset": "128x128x8-8x8",
+                         "config": "128x128x8-8x8", "measured_us": us, "fitted": False})  # fmt: skip
+    for smem, one in record["not selected"].items():
+        us = one["found"]["gpu__time_duration.sum"] / 1e3
+        made.append({"set": "outside", "gpu": "H200", "kernel": "eight_kilobytes.cu", "size": 2048, "preset": "",
+                     "config": f"{smem} bytes more", "smem": int(smem), "measured_us": us,
+                     "fitted": False})  # fmt: skip
+    return made
+
+
+def published_points() -> list[Point]:
+    """Rungs on other people's GPUs, as published; never used to set a parameter."""
+    from gemmsmith.learn.worklogs.ladders import worklogs
+
+    return [{"set": "published", "gpu": s.published.gpu, "kernel": s.published.kernel, "size": s.published.size,
+             "preset": s.preset, "config": s.published.config, "source": s.published.source,
+             "measured_us": 2 * s.published.size**3 / s.published.tflops / 1e6, "fitted": False}
+            for log in worklogs() for s in log.steps if s.preset]  # fmt: skip
+
+
+def predicted(points: list[Point]) -> list[Point]:
+    """The points of one kernel on one GPU with what the model says."""
+    found: list[Point] = []
+    before: list[Any] = []
+    for point in sorted(points, key=lambda p: int(p["size"])):
+        start = time.process_time()
+        try:
+            found.append(point | _predicted(point, before))
+        except Exception as error:
+            found.append(point | {"error": f"{type(error).__name__}: {error}"[:300]})
+        found[-1]["seconds"] = round(time.process_time() - start, 1)
+    return found
+
+
+def _predicted(point: Point, before: list[Any]) -> Point:
+    from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.gpus import gpu_named
+    from gemmsmith.ladder.registry import rung_named
+
+    size = point["size"]
+    if point["kernel"].endswith(".cu"):
+        given: dict[str, Any] = {"define": [f"{k}={v}" for k, v in point.get("defines", {}).items()]}
+        given |= {"smem": str(point["smem"])} if "smem" in point else {}
+        spec, config = find_kernel(str(KERNELS / point["kernel"]), KernelOptions(**given))
+    else:
+        spec = rung_named(point["kernel"])
+        config = spec.config(preset=point["preset"])
+    predictor = Predictor(spec, config, spec.problem(size, size, size), gpu_named(point["gpu"]))
+    any(predictor.adopt(other) for other in reversed(before))
+    before.append(predictor)
+    own = predictor.predict()
+    # Contenders took turns, so that a kernel ran at the clock of all of them, which the record has.
+    now = predictor.predict(mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
+    return {
+        "predicted_us": round(now.us, 3), "ratio": round(now.us / point["measured_us"], 4),
+        "low_us": round(now.low_us, 3), "high_us": round(now.high_us, 3),
+        "own_clock_us": round(own.us, 3), "own_clock_mhz": round(own.mhz),
+        "cycles": round(now.main.cycles), "bound": now.bound,
+        "rounds": [(times, each.blocks, round(each.cycles)) for times, each in now.main.rounds],
+        "other_us": round(now.us - now.main.us, 3),
+    }  # fmt: skip
+
+
+def shown(row: Point) -> str:
+    config = row["config"][:22] if row["set"] != "ladder" else ""
+    head = f"{row['gpu']:10} {row['kernel']:20} {config:22} {row['size']:5} {row['measured_us']:10.1f}"
+    if "error" in row:
+        return f"{head}  {row['error']}"
+    return (f"{head} {row['predicted_us']:10.1f} {row['ratio']:6.3f} {row['seconds']:5.1f}s "
+            f"{row.get('recorded_mhz', 0)} {row['own_clock_us']:.1f}@{row['own_clock_mhz']} {row['rounds']} "
+            f"{row['other_us']:.1f} {row['bound']}")  # fmt: skip
+
+
+def summary(rows: list[Point]) -> dict[str, Any]:
+    """How many points lie within 10, 15 and 20 %: of each set, without those that were fitted."""
+    made = {}
+    for name in dict.fromkeys(row["set"] for row in rows):
+        mine = [row for row in rows if row["set"] == name and not row["fitted"]]
+        ratios = [row["ratio"] for row in mine if "ratio" in row] or [math.nan]
+        own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
+        made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
+                      **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
+                      "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
+                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+                      "failed": len(mine) - len(own)}  # fmt: skip
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rungs", default="")
+    parser.add_argument("--sizes", default="")
+    parser.add_argument("--sets", default="ladder,outside,published")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", default="")
+    given = parser.parse_args()
+    sets = {"ladder": ladder_points, "outside": outside_points, "published": published_points}
+    points = [p for name in given.sets.split(",") for p in sets[name]()]
+    points = [p for p in points if (not given.rungs or p["kernel"] in given.rungs.split(","))
+              and (not given.sizes or str(p["size"]) in given.sizes.split(","))]  # fmt: skip
+    kernels: dict[tuple[str, ...], list[Point]] = {}
+    for p in points:
+        kernels.setdefault(
+            (p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))), []
+        ).append(p)
+    rows: list[Point] = []
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for some in pool.map(predicted, kernels.values()):
+            rows += some
+            print("\n".join(shown(row) for row in some), flush=True)
+    found = summary(rows)
+    print(json.dumps(found, indent=1))
+    if given.output:
+        head = {"what": "predicted against measured time", "date": datetime.now(UTC).date().isoformat(),
+                "command": "python benchmarks/time_model.py --output benchmarks/results/time_model.json",
+                "summary": found}  # fmt: skip
+        lines = ",\n".join("  " + json.dumps(row) for row in rows)
+        Path(given.output).write_text(
+            f'{json.dumps(head, indent=1)[:-2]},\n "points": [\n{lines}\n ]\n}}\n', encoding="utf-8"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

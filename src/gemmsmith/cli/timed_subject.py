@@ -1,0 +1,67 @@
+"""The predicted time of a kernel on the command line, beside what was counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gemmsmith.cli.render.output import progress
+from gemmsmith.cli.subject import Subject
+from gemmsmith.explain.comparison_rows import Row
+from gemmsmith.explain.timing.timed import Timed, timed, to_json
+from gemmsmith.gpus import GPU
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem
+from gemmsmith.report.collect import CollectedRung
+from gemmsmith.sim.timing.parameters import timed_architectures
+from gemmsmith.verify.quick_check import QuickCheck
+
+
+def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
+    """The time of a subject on ``gpu``; none for a kernel that is wrong, or compiled for another architecture."""
+    if check is not None and not check.ok:
+        return Timed(None, missing="the kernel is not known to be right")
+    if gpu.arch not in timed_architectures():
+        return Timed(None, missing=f"machine code of sm_{gpu.arch} is not executed; counts are of the PTX")
+    compiled = int("".join(c for c in subject.compiled.arch if c.isdigit()))
+    if compiled != gpu.arch:
+        return Timed(
+            None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}"
+        )
+    return timed(subject.spec, subject.config, subject.problem, gpu)
+
+
+def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[CollectedRung, ...]:
+    """Every rung with its time at ``size``³ on ``gpu``."""
+    made = []
+    with progress() as bar:
+        task = bar.add_task("timing with the cycle model", total=len(rungs))
+        for step in rungs:
+            spec = rung_named(step.name)
+            found = timed(spec, spec.config(), Problem(size, size, size, dtype=spec.dtypes[0]), gpu)
+            made.append(replace(step, timed=replace(found, instructions=())))
+            bar.update(task, description=step.name, advance=1)
+    return tuple(made)
+
+
+def timed_rows(rows: tuple[Row, ...], x: Timed, y: Timed) -> tuple[Row, ...]:
+    """The rows of a comparison with the cycle model's time, speed and bound."""
+    one, other = x.predicted, y.predicted
+    if one is None or other is None:
+        return rows
+    known: dict[str, tuple[float | str, float | str]] = {
+        "time, ms": (one.us / 1e3, other.us / 1e3),
+        "TFLOPS": (x.flops / one.us / 1e6, y.flops / other.us / 1e6),
+        "bound by": (one.bound, other.bound),
+    }
+    return tuple(replace(row, left=known[row.name][0], right=known[row.name][1])
+                 if row.section == "predicted" and row.name in known else row for row in rows)  # fmt: skip
+
+
+def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:
+    """JSON of a diagnosis with the time; bound and speed are the cycle model's where it has any."""
+    now = found.predicted
+    if now is None:
+        return made | {"time": to_json(found)}
+    of_model = {"seconds": now.us / 1e6, "tflops": found.flops / now.us / 1e6, "bound": now.bound}
+    return made | of_model | {"sentences": [*found.sentences, *made["sentences"][2:]], "time": to_json(found)}

@@ -1,0 +1,313 @@
+"""Predict the time of a product: every launch of it, from the cycle model of one SM.
+
+A launch runs in rounds: each SM holds as many blocks as fit, and takes new ones as these end. The blocks of a round are
+executed for two short K, the cycle model times both, and the line through them gives the time at the real K: k-tiles
+are alike once the pipeline is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
+from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.sampled import Sample, Subject
+from gemmsmith.explain.timing.stalls import reasons_of
+from gemmsmith.gpus import GPU
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import Addresses, KernelSpec
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
+from gemmsmith.sim.timing.sm import Memory, Outcome, Sm
+from gemmsmith.sim.timing.table import rows_of
+
+_ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
+_UNIT = 64  # K is shortened by multiples of this
+_SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
+_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_FEW = 0.1  # first touches below this share are left out
+_FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
+
+
+@dataclass(frozen=True)
+class RoundTime:
+    """One round of blocks on an SM. ``cycles`` are at the real K; ``outcome`` is that of the longer short K."""
+
+    blocks: int
+    cycles: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """The time of one launch; ``rounds`` are how often each kind of round runs."""
+
+    kernel: str
+    blocks: int
+    resident: int
+    cycles: float
+    us: float
+    rounds: tuple[tuple[int, RoundTime], ...] = ()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The time of a product. ``low`` and ``high`` bound what the model missed by on kernels of this kind."""
+
+    kernel: str
+    gpu: str
+    us: float
+    low_us: float
+    high_us: float
+    mhz: float
+    launches: tuple[LaunchTime, ...]
+    bound: str
+    busy: tuple[tuple[str, float], ...]
+    origin: str = "predicted"
+
+    @property
+    def main(self) -> LaunchTime:
+        return self.launches[-1]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The round that most of the time passes in."""
+        return max(self.main.rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM."""
+
+    sm: Mapping[str, Any] = field(default_factory=dict)
+    conflicts: bool = True
+    coalesced: bool = False
+    cold: bool = True
+
+
+_NONE = Changes()
+
+
+class Predictor:
+    """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
+
+    def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
+                 model: GpuParameters | None = None) -> None:  # fmt: skip
+        self.spec, self.problem, self.gpu = spec, problem, gpu
+        self.model = model or parameters_of(gpu)
+        self.arch = f"sm_{gpu.arch}a" if spec.arch_specific == gpu.arch else f"sm_{gpu.arch}"
+        self.plan = plan_launches(spec, config, problem, _ALIGNED)
+        self.subject = Subject(self.plan.kernel, gpu, self.arch)
+        geometry = self.plan.kernel.geometry
+        self.sms = gpu.sms // self.subject.together * self.subject.together
+        held = max(1, self.subject.held.blocks_per_sm)
+        self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
+        self.per_sm = ceil_div(self.blocks, self.sms)
+        self.resident = min(held, self.per_sm)
+        self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        self._samples: list[Sample] = []
+        self._known: dict[tuple[int, int, bool], Outcome] = {}
+
+    def adopt(self, other: Predictor) -> bool:
+        """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
+        mine, theirs = self.plan.kernel, other.plan.kernel
+        same = (mine.spec, mine.config, mine.geometry.smem) == (theirs.spec, theirs.config, theirs.geometry.smem)
+        alike = self.resident == other.resident and self._depths() == other._depths()
+        if self.spec.persistent or not same or not alike:
+            return False
+        self.chosen, self._samples, self._known = other.chosen, other.samples, other._known
+        return True
+
+    @property
+    def program(self) -> MachineProgram:
+        return self.subject.program
+
+    @property
+    def samples(self) -> list[Sample]:
+        if not self._samples:
+            self._samples = [self.subject.sample(self._short(k), self.chosen) for k in dict.fromkeys(self._depths())]
+        return self._samples
+
+    def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
+        """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
+        rounds = self._rounds(changes)
+        cycles = sum(times * each.cycles for times, each in rounds)
+        cycles += self.model.turnover * (sum(times for times, _ in rounds) - 1)
+        clock = mhz or self._clock(rounds, cycles)
+        dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
+        if self.blocks > self.sms * self.resident:
+            kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
+        main = LaunchTime(self.spec.name, self.blocks, self.resident, cycles, kernel_us, tuple(rounds))
+        others = [self._prologue(each, clock) for each in self.plan.prologue]
+        others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
+                   for e in self.plan.fallback]  # fmt: skip
+        us = sum(each.us for each in (*others, main))
+        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+        low, high = error_range(self.program, self.gpu)
+        bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
+        return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
+                         tuple(outcome.busy.items()))  # fmt: skip
+
+    @property
+    def filled(self) -> float:
+        """The share of the places for blocks that the grid fills, over all rounds."""
+        return self.blocks / (self.per_sm * self.sms)
+
+    def once(self, changes: Changes) -> Outcome:
+        """The most frequent round alone, without what ``changes`` take away, at the longer short K."""
+        cold = changes.cold and self._first_touch(self.resident) >= 1
+        return self._run(self.samples[-1], self.resident, cold, changes)
+
+    # -- rounds -----------------------------------------------------------------------------------
+
+    def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+        full, rest = divmod(self.per_sm, self.resident)
+        warm = self._warm()
+        kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
+        if rest:
+            kinds.append((1, rest, not warm))
+        return [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+
+    def _round(self, size: int, cold: bool, changes: Changes) -> RoundTime:
+        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM."""
+        share = self._first_touch(size) if cold else 0.0
+        if share >= 1:
+            return self._timed(size, True, changes)
+        hot = self._timed(size, False, changes)
+        if cold:  # blocks of a kernel that waits most of the time stay in step
+            share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
+        if share < _FEW:
+            return hot
+        far = self._timed(size, True, changes)
+        return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
+
+    def _first_touch(self, size: int) -> float:
+        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
+        if size == 1 and self.per_sm == 1:
+            return 1.0
+        problem = self.problem
+        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
+        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
+        flying = min(self.blocks, size * self.sms)
+        group = dict(self.plan.kernel.config.values).get("GROUP", 0)
+        rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
+        columns = min(across, ceil_div(flying, max(1, rows)))
+        return min(1.0, (rows + columns) / max(1, flying))
+
+    def _timed(self, size: int, cold: bool, changes: Changes) -> RoundTime:
+        results = [self._run(sample, size, cold, changes) for sample in self.samples]
+        low, high = results[0], results[-1]
+        if len(results) == 1:
+            return RoundTime(size, low.cycles, low)
+        slope = (high.cycles - low.cycles) / (self.samples[-1].k - self.samples[0].k)
+        return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+
+    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
+        key = sample.k, size, cold
+        if changes == _NONE and key in self._known:
+            return self._known[key]
+        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
+        geometry = self.plan.kernel.geometry
+        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
+        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        first = set(self.chosen[:size])
+        numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
+        streams = [s for s in sample.streams if s.block in numbers]
+        found = Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
+        if changes == _NONE:
+            self._known[key] = found
+        return found
+
+    # -- K ----------------------------------------------------------------------------------------
+
+    def _depths(self) -> tuple[int, int]:
+        """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
+        opcodes = {i.opcode for i in self.program.instructions}
+        low, high = (128, 256) if "LDGSTS" in opcodes else (64, 192)
+        if "UTMALDG" in opcodes:
+            low, high = 512, 1024
+        k, signature = self.problem.k, self.spec.signature
+        if k <= high or not signature.has("K"):
+            return k, k
+        rest = k % _UNIT
+        return low + rest, high + rest
+
+    def _short(self, k: int) -> Problem:
+        problem = self.problem
+        if k == problem.k:
+            return problem
+        if self.spec.prologue is not None or self.spec.align_copies:
+            return problem.with_(k=k)
+        kept = {} if problem.trans_a else {"lda": problem.lda}
+        if problem.trans_b:
+            kept["ldb"] = problem.ldb
+        return problem.with_(k=k, **kept)
+
+    def _warm(self) -> bool:
+        """Whether rounds after the first find A and B in L2."""
+        problem = self.problem
+        nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
+        return nbytes < _FITS_L2 * self.gpu.l2_bytes
+
+    # -- clock and other launches -----------------------------------------------------------------
+
+    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
+        gpu, problem = self.gpu, self.problem
+        short = cycles / gpu.boost_mhz < _SHORT_US
+        if not self.model.base_watts or short:
+            return float(gpu.boost_mhz)
+        outcome = rounds[0][1].outcome
+        scale = self.gpu.sms / (len(set(self.samples[-1].sm_of.values())) or 1)
+        times = cycles / outcome.cycles if outcome.cycles else 0.0
+        opcodes: dict[str, float] = {}
+        for position, tally in outcome.stalls.items():
+            name = self.program.instructions[position].opcode
+            opcodes[name] = opcodes.get(name, 0.0) + tally[0]
+        gmma = any(name in opcodes for name in ("HGMMA", "IGMMA", "QGMMA"))
+        mma = any(name in opcodes for name in ("HMMA", "IMMA", "QMMA"))
+        products = 6 if "bf16x6" in self.spec.name else 3 if "fp16x3" in self.spec.name else 1
+        flops = float(problem.flops) * products
+        activity = Activity(
+            gmma_flops=flops if gmma else 0.0, mma_flops=flops if mma and not gmma else 0.0,
+            ffma_flops=64.0 * scale * times * sum(opcodes.get(n, 0.0) for n in ("FFMA", "FADD", "FMUL")),
+            instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
+            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
+        )  # fmt: skip
+        return clock_mhz(gpu, self.model, activity, cycles, short)
+
+    def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
+        """Launches before the kernel read and write operands once: by bandwidth."""
+        nbytes = 0.0
+        if launch.spec.name != "zero_workspace":
+            copies = 3 if "bf16" in launch.spec.name else 2 if "fp16" in launch.spec.name else 1
+            width = self.problem.dtype.itemsize
+            nbytes = (
+                (self.problem.m + self.problem.n) * self.problem.k * (width + (2 * copies if copies > 1 else width))
+            )
+        us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
+
+
+def bound_of(outcome: Outcome) -> str:
+    """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
+    name, share = max(outcome.busy.items(), key=lambda item: item[1])
+    if share >= 0.75:
+        return name
+    reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
+    return f"latency ({reason.replace('_', ' ')})"
+
+
+def error_range(program: MachineProgram, gpu: GPU) -> tuple[float, float]:
+    """How far measured times lie from predictions for kernels of this kind: factors for nine in ten."""
+    opcodes = {i.opcode for i in program.instructions}
+    kind = "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
+    return errors_of(kind, gpu)
+
+
+def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:
+    """The predicted time of a product."""
+    return Predictor(spec, config, problem, gpu).predict(mhz=mhz)

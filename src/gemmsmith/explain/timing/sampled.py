@@ -1,0 +1,84 @@
+"""The streams of the blocks that are resident on one SM, for a short K: what the cycle model runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmsmith.call.binding import bind_launch
+from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.explain.occupancy import Occupancy, occupancy
+from gemmsmith.gpus import GPU
+from gemmsmith.kernel.spec import Addresses
+from gemmsmith.problem import Problem
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.timing.device import StreamDevice
+from gemmsmith.sim.timing.streams import Stream, StreamRecorder
+from gemmsmith.sim.wave import by_cluster
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Streams of some blocks of one launch.
+
+    ``sm_of``: the SM of each block, from 0; only clusters have several. ``cluster_of``: the first block of its cluster.
+    """
+
+    program: MachineProgram
+    streams: tuple[Stream, ...]
+    sm_of: dict[int, int]
+    cluster_of: dict[int, int]
+    k: int
+
+
+class Subject:
+    """A planned launch, compiled and loaded, of which samples can be taken."""
+
+    def __init__(self, launch: PlannedLaunch, gpu: GPU, arch: str, compiled: CompiledKernel | None = None) -> None:
+        self.launch, self.gpu, self.arch = launch, gpu, arch
+        self.compiled = compiled or compile_for(launch.spec, launch.config, launch.problem, arch)
+        self.device = StreamDevice(arch)
+        self.loaded = self.device.load(self.compiled)
+        geometry = launch.geometry
+        resources = self.compiled.resources
+        self.held: Occupancy = occupancy(
+            gpu, threads=geometry.threads, registers=resources.registers, static_smem=resources.static_smem,
+            dynamic_smem=geometry.smem, barriers=resources.barriers,
+        )  # fmt: skip
+        self.together = math.prod(geometry.cluster)
+
+    @property
+    def program(self) -> MachineProgram:
+        lowered = self.loaded.lowered
+        assert isinstance(lowered, MachineProgram)
+        return lowered
+
+    def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
+        """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
+        device = self.device
+        addresses = [device.allocate(size) for size in _operand_bytes(problem)]
+        places = Addresses(*addresses)
+        plan = plan_launches(self.launch.spec, self.launch.config, problem, places, specialized=True)
+        addresses.append(device.allocate(plan.workspace_bytes))
+        step = bind_launch(device, plan.kernel, places, addresses[-1], self.loaded)
+        geometry = step.launch.geometry
+        device.launch(self.loaded, step.launch, list(blocks))
+        for address in addresses:
+            device.free(address)
+        recorder = device.counters
+        assert isinstance(recorder, StreamRecorder)
+        numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)
+        sm_of = {int(b): n % self.together for n, b in enumerate(numbers)}
+        cluster_of = {int(b): int(numbers[n // self.together * self.together]) for n, b in enumerate(numbers)}
+        return Sample(self.program, tuple(recorder.streams()), sm_of, cluster_of, problem.k)
+
+
+def _operand_bytes(problem: Problem) -> tuple[int, int, int]:
+    a = problem.batch * problem.a_shape[0] * problem.lda * problem.dtype.itemsize
+    b = problem.batch * problem.b_shape[0] * problem.ldb * problem.dtype.itemsize
+    return a, b, problem.batch * problem.m * problem.ldc * problem.out_dtype.itemsize

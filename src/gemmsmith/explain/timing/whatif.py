@@ -1,0 +1,92 @@
+"""What a cost costs: the cycle model run again without it, and what bounds the kernel then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gemmsmith.explain.timing.predict import Changes, Predicted, Predictor, bound_of
+from gemmsmith.explain.timing.stalls import reasons_of
+from gemmsmith.sim.timing.sm import Outcome
+
+_FREE = 1e9
+_LEAST = 1.01  # gains below are not shown
+_SOME = 0.02  # of the waiting: a cost that nobody waits for is not tried
+_BUSY = 0.3  # of the time: a bandwidth that is used less limits nothing
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """``worth``: whether it may matter at all, from what the model said with it."""
+
+    name: str
+    changes: Changes
+    worth: Callable[[Outcome, dict[str, float]], bool]
+
+
+def _waits(*reasons: str) -> Callable[[Outcome, dict[str, float]], bool]:
+    return lambda _, shares: sum(shares.get(reason, 0.0) for reason in reasons) > _SOME
+
+
+def _always(outcome: Outcome, shares: dict[str, float]) -> bool:
+    del outcome, shares
+    return True
+
+
+def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
+    return lambda outcome, _: outcome.busy.get(unit, 0.0) > _BUSY
+
+
+_L2 = {"l2_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
+_LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
+_BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
+_COSTS = (
+    _Cost("shared-memory bank conflicts", Changes(conflicts=False), _uses("shared memory and L1")),
+    _Cost("uncoalesced global accesses", Changes(coalesced=True), _uses("L1 tags")),
+    _Cost("register-bank conflicts", Changes(sm={"register_banks": 0}), _uses("FMA pipe")),
+    _Cost("latency of L2 and DRAM", Changes(sm=_LATENCIES, cold=False),
+          _waits("long_scoreboard")),
+    _Cost("the limit of L2 bandwidth", Changes(sm=_L2), _uses("L2 to SM")),
+    _Cost("the limit of the queue of memory instructions", Changes(sm={"mio_depth": 10_000, "mio_issue": 1.0}),
+          _waits("mio_throttle", "lg_throttle")),
+    _Cost("latency of shared memory", Changes(sm={"shared_latency": 0.0}), _waits("short_scoreboard")),
+    _Cost("the cost of barriers", Changes(sm=_BARRIERS), _waits("barrier")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """``gain``: how many times as fast the kernel would be without ``cost``, predicted; ``bound``: by what, then."""
+
+    cost: str
+    gain: float
+    bound: str
+    us: float
+
+    def __str__(self) -> str:
+        return f"without {self.cost} {self.gain:.2f} times as fast; then bound by {self.bound}"
+
+
+def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
+    """All costs whose absence would make the kernel faster, the greatest gain first; at the same clock.
+
+    The round that most time passes in is run again, at the longer of the short K.
+    """
+    outcome = now.outcome
+    waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
+    total = sum(value for _, value in waiting) or 1.0
+    shares = {name: value / total for name, value in waiting}
+    found = []
+    for cost in _COSTS:
+        if cost.worth(outcome, shares):
+            then = predictor.once(cost.changes)
+            found.append(_gain(cost.name, now, then.cycles / outcome.cycles, bound_of(then)))
+    found.append(_gain("the tail", now, predictor.filled, now.bound))
+    return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
+
+
+def _gain(cost: str, now: Predicted, share: float, bound: str) -> WhatIf:
+    """The gain if the kernel's cycles are ``share`` of what they are; other launches and launching stay."""
+    work = now.main.cycles / now.mhz
+    us = now.us - work * (1 - min(1.0, share))
+    return WhatIf(cost, now.us / us, bound, us)

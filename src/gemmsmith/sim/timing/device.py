@@ -1,0 +1,23 @@
+"""The simulator as a device that writes down what warps execute, on operands that are zero."""
+
+from __future__ import annotations
+
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.sass.device import MachineDevice
+from gemmsmith.sim.timing.events import EventRecorder
+from gemmsmith.sim.timing.streams import StreamRecorder
+
+
+class StreamDevice(MachineDevice):
+    """Its counters are ``StreamRecorder``s."""
+
+    def __init__(self, arch: str) -> None:
+        super().__init__(arch, count=True, moves_data=False)
+        self.garbage = 0
+
+    def counting(self, lowered: Lowered, geometry: Geometry) -> Counters:
+        recorder = StreamRecorder(lowered, geometry)
+        self.recorder = EventRecorder(recorder)
+        return recorder

@@ -1,0 +1,95 @@
+"""What mbarriers, TMA and wgmma do, written down for the time model beside what memory accesses cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.sim.instructions.mbarrier import places
+from gemmsmith.sim.mbarriers import BYTES
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.sass.syntax import MachineInstruction
+from gemmsmith.sim.timing.streams import StreamRecorder
+from gemmsmith.sim.types import Array
+
+
+class EventRecorder:
+    """A recorder of a launch that adds payloads to the streams of ``StreamRecorder``.
+
+    SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes),
+                     ("wait", place, parity, met)
+    UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
+    STAS             ("stas", ((place, bytes), ...))
+
+    A place is the number of a block among those that run, and a byte of its shared memory.
+    """
+
+    def __init__(self, streams: StreamRecorder) -> None:
+        assert isinstance(streams.lowered, MachineProgram)
+        self.streams, self.program = streams, streams.lowered
+        streams.noted = frozenset(
+            n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP")
+        )
+        self._remote = frozenset(n for n, i in enumerate(self.program.instructions)
+                                 if i.opcode == "STAS" and n in self.program.counted)  # fmt: skip
+        self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}
+
+    def executes(self, machine: Any, step: Any, lanes: Any) -> None:
+        first = step.first.position
+        if first in self._remote:
+            self._stored(machine, step, lanes)
+            return
+        i = self._syncs.get(first)
+        if i is None or not step.pointers or first not in self.program.counted:
+            return
+        mine, index = places(machine, step, lanes, generic=False)
+        value = machine.spread(machine.fetch(step.sources[0], lanes), lanes) if step.sources else np.zeros(mine.size)
+        warps = machine.warp[mine]
+        wait = "PHASECHK" in i.modifiers
+        met = step.detail.complete(machine, step, lanes) if wait else np.ones(mine.size, bool)
+        for warp in np.unique(warps).tolist():
+            chosen = warps == warp
+            payload = _payload(i, index[chosen], value[chosen])
+            self.streams.note_here(warp, first, (*payload, bool(met[chosen].all())) if wait else payload)
+
+    def _stored(self, machine: Any, step: Any, lanes: Any) -> None:
+        """STAS: every lane's bytes count at an mbarrier, perhaps of another block."""
+        mine = machine.indices(lanes)
+        addresses = machine.addresses(step.pointers[1], lanes, 1)
+        index = machine.shared.index(addresses, machine.shared_base[lanes], BYTES)
+        warps = machine.warp[mine]
+        for warp in np.unique(warps).tolist():
+            found, counts = np.unique(index[warps == warp], return_counts=True)
+            pairs = tuple((int(p), int(n) * step.detail.nbytes) for p, n in zip(found, counts, strict=True))
+            self.streams.note_here(warp, step.first.position, ("stas", pairs))
+
+    def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
+                  source: Any) -> None:  # fmt: skip
+        del targets, source
+        position = operation.position
+        while position not in self.program.counted:
+            position -= 1
+        self.streams.note_here(int(machine.warp[lane]), position, ("tma", tuple(barriers.tolist()), nbytes))
+
+    def arrives(self, machine: Any, step: Any, lanes: Any) -> None: ...
+    def passes(self, machine: Any, step: Any, lanes: Any) -> None: ...
+    def copies(self, machine: Any, operation: Any, lanes: Any, target: Array, source: Array, size: Array) -> None: ...
+    def bulk_store(self, machine: Any, operation: Any, lane: int, chunks: Array, nbytes: int, source: Any) -> None: ...
+    def multiplies(self, machine: Any, step: Any, lanes: Any, of_a: Array | None, of_b: Array) -> None: ...
+    def completes(self, machine: Any, place: int, phase: int) -> None: ...
+
+
+def _payload(i: MachineInstruction, index: Array, value: Array) -> tuple[Any, ...]:
+    place = int(index[0])
+    if "EXCH" in i.modifiers:
+        return "init", place, int(value[0])
+    if "PHASECHK" in i.modifiers:
+        return "wait", place, int(value[0]) & 1
+    if "ARRIVE" in i.modifiers:
+        form = next((m for m in i.modifiers if m in ("A1T0", "ART0", "A0TR", "A0T1")), "A1TR")
+        if form in ("A1TR", "A0TR"):
+            each = 1 if form == "A1TR" else 0
+            return "arrive", tuple((int(p), each) for p in index), int(value.sum())
+        return "arrive", tuple((int(p), int(v)) for p, v in zip(index, value, strict=True)), 0
+    return ("other",)

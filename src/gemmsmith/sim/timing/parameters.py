@@ -1,0 +1,136 @@
+"""The parameters of the time model, read from parameters.toml, where each has its source."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.gpus import GPU
+
+
+@dataclass(frozen=True)
+class SmParameters:
+    """One SM, in cycles.
+
+    fma ... uniform       that an instruction takes its unit of one sub-core; of FMA, one of ``fma_halves``
+    register_banks        0: reading registers costs nothing
+    bank_slack            reads that may be outstanding before issue stops
+    mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
+    mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
+    port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
+    l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
+    l2_bytes_cycle        from L2 to one SM, all SMs at work; dram_sm_bytes_cycle the same for what comes from DRAM
+    fill                  of the data stage for a sector that arrives in L1; at least one for a line
+    """
+
+    fma: float = 2.0
+    fma_halves: int = 2
+    imad: float = 2.0
+    imad_wide: float = 4.0
+    alu: float = 2.0
+    half: float = 1.5
+    fp64: float = 2.0
+    xu: float = 8.0
+    uniform: float = 2.0
+    register_banks: int = 2
+    bank_slack: float = 2.0
+    mma_fma16: float = 341.0
+    mma_latency: float = 24.0
+    gmma_fma16: float = 2048.0
+    gmma_latency: float = 60.0
+    xu_latency: float = 17.0
+    special_register: float = 25.0
+    constant: float = 28.0
+    mio_issue: float = 2.0
+    mio_depth: int = 8
+    port_bytes: float = 64.0
+    operand_port: float = 64.0
+    lsu_lanes: int = 32
+    shared_bytes: float = 128.0
+    shared_latency: float = 18.0
+    l1_latency: float = 26.0
+    l1_bytes: int = 262_144
+    l2_latency: float = 300.0
+    l2_bytes_cycle: float = 40.0
+    dram_latency: float = 380.0
+    dram_sm_bytes_cycle: float = 22.5
+    fill: float = 0.5
+    copy_latency: float = 30.0
+    barrier: float = 12.0
+    barrier_warp: float = 2.0
+    mbarrier: float = 30.0
+    tma_latency: float = 150.0
+    tma_gap: float = 32.0
+    tma_bytes_cycle: float = 64.0
+    cluster_barrier: float = 190.0
+    branch: float = 6.0
+    store_bytes_cycle: float = 32.0
+
+
+@dataclass(frozen=True)
+class GpuParameters:
+    """A whole GPU. ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte."""
+
+    sm: SmParameters
+    launch_us: float
+    block_us: float
+    turnover: float
+    dram_share: float
+    base_watts: float
+    gmma_pj: float
+    mma_pj: float
+    ffma_pj: float
+    issue_pj: float
+    shared_pj: float
+    l2_pj: float
+    dram_pj: float
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    text = (files("gemmsmith.sim.timing") / "parameters.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def timed_architectures() -> tuple[int, ...]:
+    """Compute capabilities that the model has parameters for."""
+    return tuple(sorted(int(name) for name in _tables()["sm"]))
+
+
+def sources_of(gpu: GPU) -> dict[str, str]:
+    """Where each parameter of a GPU comes from, by name."""
+    return {name: source for name, (_, source) in _merged(gpu).items()}
+
+
+def parameters_of(gpu: GPU) -> GpuParameters:
+    """The parameters of ``gpu``; raises for an architecture that has none."""
+    if gpu.arch not in timed_architectures():
+        known = ", ".join(f"sm_{n}" for n in timed_architectures())
+        raise UnsupportedError(f"no time is predicted for sm_{gpu.arch} ({gpu.name})", f"times are known for {known}")
+    values = {name: value for name, (value, _) in _merged(gpu).items()}
+    of_sm = {field.name for field in fields(SmParameters)}
+    sm = {name: value for name, value in values.items() if name in of_sm}
+    # Tensor cores of GeForce cards are half as fast with fp32 accumulators: the data sheet's peak says so.
+    if gpu.arch in (86, 89):
+        sm["mma_fma16"] = gpu.required_peak("fp16") * 1e6 / gpu.boost_mhz / gpu.sms / 8
+    rest = {name: value for name, value in values.items() if name not in of_sm}
+    return GpuParameters(sm=SmParameters(**sm), **rest)
+
+
+def errors_of(kind: str, gpu: GPU) -> tuple[float, float]:
+    """Measured over predicted time of nine kernels in ten: from recorded points on the H200, of ``kind``.
+
+    For other GPUs, from published points.
+    """
+    low, high = _tables()["errors"][kind if gpu.name == "H200" else "others"]["range"]
+    return float(low), float(high)
+
+
+def _merged(gpu: GPU) -> dict[str, Any]:
+    tables = _tables()
+    return {**tables["sm"]["90"], **tables["sm"][str(gpu.arch)], **tables["gpu"]["default"],
+            **tables["gpu"].get(gpu.name, {})}  # fmt: skip

@@ -1,0 +1,239 @@
+"""What each warp of a launch executes, in the order of the program, with what its accesses cost.
+
+Lanes run in NumPy as always; this module only writes down. Operations of a stretch of straight-line code run in any
+order that respects their dependencies, so positions are sorted again at each boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.operation import Lowered, Operation
+from gemmsmith.sim.traits import Effect, Space
+from gemmsmith.sim.types import Array
+from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wavefronts
+
+Payload = Any
+_NOBODY = np.zeros(0, np.int64)
+"""What an instruction of a warp did to memory; see ``Stream``."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The instructions of one warp: positions in the program, and for each None or what it did.
+
+    shared access    wavefronts, as an int
+    global access    a tuple of (line, mask of sectors), one for each line
+    LDGSTS           (such a tuple, wavefronts that write shared memory)
+    """
+
+    block: int
+    warp: int
+    positions: tuple[int, ...]
+    payloads: tuple[Payload, ...]
+
+
+class StreamRecorder(Counters):
+    """Stands where counters stand, and writes down instead of counting."""
+
+    def __init__(self, lowered: Lowered, geometry: Geometry) -> None:
+        super().__init__(lowered, geometry)
+        self._log: list[tuple[Array, tuple[int, ...], bool]] = []
+        self._payloads: dict[tuple[int, int], list[Payload]] = {}
+        self._known: dict[tuple[Any, ...], Any] = {}
+        self._warps = np.zeros(0, np.int64)
+        self._blocks = np.zeros(0, np.int64)
+        self.warps_per_block = 1
+        self._state: WaveState | None = None
+        self.noted: frozenset[int] = frozenset()  # positions without an access that get payloads all the same
+        self._first = 0  # the number of the wave's first warp among all that ran
+
+    # -- called while the kernel runs -------------------------------------------------------------
+
+    def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
+        if state is not self._state:
+            self._first, self._state = len(self._blocks) * self.warps_per_block, state
+            self.warps_per_block = state.warps_per_block
+            self._blocks = np.concatenate([self._blocks, state.wave.blocks])
+        self._warps = _warps_of(state, lanes) + self._first
+        self._log.append((self._warps, tuple([o.position for o in step.operations]), step.waits))
+        if active is lanes:
+            return
+        whole, self._warps = self._warps, _warps_of(state, active) + self._first if active is not None else _NOBODY
+        if self._warps.size < whole.size:
+            for operation in step.operations:
+                if operation.access is not None or operation.position in self.noted:
+                    for warp in np.setdiff1d(whole, self._warps).tolist():
+                        self.note(warp, operation.position, None)
+
+    def executed(self, state: WaveState, step: Bundle[Any], lanes: Lanes) -> None:
+        """Nothing: machine code is counted when it is issued."""
+
+    def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
+        """Nothing: both sides are issued."""
+
+    def note(self, warp: int, position: int, payload: Payload) -> None:
+        """Keep what the latest execution of an instruction by a warp did."""
+        self._payloads.setdefault((warp, position), []).append(payload)
+
+    def note_here(self, warp: int, position: int, payload: Payload) -> None:
+        """The same for a warp by its number in the wave that runs."""
+        self.note(warp + self._first, position, payload)
+
+    def matrix_access(self, operation: Operation[Any], rows: Array) -> None:
+        matrices = rows.shape[1] // 8
+
+        def count() -> Array:
+            each = matrix_wavefronts((rows - rows.min()).reshape(-1, 8))
+            found: Array = each.reshape(-1, matrices).sum(axis=1)
+            return found
+
+        waves = self._cached((operation.position, "m"), rows - rows[0, 0], count)
+        for warp, wave in zip(self._warps.tolist(), waves.tolist(), strict=True):
+            self.note(warp, operation.position, wave)
+
+    def copy(
+        self, state: WaveState, operation: Operation[Any], lanes: Lanes, target: Array, source: Array, size: Array,
+        *, bypass: bool, zero_fill: bool,
+    ) -> None:  # fmt: skip
+        assert operation.access is not None
+        source, target, reads = source.astype(np.int64), target.astype(np.int64), size > 0
+        width = operation.access.width
+        warps = _warps_of(state, lanes) + self._first
+        rows = [state.warp_rows(lanes, x) for x in (target, np.where(reads, source, 0), reads.astype(np.int64))]
+        found = copies(rows[0], rows[1], rows[2] == 1, width, bypass=bypass, zero_fill=zero_fill)
+        lines = _lines(state.warp[lanes][reads] + self._first, source[reads])
+        for warp, waves in zip(warps.tolist(), found.wavefronts.tolist(), strict=True):
+            self.note(warp, operation.position, (lines.get(warp, ()), waves))
+
+    def _global_access(self, state: WaveState, operation: Operation[Any], lanes: Lanes, addresses: Array) -> None:
+        for warp, lines in _lines(state.warp[lanes] + self._first, addresses.astype(np.int64)).items():
+            self.note(warp, operation.position, lines)
+
+    def _shared_access(self, state: WaveState, operation: Operation[Any], lanes: Lanes, addresses: Array) -> None:
+        if addresses.size == 0:
+            return
+        assert operation.access is not None
+        load = operation.access.effect is not Effect.WRITE
+        pattern = addresses.astype(np.int64)
+        pattern = pattern - pattern.min() // LINE * LINE
+        warps = _warps_of(state, lanes) + self._first
+        width = operation.access.width
+        waves = self._cached((operation.position, warps.tobytes()), pattern,
+                             lambda: wavefronts(state.warp_rows(lanes, pattern), width, load=load)[0])  # fmt: skip
+        for warp, wave in zip(warps.tolist(), waves.tolist(), strict=True):
+            self.note(warp, operation.position, wave)
+
+    def bulk_copy(self, operation: Operation[Any], touched: int, nbytes: int, blocks: int) -> None:
+        """Nothing: ``HopperEvents`` sees the copy with its mbarrier."""
+
+    def shared_product(self, operation: Operation[Any], warps: int, nbytes: int) -> None:
+        """Nothing: the instruction's own shape says what it reads."""
+
+    def access(self, state: WaveState, step: Bundle[Any], space: Space, lanes: Lanes, addresses: Array) -> None:
+        if space is Space.LOCAL:
+            for operation in step.operations:
+                for warp in (_warps_of(state, lanes) + self._first).tolist():
+                    self.note(warp, operation.position, "local")
+            return
+        super().access(state, step, space, lanes, addresses)
+
+    def _cached(self, key: tuple[Any, ...], pattern: Array, compute: Any) -> Array:
+        whole = (*key, pattern.tobytes())
+        if whole not in self._known:
+            self._known[whole] = compute()
+        found: Array = self._known[whole]
+        return found
+
+    # -- afterwards -------------------------------------------------------------------------------
+
+    def streams(self) -> list[Stream]:
+        """The streams of all warps that ran, by block and warp."""
+        orders: dict[int, list[int]] = {}
+        tails: dict[int, list[int]] = {}
+        for warps, positions, boundary in self._log:
+            for warp in warps.tolist():
+                tail = tails.setdefault(warp, [])
+                if boundary:
+                    tail.sort()
+                    orders.setdefault(warp, []).extend(tail)
+                    tail.clear()
+                    orders[warp].extend(positions)
+                else:
+                    tail.extend(positions)
+        for warp, tail in tails.items():
+            orders.setdefault(warp, []).extend(sorted(tail))
+        found = []
+        for warp in sorted(orders):
+            block, inside = divmod(warp, self.warps_per_block)
+            kept, paid = _without_spins(orders[warp], self._paid(warp, orders[warp]))
+            found.append(Stream(int(self._blocks[block]), inside, tuple(kept), tuple(paid)))
+        return found
+
+    def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:
+        taken: dict[int, int] = {}
+        found: list[Payload] = []
+        for position in order:
+            mine = self._payloads.get((warp, position))
+            if mine is None:
+                found.append(None)
+                continue
+            n = taken.get(position, 0)
+            taken[position] = n + 1
+            found.append(mine[n] if n < len(mine) else None)
+        return found
+
+
+def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[int], list[Payload]]:
+    """Drop what a warp did between a wait for an mbarrier that was in vain and the one that was not.
+
+    How often a warp asks is the schedule's choice; in the time model the first wait lasts until the phase is complete.
+    """
+    kept: list[int] = []
+    paid: list[Payload] = []
+    vain: tuple[Any, ...] | None = None
+    for position, payload in zip(positions, payloads, strict=True):
+        waits = isinstance(payload, tuple) and len(payload) == 4 and payload[0] == "wait"
+        if vain is not None:
+            if waits and payload[1:3] == vain and payload[3]:
+                vain = None
+            continue
+        kept.append(position)
+        paid.append(payload)
+        if waits and not payload[3]:
+            vain = payload[1:3]
+    return kept, paid
+
+
+def _warps_of(state: WaveState, lanes: Lanes) -> Array:
+    warps = state.warp[lanes]
+    if warps.size == 0:
+        return warps
+    fresh = np.ones(warps.size, bool)
+    fresh[1:] = warps[1:] != warps[:-1]
+    found: Array = warps[fresh]
+    return found
+
+
+def _lines(warps: Array, addresses: Array) -> dict[int, tuple[tuple[int, int], ...]]:
+    """For each warp, its lines and the sectors of each as bits of a mask."""
+    if addresses.size == 0:
+        return {}
+    sector = addresses // SECTOR
+    base = int(sector.min()) // 4 * 4
+    span = int(sector.max()) - base + 4
+    keys = np.unique(warps * span + (sector - base))
+    of, sectors = keys // span, keys % span + base
+    found: dict[int, dict[int, int]] = {}
+    for warp, each in zip(of.tolist(), sectors.tolist(), strict=True):
+        mine = found.setdefault(warp, {})
+        mine[each >> 2] = mine.get(each >> 2, 0) | 1 << (each & 3)
+    return {warp: tuple(lines.items()) for warp, lines in found.items()}

@@ -1,0 +1,286 @@
+"""The instructions of a program as the time model sees them: which unit, how long, what they wait for."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from gemmsmith.sim.sass.pipes import Pipe, pipe_of
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.sass.syntax import MachineInstruction, Register
+from gemmsmith.sim.timing.parameters import SmParameters
+
+
+class Kind(IntEnum):
+    """What the model does when an instruction issues."""
+
+    PLAIN = 0  # fixed latency: stall counts say when its result is there
+    SHARED_LOAD = 1
+    SHARED_STORE = 2
+    GLOBAL_LOAD = 3
+    GLOBAL_STORE = 4
+    COPY = 5  # LDGSTS
+    COMMIT = 6  # LDGDEPBAR
+    COPY_WAIT = 7  # DEPBAR.LE SB0
+    BARRIER = 8
+    SYNCS = 9
+    TMA = 10
+    GMMA = 11
+    GMMA_WAIT = 12
+    SLOW = 13  # variable latency, signalled by a scoreboard: MUFU, S2R, LDC, conversions
+    EXIT = 14
+    CLUSTER_ARRIVE = 15
+    CLUSTER_WAIT = 16
+    SHUFFLE = 17
+    ATOMIC = 18
+    BARRIER_ARRIVE = 19
+    FENCE = 20
+
+
+class Unit(IntEnum):
+    """A unit that instructions of one SM sub-core share."""
+
+    NONE = 0
+    FMA = 1  # either half of the FMA pipe
+    FMA_HEAVY = 2  # only the half that multiplies integers
+    ALU = 3
+    FP64 = 4
+    XU = 5
+    TENSOR = 6
+    UNIFORM = 7
+    HALF = 8
+    MIO = 9
+
+
+class Row(NamedTuple):
+    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers it reads from each bank.
+
+    ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
+    """
+
+    position: int
+    kind: int
+    unit: int
+    busy: float
+    stall: int
+    write: int
+    read: int
+    wait: tuple[int, ...]
+    even: int
+    odd: int
+    latency: float
+    result_bytes: int
+    operand_bytes: int
+    number: int
+    jumps: bool
+    following: int
+    threads: int
+    name: str
+
+
+_KINDS = {
+    "LDS": Kind.SHARED_LOAD, "LDSM": Kind.SHARED_LOAD, "STS": Kind.SHARED_STORE, "STSM": Kind.SHARED_STORE,
+    "LDG": Kind.GLOBAL_LOAD, "LD": Kind.GLOBAL_LOAD, "LDL": Kind.GLOBAL_LOAD, "STG": Kind.GLOBAL_STORE,
+    "ST": Kind.GLOBAL_STORE, "STL": Kind.GLOBAL_STORE, "LDGSTS": Kind.COPY, "LDGDEPBAR": Kind.COMMIT,
+    "DEPBAR": Kind.COPY_WAIT, "SYNCS": Kind.SYNCS, "UTMALDG": Kind.TMA, "STAS": Kind.TMA, "UBLKCP": Kind.TMA,
+    "HGMMA": Kind.GMMA,
+    "IGMMA": Kind.GMMA, "QGMMA": Kind.GMMA, "EXIT": Kind.EXIT, "UCGABAR_ARV": Kind.CLUSTER_ARRIVE,
+    "UCGABAR_WAIT": Kind.CLUSTER_WAIT, "SHFL": Kind.SHUFFLE, "ATOM": Kind.ATOMIC, "ATOMG": Kind.ATOMIC,
+    "RED": Kind.ATOMIC, "REDG": Kind.ATOMIC, "ATOMS": Kind.SHARED_LOAD, "MEMBAR": Kind.FENCE,
+    "MUFU": Kind.SLOW, "I2F": Kind.SLOW, "F2I": Kind.SLOW, "F2F": Kind.SLOW, "FRND": Kind.SLOW, "POPC": Kind.SLOW,
+    "FLO": Kind.SLOW, "BREV": Kind.SLOW, "S2R": Kind.SLOW, "S2UR": Kind.SLOW, "LDC": Kind.SLOW, "B2R": Kind.SLOW,
+    "REDUX": Kind.SLOW, "VOTEU": Kind.SLOW, "MATCH": Kind.SLOW, "FENCE": Kind.SLOW,
+}  # fmt: skip
+_WIDTH = {"64": 8, "128": 16, "U8": 4, "S8": 4, "U16": 4, "S16": 4}
+
+
+def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
+    """A row for each position that stands for an instruction."""
+    found: list[Row | None] = [None] * len(program.instructions)
+    before: MachineInstruction | None = None
+    counted = sorted(program.counted)
+    for position, following in zip(counted, [*counted[1:], -1], strict=True):
+        i = program.instructions[position]
+        found[position] = _row(position, i, before, following, model)
+        before = i
+    return found
+
+
+def _row(
+    position: int, i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters
+) -> Row:
+    control = i.control
+    kind = _kind(i)
+    unit, busy = _unit(i, kind, model)
+    result, operand = _bytes(i, kind)
+    return Row(
+        position, kind, unit, busy, max(1, control.stall),
+        -1 if control.write_barrier is None else control.write_barrier,
+        -1 if control.read_barrier is None else control.read_barrier, control.wait, *_reads(i, before, model),
+        _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
+        following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
+    )  # fmt: skip
+
+
+def _kind(i: MachineInstruction) -> Kind:
+    if i.opcode == "BAR":
+        return Kind.BARRIER_ARRIVE if "ARV" in i.modifiers else Kind.BARRIER
+    if i.opcode == "WARPGROUP":
+        return Kind.GMMA_WAIT if "DEPBAR" in i.modifiers else Kind.PLAIN
+    if i.opcode == "FENCE":
+        return Kind.SLOW
+    return _KINDS.get(i.opcode, Kind.PLAIN)
+
+
+def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit, float]:
+    if kind is Kind.GMMA:
+        return Unit.TENSOR, gmma_cycles(i, model)
+    if kind in (Kind.SHARED_LOAD, Kind.SHARED_STORE, Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.COPY, Kind.SHUFFLE,
+                Kind.ATOMIC):  # fmt: skip
+        return Unit.MIO, model.mio_issue
+    pipe = pipe_of(i)
+    if pipe is Pipe.FMA:
+        if i.opcode in ("FFMA", "FMUL", "FADD"):
+            return Unit.FMA, model.fma
+        if i.opcode in ("HFMA2", "HADD2", "HMUL2"):
+            return Unit.HALF, model.half
+        wide = i.opcode == "IMAD" and ("WIDE" in i.modifiers or "HI" in i.modifiers)
+        return Unit.FMA_HEAVY, model.imad_wide if wide else model.imad
+    if pipe is Pipe.ALU:
+        return Unit.ALU, model.alu
+    if pipe is Pipe.FP64:
+        return Unit.FP64, model.fp64
+    if pipe is Pipe.XU:
+        return Unit.XU, model.xu
+    if pipe is Pipe.UNIFORM:
+        return Unit.UNIFORM, model.uniform
+    if pipe is Pipe.TENSOR:
+        return (Unit.FMA, model.fma) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
+    return Unit.NONE, 1
+
+
+def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
+    """Cycles a sub-core's tensor core takes for one HMMA, IMMA or QMMA."""
+    shape = next((m for m in i.modifiers if m.isdigit() and len(m) >= 3), "16816")
+    extents = {"16816": (16, 8, 16), "1688": (16, 8, 8), "1684": (16, 8, 4), "884": (8, 8, 4), "16832": (16, 8, 32),
+               "16864": (16, 8, 64), "8816": (8, 8, 16)}  # fmt: skip
+    m, n, k = extents.get(shape, (16, 8, 16))
+    return m * n * k * _bits(i) / 16 / model.mma_fma16
+
+
+def gmma_cycles(i: MachineInstruction, model: SmParameters) -> float:
+    """Cycles that one wgmma takes: by arithmetic, or by the shared memory that it reads."""
+    m, n, k = (int(x) for x in next(s for s in i.modifiers if "x" in s).split("x"))
+    bits = _bits(i)
+    in_registers = isinstance(i.operands[1], Register)
+    arithmetic = m * n * k * bits / 16 / model.gmma_fma16
+    nbytes = (n * k + (0 if in_registers else m * k)) * bits / 8
+    return max(arithmetic, nbytes / model.shared_bytes)
+
+
+def _bits(i: MachineInstruction) -> int:
+    if "TF32" in i.modifiers:
+        return 32
+    if i.opcode.startswith(("I", "Q")):
+        return 4 if "S4" in i.modifiers or "U4" in i.modifiers else 8
+    return 16
+
+
+def _latency(i: MachineInstruction, kind: Kind, model: SmParameters) -> float:
+    if kind is Kind.SLOW:
+        if i.opcode in ("S2R", "S2UR"):
+            return model.special_register
+        return model.constant if i.opcode == "LDC" else model.xu_latency
+    if kind is Kind.PLAIN and pipe_of(i) is Pipe.TENSOR:
+        return model.mma_latency
+    return 0
+
+
+def _bytes(i: MachineInstruction, kind: Kind) -> tuple[int, int]:
+    """(bytes of a lane that come back, bytes of a lane that go to the memory unit)."""
+    width = next((_WIDTH[m] for m in i.modifiers if m in _WIDTH), 4)
+    if kind is Kind.SHARED_LOAD:
+        if i.opcode == "LDSM":
+            width = next((int(m) for m in i.modifiers if m in ("2", "4")), 1) * 4
+        return width, 4
+    if kind is Kind.GLOBAL_LOAD:
+        return width, 8
+    if kind is Kind.SHARED_STORE:
+        return 0, width + 4
+    if kind is Kind.GLOBAL_STORE:
+        return 0, width + 8
+    if kind is Kind.COPY:
+        return 0, 12
+    if kind is Kind.SHUFFLE:
+        return 4, 4
+    return 0, 0
+
+
+def _number(i: MachineInstruction, kind: Kind) -> int:
+    """Groups that may stay in flight, or the number of a barrier."""
+    if kind in (Kind.COPY_WAIT, Kind.GMMA_WAIT):
+        return int(str(i.operands[1]), 0)
+    if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
+        text = str(i.operands[0]) if i.operands else "0"
+        return int(text, 0) if text[:1].isdigit() else 0
+    if kind is Kind.GMMA:
+        return 1 if any(str(o) == "gsb0" for o in i.operands) else 0
+    return 0
+
+
+def _threads(i: MachineInstruction) -> int:
+    """How many threads a named barrier waits for; 0 for the whole block."""
+    if len(i.operands) > 1:
+        text = str(i.operands[1])
+        return int(text, 0) if text[:1].isdigit() else 0
+    return 0
+
+
+def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmParameters) -> tuple[int, int]:
+    """Registers that an instruction reads from the even and from the odd bank, each of which gives one a cycle.
+
+    An operand that the instruction before kept in the reuse cache, in the same slot, is not read.
+    """
+    if not model.register_banks or i.opcode not in _READERS:
+        return 0, 0
+    if i.opcode in ("HMMA", "IMMA", "QMMA"):  # A, B and C have four, two and four registers, half of them in each bank
+        same = before is not None and before.opcode == i.opcode and _sources(before)[0].number == _sources(i)[0].number
+        kept_a = same and before is not None and "reuse" in _sources(before)[0].suffixes
+        return (3, 3) if kept_a else (5, 5)
+    kept = {n: o.number for n, o in enumerate(_sources(before)) if "reuse" in o.suffixes} if before is not None else {}
+    banks = [0, 0]
+    seen: set[int] = set()
+    for slot, operand in enumerate(_sources(i)):
+        number = operand.number
+        if operand.file != "R" or number is None or kept.get(slot) == number or number in seen:
+            continue
+        seen.add(number)
+        banks[number % 2] += 1
+    return banks[0], banks[1]
+
+
+_READERS = (
+    "HMMA",
+    "IMMA",
+    "QMMA",
+    "FFMA",
+    "FMUL",
+    "FADD",
+    "IMAD",
+    "HFMA2",
+    "IADD3",
+    "LOP3",
+    "LEA",
+    "VIADD",
+    "SHF",
+    "PRMT",
+    "SEL",
+    "FSEL",
+    "F2FP",
+)
+
+
+def _sources(i: MachineInstruction) -> list[Register]:
+    """The operands that are read, in their slots; what is no register stands as RZ."""
+    return [o if isinstance(o, Register) else Register("R", None) for o in i.operands[1:]
+            if not (isinstance(o, Register) and o.predicate)]  # fmt: skip

@@ -1,0 +1,107 @@
+"""Predictions of whole kernels: against recorded times, with what-ifs, and where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.predict import Predictor, predict
+from gemmsmith.explain.timing.step import step_of
+from gemmsmith.explain.timing.timed import timed, to_json
+from gemmsmith.gpus import gpu_named
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.sim.timing.parameters import parameters_of, sources_of, timed_architectures
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+H200 = gpu_named("H200")
+
+
+def _recorded(rung: str, size: int) -> float:
+    (run,) = json.loads((RESULTS / "h200_ladder.json").read_text(encoding="utf-8"))["runs"]
+    for m in run["measurements"]:
+        if (m["identity"]["name"], m["problem"]["m"]) == (rung, size):
+            return float(next(t["median"] for t in m["timings"] if (t["mode"], t["cache"]) == ("graph", "cold"))) * 1e6
+    raise AssertionError(f"{rung} at {size} is not in the record")
+
+
+@pytest.mark.parametrize("rung", ["shared_tile", "mma_swizzled"])
+def test_a_prediction_is_near_the_record(rung: str) -> None:
+    spec = rung_named(rung)
+    found = predict(spec, spec.config(), spec.problem(512, 512, 512), H200)
+    assert found.us == pytest.approx(_recorded(rung, 512), rel=0.2)
+    assert found.low_us < found.us < found.high_us
+
+
+def test_a_larger_k_takes_its_k_tiles_longer() -> None:
+    spec = rung_named("shared_tile")
+    one, two = (predict(spec, spec.config(), spec.problem(512, 512, k), H200) for k in (512, 1024))
+    assert two.main.cycles / one.main.cycles == pytest.approx(2, rel=0.1)
+
+
+def test_one_size_can_use_what_another_executed() -> None:
+    spec = rung_named("shared_tile")
+    first, second = (Predictor(spec, spec.config(), spec.problem(n, n, 1024), H200) for n in (512, 1024))
+    assert second.adopt(first)
+    assert second.samples is first.samples
+    assert second.predict().us > first.predict().us
+
+
+def test_what_ifs_and_reasons_of_a_step() -> None:
+    naive, coalesced = (
+        timed(rung_named(n), rung_named(n).config(), rung_named(n).problem(256, 256, 256), H200)
+        for n in ("naive", "coalesced")
+    )
+    assert naive.what_ifs[0].cost == "uncoalesced global accesses"
+    assert naive.what_ifs[0].gain > 2
+    step = step_of(("naive", naive), ("coalesced", coalesced))
+    assert step is not None
+    assert (step.slow, step.fast) == ("naive", "coalesced")
+    assert step.ratio > 2
+    assert any("uncoalesced" in sentence for sentence in step.sentences)
+    made = json.loads(json.dumps(to_json(naive)))
+    assert made["bound"] == "L1 tags"
+    assert any(row["stalls"].get("lg_throttle") for row in made["lines"])
+
+
+def test_architectures_without_a_time_say_so() -> None:
+    spec = rung_named("naive")
+    with pytest.raises(UnsupportedError, match="no time is predicted for sm_120"):
+        parameters_of(gpu_named("RTX 5090"))
+    found = timed(spec, spec.config(), spec.problem(64, 64, 64), gpu_named("RTX 5090"))
+    assert found.predicted is None
+    assert "sm_120" in found.sentences[0]
+    assert timed_architectures() == (80, 86, 89, 90)
+
+
+@pytest.mark.parametrize("name", ["H200", "RTX A6000", "RTX 3050", "RTX 4090", "A100"])
+def test_every_parameter_has_a_source(name: str) -> None:
+    assert all(sources_of(gpu_named(name)).values())
+    assert parameters_of(gpu_named(name)).sm.lsu_lanes in (16, 32)
+
+
+def test_the_clock_falls_where_work_takes_more_than_the_power_limit() -> None:
+    model = parameters_of(H200)
+    cycles = 1e6
+    seconds = cycles / (H200.boost_mhz * 1e6)
+    peak = Activity(gmma_flops=4096 * 132 * cycles)
+    settled = clock_mhz(H200, model, peak, cycles, short=False)
+    assert settled == pytest.approx(1511, rel=0.05), "wgmma on random numbers in h200_memory_and_power.json"
+    drawn = model.base_watts * (f := settled / H200.boost_mhz) + peak.joules(model) / seconds * f**3
+    assert drawn == pytest.approx(H200.tdp_watts, rel=0.01)
+    assert clock_mhz(H200, model, Activity(ffma_flops=256 * 132 * cycles), cycles, short=False) == H200.boost_mhz
+    assert clock_mhz(H200, model, peak, cycles, short=True) == H200.boost_mhz
+
+
+def test_the_record_counts_what_it_says() -> None:
+    record = json.loads((RESULTS / "time_model.json").read_text(encoding="utf-8"))
+    points = [p for p in record["points"] if p["set"] == "ladder"]
+    assert sum(p["fitted"] for p in points) <= len(points) / 4
+    for name, found in record["summary"].items():
+        mine = [p for p in record["points"] if p["set"] == name and not p["fitted"]]
+        assert found["points"] == len(mine)
+        assert found["within_20"] == sum(abs(p["ratio"] - 1) <= 0.2 for p in mine if "ratio" in p)
+    assert not any(p["fitted"] for p in record["points"] if p["set"] != "ladder")
