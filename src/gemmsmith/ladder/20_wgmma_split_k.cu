@@ -23,7 +23,7 @@
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, 4 * BM * (BN + 4) bytes for partial sums. DEPTH k-tiles
 //           are loaded together, so that a row is read in longer segments. Each line of an unaligned operand takes 16
-//           bytes more.
+//           bytes more. Of other operands, BM is rounded up to 64.
 // Needs     sm_90a. Rows of A and B start on 16 bytes, except those of A (SWAP: B) if UNALIGNED_OPERANDS is 1, and
 //           those of both if it is 2.
 // Try next  Many tiles, but not a whole number of waves (21 wgmma_stream_k).

@@ -95,7 +95,7 @@ SPEC = hopper.rung(
         preset("skinny", BN=16, SPLIT=2, SWAP=1),
         preset("deep", BN=64, STAGES=6, SPLIT=8, DEPTH=2, CLUSTERS=8),
         preset("unaligned", BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, UNALIGNED_OPERANDS=1),
-        preset("streaming", BM=144, BN=16, STAGES=4, SPLIT=1, SWAP=1, DEPTH=2),
+        preset("streaming", BM=144, BN=16, STAGES=3, SPLIT=1, SWAP=1, DEPTH=2),
         preset("small", BN=64, STAGES=2, SPLIT=1, UNALIGNED_OPERANDS=2),
     ),
     small={"STAGES": 2, "SPLIT": 2},
