@@ -135,10 +135,13 @@ class Predictor:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
         rounds = self._rounds(changes)
         cycles = sum(times * each.cycles for times, each in rounds)
-        cycles += self.model.turnover * (sum(times for times, _ in rounds) - 1)
+        clusters = self.subject.together > 1
+        between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
+        cycles += between * (sum(times for times, _ in rounds) - 1)
         clock = mhz or self._clock(rounds, cycles)
         dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
+        kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
         main = LaunchTime(self.spec.name, self.blocks, self.resident, cycles, kernel_us, tuple(rounds))

@@ -79,6 +79,8 @@ class GpuParameters:
     launch_us: float
     block_us: float
     turnover: float
+    cluster_launch_us: float
+    cluster_turnover: float
     dram_share: float
     base_watts: float
     gmma_pj: float
