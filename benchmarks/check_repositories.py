@@ -22,6 +22,7 @@ from pathlib import Path
 
 from gemmsmith.cli.check_folder import KernelPlace, check_all, kernels_in, load_all
 from gemmsmith.cli.options.on import OnOptions
+from gemmsmith.cli.render.findings import Checked
 from gemmsmith.cluster.place import LOCAL, Place
 
 LOAD_S = 120
@@ -44,7 +45,11 @@ def rows_of(work: Sequence[tuple[Path, KernelPlace]], given: argparse.Namespace)
     on, usual = OnOptions(on=given.on), Place(LOCAL, given.jobs)
     kernels = [kernel for _, kernel in work]
     command = shlex.join(["check_repositories.py", str(given.folder), given.only, *given.option])
-    found = check_all(kernels, given.option, seconds=given.seconds, on=on, usual=usual, command=command)
+
+    def done(one: Checked) -> None:
+        print(f"{one.file}:{one.entry} {one.status} {one.seconds:.1f} s", flush=True)
+
+    found = check_all(kernels, given.option, seconds=given.seconds, on=on, usual=usual, command=command, done=done)
     others = [kernel for kernel, checked in zip(kernels, found, strict=True) if checked.kind == "SignatureError"]
     loads = iter(load_all(others, on=on, usual=usual, seconds=LOAD_S, command=f"{command} --load"))
     rows = []

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, cluster, frameworks, ladder, time_model, worklogs
+from doc_tables import checks, choice, cluster, frameworks, ladder, shapes, time_model, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -39,6 +39,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model summary": time_model.summary_table,
     "time model ladder": time_model.ladder_table,
     "time model others": time_model.others_table,
+    "untuned shapes": shapes.means_table,
     "cluster overhead": cluster.overhead_table,
     "cluster speedup": cluster.speedup_table,
     "cluster on paper": cluster.paper_table,

@@ -21,16 +21,16 @@ def speedup_table() -> str:
     for where in ("processes", "ray"):
         one, two = runs[f"{where} 1"], runs[f"{where} 2"]
         rows.append([where, f"{one['seconds']:.1f}", f"{two['seconds']:.1f}", f"{one['seconds'] / two['seconds']:.2f}",
-                     f"{one['core_seconds']:.1f}", f"{two['busiest']:.1f}",
-                     f"{one['core_seconds'] / two['busiest']:.2f}"])  # fmt: skip
-    columns = ["where", "1 worker, s", "2 workers, s", "speed-up", "1 worker, s of a core",
-               "busier of 2, s of a core", "speed-up in core time"]  # fmt: skip
+                     f"{one['core_seconds']:.1f}", f"{two['core_seconds']:.1f}", f"{two['busiest']:.1f}",
+                     f"{two['core_seconds'] / two['busiest']:.2f}"])  # fmt: skip
+    columns = ["where", "1 worker, s", "2 workers, s", "speed-up", "1 worker, s of a core", "2 workers, s of cores",
+               "of the busier", "speed-up in core time"]  # fmt: skip
     note = (
         f"{record['sweep']['points']} points of a sweep of `padded` on the simulator, compiled beforehand, on workers "
         f"that were there; the better of two rounds. Other programs used the two cores meanwhile (load "
-        f"{record['load'][0]}), so the clock says little: core time is what idle cores would show."
+        f"{record['load'][0]}), so the clock says little: core time is what two idle cores would show."
     )
-    return "\n".join([*table(columns, "lrrrrrr", rows), "", note])
+    return "\n".join([*table(columns, "lrrrrrrr", rows), "", note])
 
 
 def paper_table() -> str:

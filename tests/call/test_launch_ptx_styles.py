@@ -1,4 +1,4 @@
-"""PTX as Triton and CuTe DSL write it: directives, spacing, scopes in braces, debug sections."""
+"""PTX as Triton and CuTe DSL write it: directives, spacing, scopes in braces, debug sections; in commands, too."""
 
 from __future__ import annotations
 
@@ -253,3 +253,26 @@ def test_fields_that_do_not_fit(tmp_path: Path) -> None:
         gemmsmith.launch(source, grid=1, block=128, args=[made, (out, 8, np.int64(3), 1)])
     with pytest.raises(DTypeError, match="two arrays among its fields"):
         gemmsmith.launch(source, grid=1, block=128, args=[made, (out, out)])
+
+
+_FENCE = "\tfence.mbarrier_init.release.cluster;\n"
+_WAITED = "\tbarrier.cluster.wait.acquire.aligned;\n"
+
+
+@pytest.mark.parametrize(("changes", "hazards"), [
+    ({}, False),
+    ({_FENCE: ""}, True),  # nothing releases the initialisation
+    # The fence releases initialisations, and no data that is written after them.
+    ({_FENCE: _FENCE + "\tst.shared.u32 [%r3+16], 5;\n", _WAITED: _WAITED + "\tld.shared.u32 %r5, [%r3+16];\n"}, True),
+    ({_FENCE: _FENCE + "\tst.shared.u32 [%r3+16], 5;\n", _WAITED: _WAITED + "\tld.shared.u32 %r5, [%r3+16];\n",
+      "arrive.relaxed": "arrive.release"}, False),
+])  # fmt: skip
+def test_what_a_relaxed_arrival_releases(changes: dict[str, str], hazards: bool, tmp_path: Path) -> None:
+    text = CUTE
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    x, out = np.zeros((32, 32), np.float32), np.zeros(1024, np.float32)
+    result = gemmsmith.launch(written(tmp_path, text), grid=1, block=128, smem=4128,
+                              args=[gemmsmith.tensor_map(x, box=(16, 32)), (out, 8)])  # fmt: skip
+    assert bool(result.hazards) == hazards, result.hazards

@@ -94,7 +94,7 @@ def test_swapped_operands_suit_few_rows_and_not_few_columns() -> None:
     few = Problem(16, 4096, 4096, BF16)
     narrow = SPLIT | {"BN": 16}
     assert seconds(few, narrow | {"SWAP": 1}) < seconds(few, narrow)
-    transposed = few.with_(m=4096, n=16)
+    transposed = few.with_(m=4096, n=16, trans_a=True, trans_b=True)
     assert seconds(transposed, narrow) == pytest.approx(seconds(few, narrow | {"SWAP": 1}))
 
 
@@ -175,7 +175,7 @@ def test_an_unaligned_c_costs_more_in_narrow_boxes() -> None:
 
 
 def test_tma_takes_as_long_for_a_narrow_row_as_for_a_wide_one() -> None:
-    slow = replace(FAST, store=1e9)
+    slow = replace(FAST, store=1e9, direct=1e9)
     flat, one = Problem(4096, 5632, 64, BF16, BF16), STAGED | {"CLUSTER_M": 1}
     wide = seconds(flat, one | {"BN": 192}, constants=slow) / 8 / 192  # waves of 960 tiles on 132 SMs
     for bn, waves, times in ((176, 8, 4), (160, 9, 2), (128, 11, 1)):
@@ -230,7 +230,7 @@ def test_half_aligned_rows_cost_nothing_where_something_else_limits() -> None:
 @pytest.mark.parametrize("cluster", [{"CLUSTER_M": 2}, {"CLUSTER_N": 2}])
 def test_a_launch_of_clusters_takes_longer(cluster: dict[str, int]) -> None:
     apart = LARGE | {"CLUSTER_M": 1}
-    fast = Constants(l2=1e15)
+    fast = Constants(l2=1e15, capped_bytes=1e18)
     for size in (256, 1024, 4096):
         square = Problem(size, size, size, BF16, BF16)
         more = seconds(square, apart | cluster, constants=fast) - seconds(square, apart, constants=fast)

@@ -58,7 +58,7 @@ def test_noise_appears_as_error() -> None:
 
 def test_a_shape_counts_once_and_slow_configurations_little() -> None:
     """With so many samples that the pull towards the start does not matter."""
-    noisy = samples(Constants(), noise=0.2)
+    noisy = samples(Constants(), noise=0.1)
     one, others = ([s for s in noisy if (s.key.m == 16) is which] for which in (True, False))
     usual = fit(noisy * 20, CHIP)
     slow = [replace(s, seconds=s.seconds * 30) for s in one]

@@ -36,13 +36,12 @@ def predicted(problem: Problem, model: tuple[Chip, Constants]) -> dict[tuple[str
     return {candidate.name: candidate.seconds for candidate in ranked(problem, *model)}
 
 
-def test_a_shorter_last_wave_is_predicted_and_ranked_first(model: tuple[Chip, Constants]) -> None:
+def test_a_shorter_last_wave_is_predicted(model: tuple[Chip, Constants]) -> None:
     """Measured: 1605 µs, and 1644 µs without tail tiles."""
-    first, *_ = ranked(LARGE, *model)
-    assert [first.config[name] for name in ("BM", "BN", "TAIL_BN")] == [256, 192, 128]
-    wide = predicted(LARGE, model)[CLUSTER.name, str(with_tail(first.config, 0))]
-    assert 1.01 <= wide / first.seconds <= 1.05
-    assert first.seconds == pytest.approx(1605e-6, rel=0.05)
+    times = predicted(LARGE, model)
+    tail, wide = (times[CLUSTER.name, str(with_tail(TALL, columns))] for columns in (128, 0))
+    assert 1.01 <= wide / tail <= 1.05
+    assert tail == pytest.approx(1605e-6, rel=0.05)
     assert wide == pytest.approx(1644e-6, rel=0.05)
 
 
@@ -50,7 +49,7 @@ def test_no_tail_tiles_where_wide_tiles_fill_whole_waves(model: tuple[Chip, Cons
     """They would never be used, so the candidate would be timed twice."""
     problem = Problem(6144, 6144, 6144, BF16, BF16, trans_b=True)
     offered = {(c.config["BM"], c.config["BN"], c.config["TAIL_BN"]) for c in ranked(problem, *model)
-               if c.spec == CLUSTER}  # fmt: skip
+               if c.spec == CLUSTER and (c.config["CLUSTER_M"], c.config["CLUSTER_N"]) == (1, 2)}  # fmt: skip
     assert (256, 192, 0) in offered
     assert (256, 192, 128) not in offered
     near = neighbours(Candidate(CLUSTER, TALL, 1.0), problem, *model)
@@ -83,7 +82,8 @@ def test_the_menu_has_tail_tiles_for_every_wider_tile(layout: str) -> None:
     assert not any(CLUSTER.illegal(config) for config in tailed)
     assert {with_tail(config, 0) for config in tailed} == {
         config for config in found if config["BN"] in (192, 256) and not config["TAIL_BN"]
-    }
+        and not config["SWAP"] and config["SLICES"] == 1
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("columns", "other"), [(0, 128), (128, 0), (64, 0)])

@@ -15,6 +15,9 @@ from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.ladder import _in_parallel
 from gemmsmith.cli.main import run_command
 from gemmsmith.cli.rung import collect_rung
+from gemmsmith.cluster.executor import Blobs
+from gemmsmith.cluster.slot import Slot
+from gemmsmith.cluster.task import Task
 
 KERNEL = """
 #include "tile.cuh"
@@ -104,6 +107,27 @@ def test_the_ladder_is_collected_in_tasks() -> None:
     assert repr(found.profile.metrics) == repr(expected.profile.metrics)
     assert (found.name, found.verdicts, found.geometry, found.sass, found.animation) == (
         expected.name, expected.verdicts, expected.geometry, expected.sass, expected.animation)  # fmt: skip
+
+
+def test_a_kernel_is_compiled_on_one_node_and_read_on_the_others(tmp_path: Path) -> None:
+    shelf = Blobs()
+    task = Task("count_rung", {"name": "naive", "size": 64, "arch": "sm_90", "simulated": 0}, "naive")
+    held = []
+    for node in ("one", "two"):
+        folder = tmp_path / node
+        slot = Slot("gemmsmith.cli.task_kinds", shelf, {"GEMMSMITH_CACHE_DIR": str(folder)}, shares=True, name=node)
+        try:
+            slot.begin(task.to_bytes(), 120)
+            while (ended := slot.step(120)) is None:
+                pass
+        finally:
+            slot.end()
+        assert json.loads(ended.data)["state"] == "done", ended
+        held.append((sorted(path.name for path in folder.glob("*.kernel")), dict(shelf.held)))
+        shelf.put = lambda *_: pytest.fail("compiled again")  # type: ignore[method-assign]
+    assert held[0] == held[1]
+    assert [f"kernel:{name.removesuffix('.kernel')}" for name in held[0][0]] == sorted(shelf.held)
+    assert held[0][0]
 
 
 def test_gpu_commands_say_that_there_is_none(capsys: pytest.CaptureFixture[str], database: Path) -> None:  # noqa: ARG001

@@ -50,6 +50,7 @@ def test_a_task_and_its_measurements_are_recorded_once_and_together(tmp_path: Pa
         assert TaskResult.from_bytes(known[TASKS[0].digest].result) == result(TASKS[0])
         journal.add(rows[3:])
         journal.finish(0)
+        journal.finish(0)  # as a second command with the same tasks does
     with Results.open(tmp_path / "r.db") as results:
         assert [m.problem.m for m in results.run("r1").measurements] == [8, 9, 10, 11]
     with TaskJournal.open(tmp_path / "r.db") as journal:

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not gpu_available() or cuda_device().arch != "sm_90", reason="needs a Hopper GPU"),
 ]
 
-SIX, THREE = "fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3"
+SIX, THREE, IN_REGISTERS = "fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3", "fp32_wgmma_registers"
 U = 2.0**-24
 
 
@@ -42,7 +42,7 @@ def error(got: Any, a: Any, b: Any) -> float:
     return float(((got.double() - exact).abs() / (U * scale + 1e-300)).max())
 
 
-@pytest.mark.parametrize("kernel", [SIX, THREE])
+@pytest.mark.parametrize("kernel", [SIX, THREE, IN_REGISTERS])
 def test_random_problems_between_nans(torch: Any, kernel: str) -> None:
     dice = torch.Generator().manual_seed(1)
 
@@ -72,7 +72,21 @@ def test_tiles_of_every_width(torch: Any, kernel: str, width: int, stages: int) 
         assert error(got, a, b) < 8, (m, n, k)
 
 
-@pytest.mark.parametrize("kernel", [SIX, THREE])
+@pytest.mark.parametrize("changes", [
+    {"SWAP": 1, "SPLIT": 2}, {"BM": 64, "BN": 16, "STAGES": 5, "SPLIT": 8, "SWAP": 1}, {"BM": 64, "BN": 48, "SPLIT": 4},
+    {"BN": 128, "STAGES": 2, "COMPENSATED": 0}, {"BM": 192, "BN": 32, "SWAP": 1}, {"BN": 80, "STAGES": 2},
+    {"BN": 112, "STAGES": 2, "COMPENSATED": 0, "SWAP": 1},
+])  # fmt: skip
+def test_splitting_in_registers_in_every_layout(torch: Any, changes: dict[str, int]) -> None:
+    """Ragged and whole, rows that start on 16 bytes and others, more tiles than SMs."""
+    for i, (m, n, k) in enumerate(((300, 205, 333), (64, 1024, 640), (1, 513, 100), (130, 70, 4097), (9000, 200, 72))):
+        for j in range(4):
+            a = stored(torch, m, k, bool(j & 1), (0, 1, 8)[i % 3])
+            b = stored(torch, k, n, bool(j & 2), (8, 3, 0)[i % 3])
+            assert error(gemmsmith.gemm(a, b, kernel=IN_REGISTERS, config=changes), a, b) < 8, (m, n, k, j)
+
+
+@pytest.mark.parametrize("kernel", [SIX, THREE, IN_REGISTERS])
 def test_batches_alpha_beta_bias_and_activation(torch: Any, kernel: str) -> None:
     for batch, shared in ((3, False), (4, True)):
         a = stored(torch, 130, 200, True, 3, batch)
@@ -87,7 +101,7 @@ def test_batches_alpha_beta_bias_and_activation(torch: Any, kernel: str) -> None
         assert torch.equal(gemmsmith.gemm(a, b, c, alpha=alpha, beta=2.0, kernel=kernel), 2 * c)
 
 
-@pytest.mark.parametrize("kernel", [SIX, THREE])
+@pytest.mark.parametrize("kernel", [SIX, THREE, IN_REGISTERS])
 def test_infinities_nan_and_the_ends_of_the_range_are_those_of_fp32(torch: Any, kernel: str) -> None:
     """Where a row of A and a column of B have only finite numbers, what stands elsewhere changes nothing."""
     a, b = torch.randn(200, 136, device="cuda"), torch.randn(136, 190, device="cuda")
@@ -134,7 +148,7 @@ def test_the_data_decide_at_every_launch(torch: Any) -> None:
         assert torch.equal(out, gemmsmith.gemm(data, b, kernel=SIX if method == "bf16x6" else THREE))
 
 
-@pytest.mark.parametrize("kernel", [SIX, THREE])
+@pytest.mark.parametrize("kernel", [SIX, THREE, IN_REGISTERS])
 def test_the_same_bits_every_time_beside_a_busy_stream(torch: Any, kernel: str) -> None:
     a, b = torch.randn(1000, 900, device="cuda"), torch.randn(900, 1100, device="cuda")
     first = gemmsmith.gemm(a, b, kernel=kernel)
@@ -150,7 +164,7 @@ def test_the_same_bits_every_time_beside_a_busy_stream(torch: Any, kernel: str) 
     torch.cuda.synchronize()
 
 
-@pytest.mark.parametrize("kernel", [SIX, THREE])
+@pytest.mark.parametrize("kernel", [SIX, THREE, IN_REGISTERS])
 @pytest.mark.parametrize("k", [16, 100, 1024, 4096])
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 def test_no_less_accurate_than_cublas(torch: Any, kernel: str, k: int, kind: str) -> None:

@@ -54,6 +54,7 @@ def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = 
         drawn = Config(tuple((p.name, dice.choice(p.legal)) for p in spec.parameters))
         # Few other numbers of boxes divide a tile, and TMA stores few of the problems.
         drawn = drawn.with_(STORE_BOXES=dice.choice((1, 2, 4)), STORE_MODE=dice.choice((DIRECT, THREADS, TMA, TMA)))
+        drawn = drawn.with_(SLICES=dice.choice((1, 1, 1, 2, 5, 16)))  # slices are never stored by TMA
         if spec.illegal(drawn):
             continue
         if fits is None or spec.geometry(fits, aligned_config(spec, drawn, fits)).smem <= LARGEST_SMEM:
@@ -112,7 +113,7 @@ def test_tensor_maps_of_any_problem_obey_the_rules_of_tma(name: str, seed: int) 
         described, address = decode_simulated(arguments["mapC"])
         assert (address, described.extents) == (places.c, (problem.n, problem.m, problem.batch))
         assert described.dtype == problem.out_dtype
-        assert described.strides[0] == problem.ldc * 2 or problem.m == 1
+        assert described.strides[0] == problem.ldc * problem.out_dtype.itemsize or problem.m == 1
 
 
 def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry) -> list[tuple[int, int, int, int]]:
@@ -133,11 +134,19 @@ def model(spec: KernelSpec, config: Config, problem: Problem, launched: Geometry
         else:
             cluster = wide * high
             rank = block % cluster
-            for t in range(block // cluster, down * across * problem.batch, launched.grid[0] // cluster):
-                of, at = divmod(t, down * across)
+            clusters, tiles = launched.grid[0] // cluster, down * across * problem.batch
+            slices = usable_slices(config, tiles, clusters)
+            for t in range(block // cluster, tiles * slices, clusters):
+                of, at = divmod(t % tiles if slices > 1 else t, down * across)
                 row, col = grouped_place(at, config["GROUP"], down, across)
-                found.append((row * high + rank % high, col * wide + rank // high, of, 0))
+                found.append((row * high + rank % high, col * wide + rank // high, of, t // tiles if slices > 1 else 0))
     return found
+
+
+def usable_slices(config: Config, tiles: int, clusters: int) -> int:
+    """slices.cuh."""
+    slices = config.get("SLICES", 1)
+    return slices if tiles * slices <= clusters else 1
 
 
 def grouped_place(index: int, group: int, down: int, across: int) -> tuple[int, int]:
@@ -167,6 +176,9 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     assert len(found) == len(set(found)), "no tile is computed twice"
     rows, cols = (problem.n, problem.m) if dict(config).get("SWAP") else (problem.m, problem.n)
     parts = dict(config).get("SPLIT", 1) * dict(config).get("CLUSTERS", 1)
+    if "SLICES" in dict(config):
+        all_slices = math.prod(spec.geometry(problem, config).grid) // cluster
+        parts = usable_slices(config, all_slices // config["SLICES"], launched.grid[0] // cluster)
     needed = set(product(range(ceil_div(rows, config["BM"])), range(ceil_div(cols, config["BN"])),
                          range(problem.batch), range(parts)))  # fmt: skip
     assert needed <= set(found)
@@ -367,7 +379,11 @@ REFUSED = [
         {"CLUSTER_M": 4, "CLUSTER_N": 4},
         "CLUSTER_M·CLUSTER_N = 4·4 = 16 blocks in a cluster; 8 are",
     ),
-    ("wgmma_cluster", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
+    ("wgmma_stream_k", {"BN": 16, "CLUSTER_M": 4}, "CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN"),
+    ("wgmma_cluster", {"BN": 152}, "without SWAP the columns of a tile come in multiples of 16, but BN=152"),
+    ("wgmma_cluster", {"TAIL_BN": 128, "SWAP": 1}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
+    ("wgmma_cluster", {"TAIL_BN": 128, "SLICES": 2}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
+    ("wgmma_cluster", {"BN": 152, "STAGES": 2, "SWAP": 1, "STORE_BOXES": 3}, "the 19 boxes of 8 that BN=152 has"),
     ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN=128 columns are not fewer than BN=128"),
     ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN=192 columns are not fewer than BN=64"),
     (
@@ -432,24 +448,33 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     spec, (problem, places) = rung_named(name), random_problem(dice)
     config = random_config(spec, dice)
     fitted = spec.specialize(config, problem, places[:3])
-    mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], box_width(config)
+    swap, sliced = config.get("SWAP", 0), config.get("SLICES", 1) > 1
+    mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], 8 if swap else box_width(config)
     direct = config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, **({} if mode == TMA else {"TAIL_BN": 0}))
     assert fitted.with_(STORE_MODE=DIRECT, STORE_BOXES=0) == direct, "nothing else is changed"
     assert not spec.illegal(fitted)
     assert spec.tensor_maps is not None
     assert ("map_c" in spec.tensor_maps(problem, fitted)) == (mode == TMA)
     k_tiles = spec.geometry(problem, direct).smem
-    box = config["CONSUMERS"] * 64 * width * 2  # one for each warpgroup
+    size = problem.out_dtype.itemsize if swap else 2
+    box = config["CONSUMERS"] * 64 * width * size  # one for each warpgroup
     assert spec.geometry(problem, fitted).smem == k_tiles + count * box
     assert (mode == DIRECT) == (count == 0)
-    if problem.out_dtype == FP32 or config["STORE_MODE"] == DIRECT:
+    if (problem.out_dtype == FP32 and not swap) or config["STORE_MODE"] == DIRECT or sliced:
         assert mode == DIRECT
         return
     boxes = config["BN"] // width
-    fit = [n for n in range(1, boxes + 1) if boxes % n == 0 and k_tiles + n * box <= LARGEST_SMEM]
-    rows = [places.c + 2 * (z * problem.stride_c + row * problem.ldc)
+    counts = [n for n in range(1, boxes + 1) if boxes % n == 0]
+    if swap:  # also two of equal parts; more than all where a consumer has several times 64 columns
+        several = config["BM"] > 64 * config["CONSUMERS"]
+        counts = [n for n in {*counts, *(2 * each for each in counts)} if (several or n <= boxes) and n <= 64]
+    fit = [n for n in counts if k_tiles + n * box <= LARGEST_SMEM]
+    rows = [places.c + size * (z * problem.stride_c + row * problem.ldc)
             for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
-    aligned = all(row % 16 == 0 and (row + 2 * problem.n) % 16 == 0 for row in rows)
+    aligned = all(row % 16 == 0 and (row + size * problem.n) % 16 == 0 for row in rows)
+    if swap and not (aligned and config["STORE_MODE"] == TMA):  # threads store no transposed outputs
+        assert (mode, count) == (DIRECT, 0)
+        return
     assert count == max(fit, default=0)
     assert mode == (DIRECT if not fit else TMA if aligned and config["STORE_MODE"] == TMA else THREADS)
 

@@ -1,7 +1,8 @@
 """The margin that docs/precision.md allows 'fp32', from the rule of tensor cores: bf16×6 beside an fma loop.
 
 K-tiles of 16, with small products in a sum of their own, as in fp32_tensor_bf16x6, and k-tiles of 64 with all
-products in one sum, as fp32_wgmma_bf16x6 has. The loop stands for cuBLAS on CUDA cores.
+products in one sum, as fp32_wgmma_bf16x6 has, and 32, as fp32_wgmma_registers. The loop stands
+for cuBLAS on CUDA cores.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from gemmsmith.verify.fma import mul32, ordered_fma_reference
 from gemmsmith.verify.reference import float64_reference
 
 CASES = 12  # of each distribution
-SLICE, STEP = 64, 16
+STEP = 16
 ORDER = ((1, 1), (0, 1), (1, 0), (0, 2), (2, 0), (0, 0))  # small products first
 
 
-def by_k_tiles_of_64(left: Array, right: Array) -> F32:
-    """2**32 times the product."""
+def by_k_tiles(left: Array, right: Array, depth: int) -> F32:
+    """2**32 times the product; sums of ``depth`` k are added without compensation."""
     x, y = (np.stack(three_parts(each)) for each in (left, right))
     total = np.zeros((left.shape[0], right.shape[1]), np.float32)
-    for k in range(0, left.shape[1], SLICE):
-        at = slice(k, k + SLICE)
-        depth = -len(y[0, at]) % STEP
+    for k in range(0, left.shape[1], depth):
+        at = slice(k, k + depth)
+        missing = -len(y[0, at]) % STEP
         parts_x, parts_y = (
-            np.pad(x[:, :, at], ((0, 0), (0, 0), (0, depth))),
-            np.pad(y[:, at], ((0, 0), (0, depth), (0, 0))),
+            np.pad(x[:, :, at], ((0, 0), (0, 0), (0, missing))),
+            np.pad(y[:, at], ((0, 0), (0, missing), (0, 0))),
         )
         pairs = [(parts_x[i], parts_y[j]) for i, j in ORDER]
         total = total + block_sums(
@@ -47,7 +48,8 @@ def by_k_tiles_of_64(left: Array, right: Array) -> F32:
 
 METHODS: dict[str, Callable[[Array, Array], F32]] = {
     "k-tiles of 16": lambda left, right: six_products(left, right, 16),
-    "k-tiles of 64": by_k_tiles_of_64,
+    "k-tiles of 64": lambda left, right: by_k_tiles(left, right, 64),
+    "k-tiles of 32": lambda left, right: by_k_tiles(left, right, 32),
 }
 
 

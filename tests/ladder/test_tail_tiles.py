@@ -193,6 +193,10 @@ AROUND = """#include "schedule/grouped_order.cuh"
 struct Rank {
     int row, col;
 };
+struct Slices {
+    unsigned count = 1;
+    __device__ unsigned tile(unsigned t) const { return t; }
+};
 extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) {
     constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
     __shared__ unsigned place;
@@ -201,9 +205,11 @@ extern "C" __global__ void take(int M, int N, int batch, int room, int4* tiles) 
     __syncthreads();
     const int rank = blockIdx.x % CLUSTER;
     const Rank loader{rank % CLUSTER_M, rank / CLUSTER_M};
+    const int cols = N;
+    const Slices slices;
 LOOP
     int taken = 0;
-    for_each_tile([&](auto width, int row, int col, int z) {
+    for_each_tile([&](auto width, int row, int col, int z, unsigned) {
         tiles[blockIdx.x * room + taken++] = {row, col, decltype(width)::value, z};
     });
 }

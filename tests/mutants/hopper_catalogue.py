@@ -244,6 +244,60 @@ FP32 = tuple(
     if rung == "fp32_wgmma_fp16x3" or not name.startswith("the verdict")
 )  # fmt: skip
 
+_REGISTERS, _REGISTERS_LOOP = "27_fp32_wgmma_registers.cu", "registers_mainloop.cuh"
+_IN_REGISTERS = "fp32_wgmma_registers"
+_RELEASE_STAGE = "        if (part == PARTS - 1) release(finished);\n"
+_PRODUCTS_WAIT = "        wgmma_wait<0>();\n" + _RELEASE_STAGE
+REGISTERS = (
+    mistake("products are added before the wait", _IN_REGISTERS, "wgmma.wait_group must come between",
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE)),
+    mistake("a stage is released before its products end", _IN_REGISTERS, RACE,
+            Edit(_REGISTERS_LOOP, _PRODUCTS_WAIT, _RELEASE_STAGE + "        wgmma_wait<0>();\n")),
+    mistake("the next terms overwrite those in use", _IN_REGISTERS, "",
+            Edit(_REGISTERS_LOOP, "read(Constant<1 - CURRENT>(), stages", "read(Constant<CURRENT>(), stages")),
+    mistake("fragments are read before they arrive", _IN_REGISTERS, "", _gone(_REGISTERS_LOOP, _FULL_WAIT)),
+    mistake("no wgmma.fence before terms in registers", _IN_REGISTERS, "wgmma.fence must come between",
+            _gone(_REGISTERS_LOOP, "        wgmma_fence();\n")),
+    mistake("sums are read before all have come", _IN_REGISTERS, "",
+            _gone(_REGISTERS, "            mbarrier_wait(complete, parity);\n")),
+    mistake("the tall operand is loaded before griddepcontrol.wait", _IN_REGISTERS,
+            "griddepcontrol.wait must come first",
+            Edit(_REGISTERS, "        pdl_wait();\n        for_each_tile", "        for_each_tile")),
+    mistake("rows of a fragment go to other outputs", _IN_REGISTERS, "outputs wrong",
+            Edit("fp32_tile.cuh", "first_row + row_of(f, i)", "first_row + f + i * 8")),
+    mistake("the short operand keeps its order of k", _IN_REGISTERS, "outputs wrong",
+            Edit("fp32_tile.cuh", "x[half][0] = four.x, x[half][1] = four.y",
+                 "x[half][1] = four.x, x[half][0] = four.y")),
+)  # fmt: skip
+
+# Slices of K that are added through global memory, and outputs of the transposed product.
+SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
+SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
+SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
+_WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
+_BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
+_BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+SWAPPED_AND_SLICED = (
+    mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
+    mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),
+    mistake("only the leader waits for the slices", "wgmma_cluster", RACE,
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // Loads", "    // Loads"), config=SLICED),
+    mistake("a slice is added twice", "wgmma_cluster", "",
+            Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
+    mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
+            _gone(TRANSPOSED, "                        fence_proxy_async();\n"), config=SWAPPED),
+    mistake("a transposed box is stored before all have written", "wgmma_cluster", RACE,
+            Edit(TRANSPOSED, "                        named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
+                             "                        if (leader) {", "                        if (leader) {"),
+            config=SWAPPED),
+    mistake("outputs are not transposed", "wgmma_cluster", "", Edit("ldmatrix.cuh", "x2.trans.shared", "x2.shared"),
+            config=SWAPPED),
+    mistake("a transposed box is written while TMA reads it", "wgmma_cluster", "", _gone(TRANSPOSED, _BOX_WAIT),
+            Edit(TRANSPOSED, "tma_store_wait_read<BUFFERS - 1>()", "tma_store_wait_read<8>()"),
+            shape=(24 * 140, 64, 64), config=SWAPPED),
+)  # fmt: skip
+
 # Mistakes in what both rungs share, in each of them: the number of terms and of stages differs.
 _BOTH = (
     ("a product waits for the wrong parity", "",
@@ -282,4 +336,4 @@ SPLIT_TERMS = tuple(
     for name, words, edits in found
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS)
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS)

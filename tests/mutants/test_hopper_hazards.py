@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import MISTAKES, Mistake
+from hopper_catalogue import MISTAKES, SLICED, SWAPPED, Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 
@@ -53,6 +53,14 @@ def test_there_are_enough() -> None:
 
 
 HOPPER = [spec.name for spec in rungs() if spec.arch_specific]
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "random"])
+@pytest.mark.parametrize("config", [SLICED, SWAPPED], ids=["sliced", "swapped"])
+def test_slices_and_transposed_outputs_raise_no_alarm(config: tuple[tuple[str, int], ...], schedule: str) -> None:
+    spec = rung_named("wgmma_cluster")
+    verdict = judged(spec, Trial((64, 64, 320)), schedule, spec.config({**dict(spec.small), **dict(config)}))
+    assert verdict.trusted, words_of(verdict)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -79,7 +79,8 @@ L: mbarrier.try_wait.parity.shared.b64 %p3, [room+2048], 0; @!%p3 bra L;""",
     "tensor maps": """setp.gt.u32 %p2, %t, 99; @%p2 tensormap.replace.tile.box_dim.global.b1024.b32 [%b0], 1, 16;
 @%p2 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%b0], [room], 128;
 fence.proxy.tensormap::generic.acquire.gpu [%b0], 128; fence.proxy.tensormap::generic.release.gpu;
-fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;""",
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
+fence.acquire.sync_restrict::shared::cluster.cluster; fence.release.sync_restrict::shared::cta.cluster;""",
     # One warp is no warpgroup: the product may not run.
     "wgmma": f"""setp.gt.u32 %p1, %t, 99; wgmma.fence.sync.aligned;
 @%p1 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_C4}, %d1, %d2, %p1, 1, 1, 0, 0;

@@ -6,14 +6,16 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
+from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, useful_slices
 from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.choose.waves import Chip, has_tail_tiles
@@ -30,6 +32,10 @@ from gemmsmith.problem import FP32, Problem
 _ACCUMULATORS, _ACCUMULATORS_OF_TWO = 128, 208
 _PRODUCER_REGISTERS, _OTHER_REGISTERS = 24, 32
 _STAGES_OF_TWO = 8  # of each of two blocks on an SM: 1 % faster than seven on an H200 with N = K = 8192; more not timed
+# Measured on an H200: 100x10001 outputs are stored as fast one by one as along rows, 30001x301 half as fast; 32 of
+# 197x64 are read in place as fast as copied first, 300 of 100x300 are not.
+_FEW_OUTPUTS, _FEW_BYTES = 2**20, 2**21
+_SMALL_K = 256  # 50257x1023x77: tiles of 256 columns take 66 us, of 192 75, of 208, in boxes of 16, 85
 # At most two candidates per tile size until every size has two: the model hardly tells those of one size apart.
 _PER_SIZE = 2
 
@@ -119,19 +125,57 @@ def ranked(
     shape = shape_of(problem, alignment(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
     menus = [each for each in menus if each.configs]
-    predicted = []
+    considered = []
     for each in menus:
+        tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
-        useful &= tail_tiles_help(shape, each.tiles, chip)
-        predicted.append(np.where(useful, predicted_seconds(shape, each.tiles, chip, constants), math.inf))
-    fastest = min((float(seconds.min()) for seconds in predicted), default=math.inf)
+        useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
+        useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
+        considered.append((tiles, useful))
+    # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
+    plain = [
+        np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered
+    ]
+    fastest = min((float(seconds.min()) for seconds in plain), default=math.inf)
+    predicted = [(corrected_seconds(shape, tiles, chip, constants, seconds, fastest), tiles.slices)
+                 for (tiles, _), seconds in zip(considered, plain, strict=True)]  # fmt: skip
+    fastest = min((float(seconds.min()) for seconds, _ in predicted), default=math.inf)
     found = [
-        Candidate(each.spec, each.configs[i], float(seconds[i]))
-        for each, seconds in zip(menus, predicted, strict=True)
+        Candidate(each.spec, with_slices(each.configs[i], int(slices[i])), float(seconds[i]))
+        for each, (seconds, slices) in zip(menus, predicted, strict=True)
         for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
     ]
     found.sort(key=lambda candidate: candidate.seconds)
     return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
+
+
+def with_slices(config: Config, slices: int) -> Config:
+    """The configuration with this number of slices, where it has more than one."""
+    return config if slices == 1 else config.with_(SLICES=slices)
+
+
+def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """False for transposed products where rows of C are unaligned: outputs would be stored one by one. A kernel that is
+    not persistent does so anyway where there are few."""
+    few = (tiles.persistent == 0) & (shape.m * shape.n * shape.batch <= _FEW_OUTPUTS)
+    result: NDArray[np.bool_] = (tiles.swap == 0) | few | (np.asarray(shape.unaligned_c) == 0)
+    return result
+
+
+def stored_in_wide_boxes(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """True for tiles that are stored in boxes of 64 columns; False for others where rows of C are unaligned, K is small
+    and outputs are many, so that storing is most of the work."""
+    stores = (np.asarray(shape.unaligned_c) > 0) & (np.asarray(shape.k) <= _SMALL_K)
+    stores = stores & (shape.m * shape.n * shape.batch > _FEW_OUTPUTS)
+    result: NDArray[np.bool_] = np.logical_not(stores) | ((tiles.persistent > 0) & (tiles.box_columns == BOX))
+    return result
+
+
+def read_in_place(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
+    """False for large batches whose unaligned operands threads would load: copying them first is faster."""
+    large = (shape.unaligned_a + shape.unaligned_b > _FEW_BYTES) & (shape.batch > 1)
+    result: NDArray[np.bool_] = (tiles.unaligned == 0) | np.logical_not(large)
+    return result
 
 
 def tail_tiles_help(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
@@ -164,9 +208,13 @@ def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
 @cache
 def menu(spec: KernelSpec, layout: str) -> Menu:
     """Of the problem, only the layout affects legality: MN-major k-tiles may need more shared memory."""
-    configs = tuple(_configs(spec, layout))
+    legal = {p.name: p.legal for p in spec.parameters}
+    if spec.name == CLUSTER_NAME and is_cluster_menu(legal):
+        configs = tuple(Config(tuple(each.items())) for each in cluster_configs(layout, legal["STAGES"]))
+    else:
+        configs = tuple(_configs(spec, layout))
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs]), reproducible)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout[1] == "T"), reproducible)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:

@@ -4,10 +4,12 @@
 
 For 16-bit products on Hopper, the first of these that has an answer gives it:
 
-    the user's own tuning of the shape ─► the shipped table ─► the nearest measured winner ─► the fastest prediction
+    the user's own tuning of the shape ─► the shipped table ─► with few rows: the fastest way to read (narrow.py) ─► the
+    nearest measured winner ─► the fastest prediction
 
 Everything else gets the default rung (default.py), configured by a model of its own where it has one (simt.py,
-split.py). Answers are cached: asking again is a dictionary lookup.
+split.py); fp32 products on Hopper get the one that splits an operand in registers where it is predicted to be faster
+(registers.py). Answers are cached: asking again is a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gemmsmith.choose import candidates as menus
-from gemmsmith.choose import simt, split
+from gemmsmith.choose import narrow, registers, simt, split
 from gemmsmith.choose.candidates import Candidate, ranked
-from gemmsmith.choose.default import SIMULATOR, default_rung
+from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
 from gemmsmith.choose.key import Addresses, alignment, alignment_if_tight, fastest, is_16_bit, shape_key, unaligned
 from gemmsmith.choose.models import forget_models, hopper_model, known_gpu, shipped_shapes, tuned_shapes
@@ -25,9 +28,11 @@ from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.winners import FURTHEST, forget_winners, legal_config, nearest_winner
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
+_EQUAL = 1.01
 _MOST_REMEMBERED = 65_536
 _UNKNOWN_GPU_ARCH = 80  # a GPU without name and architecture
 
@@ -112,7 +117,10 @@ def _choose(request: Request) -> Choice:
             return found
     spec = default_rung(problem, request.precision, _architecture(request))
     config = _modelled_config(spec, request)
-    return Choice(spec, spec.config(), "default") if config is None else Choice(spec, config, "model")
+    if config is None:
+        return Choice(spec, spec.config(), "default")
+    split = _split_in_registers(request, spec)
+    return split if split is not None else Choice(spec, config, "model")
 
 
 def _on_hopper(request: Request, gpu: str) -> Choice | None:
@@ -127,9 +135,26 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     known = _winner_here(request, gpu, candidates)
     if known is not None:
         return known
+    few = narrow.streaming(request.problem, model[0], alignment(request.problem, request.addresses))
+    if few is not None:
+        return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
-    best = nearest_winner(candidates, shape_key(request.problem), winners, model) or candidates[0]
+    best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
     return Choice(best.spec, best.config, "model")
+
+
+def _first(candidates: list[Candidate], constants: Constants) -> Candidate:
+    """The fastest prediction. Corrected ones come in steps: of those within 1 %, the one that L2 sends the least."""
+    if constants.trees is None:
+        return candidates[0]
+    near = [each for each in candidates if each.seconds <= candidates[0].seconds * _EQUAL]
+    return min(near, key=lambda each: (_sent_by_l2(each.config), each.seconds))
+
+
+def _sent_by_l2(config: Config) -> float:
+    """Rows and columns that L2 sends for each output of a tile."""
+    rows, cols = config["BM"] / config.get("CLUSTER_N", 1), config["BN"] / config.get("CLUSTER_M", 1)
+    return (rows + cols) / (config["BM"] * config["BN"])
 
 
 def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Choice | None:
@@ -158,15 +183,33 @@ def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Cho
 
 def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     """The configuration of a default rung that has a model; None for the others, and without a number of SMs."""
-    if request.gpu is None:
-        return None
-    known = known_gpu(request.gpu, request.sms)
-    sms = request.sms or (known.sms if known else 0)
+    sms = _sms(request)
     if not sms:
         return None
     if spec.name == simt.NAME:
         return simt.configuration_for(request.problem, sms, unaligned(request.problem, request.addresses) & 3)
     return split.configuration_for(spec, request.problem, sms)
+
+
+def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
+    """The kernel that splits one operand in registers, where it is predicted to be faster than ``spec``."""
+    if request.problem.dtype != FP32 or _architecture(request) != HOPPER:
+        return None
+    sms, where = _sms(request), unaligned(request.problem, request.addresses) & 3
+    found = registers.fastest(request.problem, request.precision, sms, where)
+    if found is None:
+        return None
+    if spec.name == simt.NAME:
+        other = registers.cuda_core_seconds(simt.fastest(request.problem, sms, where)[1])
+    else:
+        other = registers.split_seconds(request.problem, spec.arithmetic)
+    return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None
+
+
+def _sms(request: Request) -> int:
+    """0 if it is not known."""
+    known = known_gpu(request.gpu, request.sms) if request.gpu is not None else None
+    return request.sms or (known.sms if known else 0)
 
 
 def _architecture(request: Request) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import DIRECT
 from gemmsmith.ladder.families.hopper import BOX
-from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes
+from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes, transposed_stores
 from gemmsmith.problem import Problem
 
 Column = NDArray[np.float64]
@@ -48,6 +48,9 @@ class Tiles:
     staged_columns  columns of C in shared memory at once on their way out; 0: stored from registers
     box_columns     columns of one TMA store
     tail_bn         columns of the tail tiles; 0: all tiles have BN
+    stores          TMA stores that a consumer makes one after another for a tile of 16-bit outputs
+    stores_32       the same of 32-bit outputs
+    slices          slices of K that blocks of different clusters multiply, and add through global memory
     unaligned       operands that threads load unaligned: none, the first, or both
     """
 
@@ -68,6 +71,9 @@ class Tiles:
     staged_columns: Column
     box_columns: Column
     tail_bn: Column
+    slices: Column
+    stores: Column
+    stores_32: Column
 
     def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
         """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
@@ -88,35 +94,56 @@ class Tiles:
 
 # What a kernel without the parameter does.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
-           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0}  # fmt: skip
+           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1}  # fmt: skip
 
 
-def tiles_of(configs: Sequence[Mapping[str, int]]) -> Tiles:
-    """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile."""
+def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Tiles:
+    """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile.
+
+    An MN-major B may leave less shared memory for outputs on their way out.
+    """
 
     def column(name: str) -> Column:
         return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
 
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
-    staged = np.array([_staged_columns(config) for config in configs], np.float64)
+    staged = np.array([_staged_columns(config, b_k_major) for config in configs], np.float64)
     boxes = np.array([_box_columns(config) for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
-                 column("TAIL_BN"))  # fmt: skip
+                 column("TAIL_BN"), column("SLICES"), *_stores(configs))  # fmt: skip
 
 
-def _staged_columns(config: Mapping[str, int]) -> int:
+def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:
+    """Rounds of staging and storing, of 16-bit and of 32-bit outputs; 0 where outputs are stored from registers."""
+    found = np.zeros((2, len(configs)))
+    for i, config in enumerate(configs):
+        if not config.get("STORE_MODE"):
+            continue
+        m_tiles = config["BM"] // (BOX * config["CONSUMERS"])
+        if config.get("SWAP"):
+            found[:, i] = [m_tiles * transposed_stores(config, size) for size in (2, 4)]
+        elif config["BN"] % 16 == 0:
+            whole = Config(tuple(config.items()))
+            boxes = config["BN"] // box_width(whole)
+            found[0, i] = m_tiles * boxes / max(1, staged_boxes(whole))
+    return found[0], found[1]
+
+
+def _staged_columns(config: Mapping[str, int], b_k_major: bool) -> int:
     if config.get("STORE_MODE") == DIRECT:
         return 0
+    if config.get("SWAP"):  # rows of 64 columns, all of them at once
+        return BOX
     if "STORE_MODE" not in config or config["BN"] % 16:  # a kernel that stages in another way, or no such tile
         return config.get("BN", 1)
     whole = Config(tuple(config.items()))
-    return staged_boxes(whole) * box_width(whole)
+    return staged_boxes(whole, b_k_major=b_k_major) * box_width(whole)
 
 
 def _box_columns(config: Mapping[str, int]) -> int:
-    if not config.get("STORE_MODE") or config["BN"] % 16:
+    if not config.get("STORE_MODE") or config.get("SWAP") or config["BN"] % 16:
         return BOX
     return box_width(Config(tuple(config.items())))
 

@@ -2,10 +2,11 @@
 
     launch + align_copy + max(waves of tiles: k-steps x the slowest of tensor cores, L2, SM ingress and load latency,
                               plus the reduction of split accumulators and the epilogue;
-                              DRAM traffic)
+                              DRAM traffic;
+                              energy of products and of bytes from L2, at the power cap)
 
-The arithmetic is that of the kernels. Ten constants are fitted to measured times (``Constants``, choose/fit.py); the
-others are set by hand (choose/cost_data.py). Only the order of predictions for one shape matters for the choice; the
+The arithmetic is that of the kernels. The constants are fitted to measured times (``Constants``, choose/fit.py); others
+are set by hand (choose/cost_data.py). Only the order of predictions for one shape matters for the choice; the
 fit's error is kept with it.
 """
 
@@ -18,6 +19,8 @@ import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
+from gemmsmith.choose.features import features
+from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, resident_blocks, used_sms, waves_by_width
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
@@ -44,14 +47,38 @@ class Constants:
     store: float = _estimate("store")
     launch: float = _estimate("launch")
     reduction: float = _estimate("reduction")
+    slices: float = _estimate("slices")
+    partials: float = _estimate("partials")
+    capped_flops: float = _estimate("capped_flops")
+    capped_bytes: float = _estimate("capped_bytes")
+    capped_dram: float = _estimate("capped_dram")
+    output: float = _estimate("output")
+    tma_store: float = _estimate("tma_store")
+    direct: float = _estimate("direct")
+    drain: float = _estimate("drain")
+    trees: Trees | None = None  # corrections, not a constant; None where none were fitted
 
 
-CONSTANTS = tuple(each.name for each in fields(Constants))
+CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
+_CORRECTED = 1.4  # of the fastest prediction: what is further away is not worth the time to correct
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
     """The H200's constants for a GPU with another DRAM, which is taken to reach the same share of its peak."""
     return replace(constants, dram=constants.dram * gpu.dram_gbs / measured_gpu().dram_gbs)
+
+
+def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column, fastest: float
+                      ) -> Column:  # fmt: skip
+    """Predicted seconds of one problem's configurations, corrected by trees where the model has some: only those near
+    ``fastest``, because correcting takes time."""
+    if constants.trees is None:
+        return seconds
+    near = np.flatnonzero(seconds <= fastest * _CORRECTED)
+    some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
+    result: Column = seconds.copy()
+    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
+    return result
 
 
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
@@ -60,8 +87,9 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
     down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
     across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    work = down * across * shapes.batch * t.split * t.clusters
-    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / (t.split * t.clusters))) * t.depth
+    parts = t.split * t.clusters * t.slices
+    work = down * across * shapes.batch * parts
+    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
 
     sms = used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
@@ -78,13 +106,18 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
 
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     outputs = rows * cols * shapes.batch * shapes.out_bytes
+    on_sms = on_sms + outputs / waves / c.drain  # all SMs store the last wave together, and nothing else happens
     traffic = np.maximum(inputs, _dram_reads(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + outputs
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
         t.cluster_m * t.cluster_n > 1, fixed.cluster_launch, 0.0
     )
-    total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram) + align_copy
+    clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
+    from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
+    capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops
+    capped = capped + from_l2 / c.capped_bytes + traffic / c.capped_dram
+    total: Column = c.launch + clusters + _soft_maximum(on_sms, traffic / c.dram, capped) + align_copy
     return total
 
 
@@ -100,6 +133,7 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
+    reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
     result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
     return result
 
@@ -115,8 +149,8 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     full_rate = 2 * wgmma.rows * k * t.bn / chip.flops_per_clock
     clocks = np.maximum(full_rate, smem_clocks + smem_clocks_per_column * t.bn)
     mma = t.bm / wgmma.rows * (BOX / k) * clocks / c.clock * together
-    from_l2 = BOX_ROW * (t.bm / t.cluster_n + t.bn / t.cluster_m) * together * busy
-    arriving = BOX_ROW * (t.bm + t.bn) * together
+    from_l2 = BOX_ROW * _rows_from_l2(shapes, tiles) * together * busy
+    arriving = BOX_ROW * (t.bm + _loaded_columns(shapes, tiles)) * together
     in_flight = np.maximum(1, t.stages - 1) * t.depth  # k-tiles that are loaded while one stage is multiplied
     step = _soft_maximum(mma, from_l2 / c.l2, arriving / c.ingress, c.latency / in_flight)
     step = np.maximum(step, _half_aligned_seconds(shapes, tiles) * together) + c.step / t.depth
@@ -130,6 +164,20 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     return result
 
 
+def _loaded_columns(shapes: Shapes, tiles: Tiles) -> Column:
+    """Columns of the second operand that are loaded for a tile: whole boxes of 64 where it is not K-major."""
+    t = tiles
+    mn_major = np.where(t.swap > 0, shapes.mn_major_a, shapes.mn_major_b)
+    result: Column = np.where(mn_major > 0, BOX * ceil(t.bn / BOX), t.bn)
+    return result
+
+
+def _rows_from_l2(shapes: Shapes, tiles: Tiles) -> Column:
+    """Rows of 64 of k, of both operands, that L2 sends to a block for each k-tile; others multicast the rest."""
+    result: Column = tiles.bm / tiles.cluster_n + _loaded_columns(shapes, tiles) / tiles.cluster_m
+    return result
+
+
 def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, outputs: Column) -> Column:
     """Storing a tile of C: by TMA, or by threads where its rows are unaligned."""
     t, fixed = tiles, wgmma_costs()
@@ -139,9 +187,14 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     pieces = np.where(
         t.persistent > 0, stored * ends + fixed.last_piece, stored * np.where(t.swap, 0.0, fixed.row_stores)
     )
-    # TMA takes as long for a row of a narrow box as for one of 64 columns.
+    # TMA takes as long for a row of a narrow box as for one of 64 columns. A consumer makes its stores one by one.
     is_16_bit = np.asarray(shapes.out_bytes) == 2
-    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0)
+    stores = np.where(is_16_bit, t.stores, t.stores_32)
+    staged = outputs / t.consumers * constants.output + stores * constants.tma_store
+    boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
+    direct = outputs * shapes.out_bytes / constants.direct
+    from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
+    boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
     return result
 

@@ -55,6 +55,45 @@ class SplitCosts:
 
 
 @dataclass(frozen=True)
+class RegisterCosts:
+    """Constants of fp32 products whose tall operand is split in registers: seconds, clocks, bytes per second."""
+
+    launches: float
+    cluster: float
+    tile: float
+    output: float
+    clock: float
+    products: int
+    least_clocks: float
+    split_clocks: float
+    add_clocks: float
+    add_shared: float
+    three_consumers: float
+    split_bytes: int
+    ingress: float
+    unaligned_ingress: float
+    latency: float
+    l2: float
+    dram: float
+
+
+@dataclass(frozen=True)
+class NarrowCosts:
+    """Constants of 16-bit products with few rows or columns: seconds, bytes, bytes per second."""
+
+    launch: float
+    wave: float
+    cluster: float
+    ingress: float
+    ingress_across: float
+    latency: float
+    dram: float
+    short_row: float
+    short_row_across: float
+    least_bytes: float
+
+
+@dataclass(frozen=True)
 class SimtTile:
     """A tile of simt_best: blocks per SM, measured share of the SM's peak, and the parameters that differ."""
 
@@ -108,6 +147,16 @@ def split_costs() -> SplitCosts:
     table = cost_table()["split"]
     widths = {kind: {int(width): stages for width, stages in rows.items()} for kind, rows in table["widths"].items()}
     return SplitCosts(**_values(table), widths=widths)
+
+
+@cache
+def register_costs() -> RegisterCosts:
+    return RegisterCosts(**_values(cost_table()["registers"]))
+
+
+@cache
+def narrow_costs() -> NarrowCosts:
+    return NarrowCosts(**_values(cost_table()["narrow"]))
 
 
 @cache

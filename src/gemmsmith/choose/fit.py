@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -112,4 +113,5 @@ def _columns(samples: Sequence[Sample]) -> tuple[Shapes, Tiles]:
 
 
 def _constants(x: Column) -> Constants:
-    return Constants(**dict(zip(CONSTANTS, map(float, np.exp(x)), strict=True)))
+    values: dict[str, Any] = dict(zip(CONSTANTS, map(float, np.exp(x)), strict=True))
+    return Constants(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from gemmsmith.choose import table as shipped
@@ -43,10 +44,10 @@ def constants_of(gpu: GPU) -> Constants:
     """From that GPU's shipped table; else from the H200's, with this GPU's DRAM; else the estimates."""
     for table in _tables():
         if known_gpu(table.gpu) == gpu:
-            return table.model.constants
+            return _corrected(table.model.constants, gpu)
     for table in _tables():
         if known_gpu(table.gpu) == measured_gpu():
-            return with_memory_of(table.model.constants, gpu)
+            return with_memory_of(_corrected(table.model.constants, measured_gpu()), gpu)
     return with_memory_of(Constants(), gpu)
 
 
@@ -66,8 +67,20 @@ def shipped_shapes(gpu: str) -> Winners:
 
 def forget_models() -> None:
     """Read tables and tuning file again."""
-    for cached in (shipped.shipped_tables, tuning_file.tuned, hopper_model, constants_of):
+    for cached in (shipped.shipped_tables, shipped.shipped_trees, tuning_file.tuned, hopper_model, constants_of):
         cached.cache_clear()
+
+
+def _corrected(constants: Constants, gpu: GPU) -> Constants:
+    """With the shipped trees, where they were fitted with these constants."""
+    try:
+        shipped_trees = shipped.shipped_trees(gpu.name)
+    except (UsageError, OSError) as error:
+        warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
+        return constants
+    if shipped_trees is None or shipped_trees[0] != constants:
+        return constants
+    return replace(constants, trees=shipped_trees[1])
 
 
 def _tables() -> tuple[Table, ...]:

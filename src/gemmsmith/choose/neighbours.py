@@ -39,7 +39,8 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
 def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     """Changes to try; some are illegal, or name a parameter that the kernel does not have."""
     cluster = values.get("CLUSTER_M", 1), values.get("CLUSTER_N", 1)
-    changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in ((1, 1), (2, 1), (1, 2)) if (m, n) != cluster]
+    shapes = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2)) if "SLICES" in values else ((1, 1), (2, 1), (1, 2))
+    changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in shapes if (m, n) != cluster]
     changes += [{"STAGES": values["STAGES"] - 1}]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # TMA stores 16-bit outputs only
         mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
@@ -53,5 +54,12 @@ def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     if "DEPTH" in values:  # the same bytes in flight, in more or in fewer stages
         changes += [{"DEPTH": values["DEPTH"] * 2, "STAGES": values["STAGES"] // 2},
                     {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
+    if values.get("SLICES", 1) > 1:
+        changes += [{"SLICES": values["SLICES"] + step} for step in (-1, 1)]
     no_tail = {"TAIL_BN": 0} if values.get("TAIL_BN") else {}  # other widths have no tail tiles
-    return changes + [{"BN": values["BN"] + step, **no_tail} for step in (-16, 16)]
+    return changes + [{"BN": values["BN"] + step, **no_tail} for step in _widths(values)]
+
+
+def _widths(values: Mapping[str, int]) -> tuple[int, ...]:
+    """Steps of BN: tiles of the transposed product come in steps of 8."""
+    return (-16, -8, 8, 16) if values.get("SWAP") and "SLICES" in values else (-16, 16)

@@ -44,14 +44,21 @@ def candidates() -> tuple[Candidate, ...]:
 
 
 def configuration_for(problem: Problem, sms: int, unaligned: int = 0) -> Config:
-    """The configuration predicted to be fastest for ``problem`` on a GPU with ``sms`` SMs.
+    """The configuration predicted to be fastest for ``problem`` on a GPU with ``sms`` SMs."""
+    return fastest(problem, sms, unaligned)[0]
+
+
+def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, float]:
+    """The same with its predicted seconds.
 
     ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B.
     """
     transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
     every = [(candidate, candidate.config(sharers, each)) for candidate in candidates()
              for sharers in _sharers(candidate, problem, sms) for each in transposed]  # fmt: skip
-    return min(every, key=lambda pair: predicted_seconds(problem, pair[0], pair[1], sms, unaligned))[1]
+    timed = ((predicted_seconds(problem, candidate, config, sms, unaligned), config) for candidate, config in every)
+    seconds, best = min(timed, key=lambda pair: pair[0])
+    return best, seconds
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:

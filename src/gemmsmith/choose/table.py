@@ -17,9 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.cost import CONSTANTS, Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.trees import Trees, trees_from_fields
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.renamed import current_values
 
@@ -58,7 +59,7 @@ def table_text(table: Table) -> str:
         "command": table.command,
         "versions": dict(sorted(table.versions.items())),
         "model": {
-            "constants": asdict(table.model.constants),
+            "constants": {name: getattr(table.model.constants, name) for name in CONSTANTS},
             "samples": table.model.samples,
             "error": number_or_null(table.model.error),
         },
@@ -75,7 +76,7 @@ def table_from_text(text: str, where: str = "the table") -> Table:
         if data["format"] != FORMAT:
             raise UsageError(f"{where} has format {data['format']}; this gemmsmith reads {FORMAT}")
         model = data["model"]
-        fitted = Fitted(Constants(**{k: _positive(v) for k, v in model["constants"].items()}), int(model["samples"]),
+        fitted = Fitted(_constants(model["constants"]), int(model["samples"]),
                         number_or_nan(model["error"]))  # fmt: skip
         versions = {str(name): str(version) for name, version in data["versions"].items()}
         entries = dict(entry_from_fields(row) for row in data["entries"])
@@ -138,8 +139,29 @@ def shipped_tables() -> tuple[Table, ...]:
     folder = files("gemmsmith.choose").joinpath("tables")
     if not folder.is_dir():
         return ()
-    found = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    found = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith("_trees.json")),
+        key=lambda file: file.name,
+    )
     return tuple(table_from_text(file.read_text(encoding="utf-8"), file.name) for file in found)
+
+
+@cache
+def shipped_trees(gpu: str) -> tuple[Constants, Trees] | None:
+    """The corrections of a GPU's cost model, and the constants they were fitted with: tables/h200_trees.json."""
+    file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_trees.json")
+    if not file.is_file():
+        return None
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return _constants(data["constants"]), trees_from_fields(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{file.name} has no trees: {error!r}") from None
+
+
+def _constants(row: Mapping[str, Any]) -> Constants:
+    values: dict[str, Any] = {name: _positive(value) for name, value in row.items()}
+    return Constants(**values)
 
 
 def _integer(value: object) -> int:

@@ -10,7 +10,7 @@ from functools import cache
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous, is_fastest
 from gemmsmith.choose.models import Winners
 from gemmsmith.choose.table import Entry
@@ -19,9 +19,10 @@ from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 
-# A winner at another shape is preferred to the model's favourite if it is predicted within 1.02 of it: the model errs
+# A winner at another shape is preferred to the model's favourite if it is predicted within 1.01 of it: the model errs
 # by more, and the winner was measured. The tolerance grows to 1.30 for winners at nearby shapes.
-CLOSE, FURTHEST = 1.02, 1.30
+CLOSE, FURTHEST = 1.01, 1.30
+_APART = 3.0  # octaves: a winner of a shape further away says nothing
 _LEAST = (16, 16, 1, 1)  # of M, N, K and batch: a tile has at least 16 rows and columns, so smaller shapes are alike
 
 
@@ -46,7 +47,7 @@ def nearest_winner(candidates: Sequence[Candidate], key: ShapeKey, winners: Winn
     near = []
     for other, entry in winners.items():
         winner, apart = by_config.get(config_key(entry.kernel, entry.config)), distance(key, other)
-        if winner is None:
+        if winner is None or apart > _APART:
             continue
         tolerance = CLOSE
         # Not across layouts: listing the other layout's candidates takes about a second.
@@ -64,9 +65,10 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
     favourite = ranked(problem, chip, constants, within=1.0, deterministic=not is_fastest(tuned))
     if not favourite:
         return 1.0
-    tiles = tiles_of([dict(winner)])
-    seconds = float(predicted_seconds(shape_of(problem, alignment(problem)), tiles, chip, constants)[0])
-    return max(1.0, seconds / favourite[0].seconds)
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(winner)])
+    plain = predicted_seconds(shape, tiles, chip, constants)
+    seconds = corrected_seconds(shape, tiles, chip, constants, plain, math.inf)
+    return max(1.0, float(seconds[0]) / favourite[0].seconds)
 
 
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:

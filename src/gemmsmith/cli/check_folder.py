@@ -137,7 +137,7 @@ def _short(kernel: Checked) -> str:
 
 def check_all(
     kernels: Sequence[KernelPlace], options: Sequence[str], *, seconds: float, on: OnOptions, usual: Place,
-    command: str = "", json: bool = False, done: Callable[[], None] = lambda: None,
+    command: str = "", json: bool = False, done: Callable[[Checked], None] = lambda _: None,
 ) -> list[Checked]:  # fmt: skip
     """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is told of each.
 
@@ -146,8 +146,13 @@ def check_all(
     trees = _trees(kernels, options) if on.named and not on.dry_run else {}
     readable = [kernel for kernel in kernels if not kernel.error]
     tasks = [check_task(kernel, options, on.limit(seconds), trees) for kernel in readable]
+    owners = {task.digest: kernel for task, kernel in zip(tasks, readable, strict=True)}
+
+    def told(result: TaskResult) -> None:
+        done(_checked(owners[result.digest], result))
+
     job = CommandJob(command or shlex.join(["gemmsmith", "check", *options]), tasks, on, usual, tuple(trees.values()),
-                     recorded=on.named, json=json, told=lambda _: done())  # fmt: skip
+                     recorded=on.named, json=json, told=told)  # fmt: skip
     found = {id(kernel): result for kernel, result in zip(readable, job.results(), strict=True)}
     return [_checked(kernel, found.get(id(kernel))) for kernel in kernels]
 

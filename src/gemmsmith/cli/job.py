@@ -20,7 +20,7 @@ from gemmsmith.cluster.journal import Journal, NoJournal
 from gemmsmith.cluster.place import LOCAL, RAY, Place
 from gemmsmith.cluster.runner import Progress, Runner
 from gemmsmith.cluster.sources import SourceTree
-from gemmsmith.cluster.task import ANY_GPU, CPU, LIMIT_S, Task, TaskResult
+from gemmsmith.cluster.task import ANY_GPU, Task, TaskResult
 from gemmsmith.compile.cache_folder import ENVIRONMENT as CACHE
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.store.results import Measurement, Run
@@ -221,7 +221,3 @@ def wants_gpu(on: OnOptions, device: str, here: Callable[[], bool]) -> bool:
 def gpu_wanted(on: OnOptions) -> str:
     """What a GPU task asks for."""
     return on.gpu_kind or ANY_GPU
-
-
-__all__ = ["CPU", "LIMIT_S", "CommandJob", "cores", "gpu_wanted", "nodes_json", "nodes_note", "raise_failures",
-           "run_of", "show_failure", "wants_gpu"]  # fmt: skip

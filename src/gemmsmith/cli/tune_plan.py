@@ -11,7 +11,9 @@ import typer
 from gemmsmith.bench.kernel_contender import KernelContender, source_digest
 from gemmsmith.bench.rig import Rig
 from gemmsmith.choose.candidates import Candidate, ranked
+from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
+from gemmsmith.choose.narrow import streaming
 from gemmsmith.choose.neighbours import neighbours
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.names import shapes_from
@@ -49,7 +51,9 @@ def workshop_on(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compi
         )
 
     def candidates(problem: Problem, count: int) -> Sequence[Candidate]:
-        return ranked(problem, *model, count=count, deterministic=deterministic)
+        few = streaming(problem, model[0], alignment(problem))
+        found = ranked(problem, *model, count=count, deterministic=deterministic)
+        return [few, *(each for each in found if each.name != few.name)] if few is not None else found
 
     def near(problem: Problem, candidate: Candidate) -> Sequence[Candidate]:
         return neighbours(candidate, problem, *model, deterministic=deterministic)

@@ -67,7 +67,7 @@ def formula_names(problem: Problem, config: Config) -> dict[str, int]:
     """What formulas may use; an operand is K-major if its elements along k are contiguous."""
     return {
         **config.by_name, "M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch,
-        "A_K_MAJOR": not problem.trans_a, "B_K_MAJOR": problem.trans_b,
+        "A_K_MAJOR": not problem.trans_a, "B_K_MAJOR": problem.trans_b, "OUT_BYTES": problem.out_dtype.itemsize,
     }  # fmt: skip
 
 

@@ -5,10 +5,13 @@
 //           k-tile, and TMA writes it into the shared memory of all blocks that need it (multicast). Less is read from
 //           L2, and under a power limit the energy that is saved raises the clock. Larger tiles also move less; where
 //           they do not fill the last wave, tail tiles of TAIL_BN columns at the right edge of C do (tail_tiles.cuh).
+//           SWAP transposes the product: wgmma's 64 rows are columns of C, so a tile has a multiple of 64 columns and
+//           any multiple of 8 rows. That wastes less of 300 rows, and outputs leave in rows of 128 bytes at any height.
+//           SLICES blocks, each with a slice of K, share a tile where tiles alone do not fill the GPU (slices.cuh).
 // Changed   From 18: a stage is empty when the consumers of the whole cluster have released it, because any block of
 //           the cluster may write to it.
-// Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN, a block one of them, a consumer warpgroup
-//           BM / CONSUMERS rows of it. Shares of a k-tile, for a cluster of 2 x 1:
+// Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN (SWAP: of the transpose of C), a block one of them, a
+//           consumer warpgroup BM / CONSUMERS rows of it. Shares of a k-tile, for a cluster of 2 x 1:
 //
 //              block 0 loads    its own rows of A, and the first half of B   -> multicast to both blocks
 //              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
@@ -18,60 +21,73 @@
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 
 #include "epilogue/store.cuh"
+#include "epilogue/transposed_store.cuh"
 #include "ptx/pdl.cuh"
 #include "schedule/grouped_order.cuh"
+#include "schedule/slices.cuh"
 #include "schedule/tail_tiles.cuh"
 #include "tile/cluster_ring.cuh"
 
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int M_TILES = BM / CONSUMERS / 64;  // 64-row tiles per consumer warpgroup
 constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
-using TileA = OperandTile<BM, !TRANS_A, CLUSTER_N>;
+using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the operand of wgmma's 64 rows
+constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
-using TileB = OperandTile<COLS, TRANS_B, CLUSTER_M, TRANS_B && !TAIL_BN ? COLS : BK>;
+using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
 constexpr int STAGE_BYTES = TileA::BYTES + TileB<BN>::BYTES;
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
-     long long strideA, long long strideB, long long strideC, int batch) {
+     long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = shared_address(shared);
     const unsigned staging = stages + STAGES * STAGE_BYTES;
-    const unsigned full = staging + CONSUMERS * BOXES * STORE_BOX<BN>, empty = full + 8 * STAGES;
-    const unsigned tiles_m = (M - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
-    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, N, tiles_m * batch, clusters);
+    constexpr int STAGED = BOXES * (SWAP ? TRANSPOSED_BOX : STORE_BOX<BN>);  // bytes of a consumer's outputs
+    const unsigned full = staging + CONSUMERS * STAGED, empty = full + 8 * STAGES;
+    const int rows = SWAP ? N : M, cols = SWAP ? M : N;
+    const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
+    const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
     init_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
     const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
-    const KTileRange range = k_tile_range(K, alpha);
+    const KTileRange whole_k = k_tile_range(K, alpha);
+    const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
+    // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
         unsigned t = blockIdx.x / CLUSTER;
-        // Tile t of those that start with number `begin`, `tiles_n` to a row, the first at column `left`.
-        const auto take = [&](auto width, unsigned begin, unsigned tiles_n, int left) {
-            const unsigned z = (t - begin) / (tiles_m * tiles_n);
-            const TileCoord coord = grouped_tile_coord<GROUP>(t - begin - z * tiles_m * tiles_n, tiles_m, tiles_n);
+        // Tile number `tile` of those with `tiles_n` to a row, the first at column `left`.
+        const auto take = [&](auto width, unsigned tile, unsigned tiles_n, int left) {
+            const unsigned z = tile / (tiles_m * tiles_n);
+            const TileCoord coord = grouped_tile_coord<GROUP>(tile - z * tiles_m * tiles_n, tiles_m, tiles_n);
             body(width, (coord.m * CLUSTER_M + loader.row) * BM,
-                 left + (coord.n * CLUSTER_N + loader.col) * decltype(width)::value, static_cast<int>(z));
+                 left + (coord.n * CLUSTER_N + loader.col) * decltype(width)::value, static_cast<int>(z), t);
         };
-        for (; t < tiles_m * wide() * batch; t += clusters) take(Width<BN>{}, 0, wide(), 0);
+        for (; t < tiles_m * wide() * batch * slices.count; t += clusters)
+            take(Width<BN>{}, slices.tile(t), wide(), 0);
         if constexpr (TAIL_BN > 0) {
-            const auto tail = [&] { return columns_after<TAIL_BN, CLUSTER_N>(wide() * BN * CLUSTER_N, N); };
+            const auto tail = [&] { return columns_after<TAIL_BN, CLUSTER_N>(wide() * BN * CLUSTER_N, cols); };
             for (; t < tiles_m * (wide() + tail()) * batch; t += clusters)
-                take(Width<TAIL_BN>{}, tiles_m * wide() * batch, tail(), wide() * BN * CLUSTER_N);
+                take(Width<TAIL_BN>{}, t - tiles_m * wide() * batch, tail(), wide() * BN * CLUSTER_N);
         }
+    };
+    const auto k_tiles_of = [&](unsigned t) {
+        return SLICES == 1 ? whole_k : k_tile_range(K, alpha, 1, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         if (threadIdx.x == 0) {
-            for_each_tile([&](auto width, int row, int col, int z) {
+            for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
+                const KTileRange range = k_tiles_of(t);
                 for (int k = range.begin; k < range.end; ++k) {
                     loader.load<TileA, TileB<decltype(width)::value>>(
                         stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage,
-                        ring.parity ^ 1, map_a, map_b, row, col, k * BK, strideA ? z : 0, strideB ? z : 0);
+                        ring.parity ^ 1, SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK,
+                        (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);
                     ring.advance();
                 }
             });
@@ -82,22 +98,40 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const int thread = threadIdx.x % WARPGROUP_THREADS;
         const auto release = [&](int stage) { release_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
-        const auto compute_tile = [&](auto& acc, int row, int col, int z) {
+        const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
+            const KTileRange range = k_tiles_of(t);
             consumer_mainloop<IN, TileA, TileB<COLS>, COLS, 1, STAGE_BYTES>(acc, ring, stages, full,
                                                                             range.end - range.begin, first, release);
-            const auto c = window(C + z * strideC, ldc, M, N, row, col);
-            const bool whole = pairs && c.holds(BM, COLS);
-            store_accumulators<COLS>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc,
-                                     epilogue_at(row, col, alpha, beta, bias), whole);
+            const int top = SWAP ? col : row, left = SWAP ? row : col;
+            const auto c = window(C + z * strideC, ldc, M, N, top, left);
+            const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
+            const auto epilogue = epilogue_at(top, left, alpha, beta, bias);
+            const unsigned own = staging + (warpgroup - 1) * STAGED;
+            if constexpr (SLICES > 1) {
+                const SliceWorkspace of_slices(workspace, tiles_m * wide() * batch * (CLUSTER * CONSUMERS));
+                const unsigned number = (slices.tile(t) * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
+                const auto store = [&](int i, const Vec<float, 4>& sum) {
+                    const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
+                    if constexpr (SWAP)
+                        store_transposed_four(c, j, offset, sum.at, epilogue, whole);
+                    else
+                        store_four(c, offset, j, sum.at, epilogue, whole);
+                };
+                add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup, acc, store);
+            } else if constexpr (SWAP) {
+                store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
+            } else {
+                store_accumulators<COLS>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc, epilogue, whole);
+            }
         };
         float acc[M_TILES][BN / 2];
-        for_each_tile([&](auto width, int row, int col, int z) {
+        for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
             if constexpr (decltype(width)::value == BN) {
-                compute_tile(acc, row, col, z);
+                compute_tile(acc, row, col, z, t);
             } else {
                 float tail_acc[M_TILES][decltype(width)::value / 2];
-                compute_tile(tail_acc, row, col, z);
+                compute_tile(tail_acc, row, col, z, t);
             }
         });
         if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();

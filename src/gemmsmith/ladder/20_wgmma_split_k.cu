@@ -13,6 +13,7 @@
 //           than the product. UNALIGNED_OPERANDS = 1 reads it directly, by cp.async and registers (unaligned_tile.cuh).
 //           If both operands are small, even aligning the smaller one costs more than the product: UNALIGNED_OPERANDS =
 //           2 reads both directly, the smaller one through registers of the producer (shifted_tile.cuh).
+//           BM need not be a multiple of 64: with few rows, padding costs nothing, and equal parts for all SMs gain.
 // Changed   From 17: one cluster per tile; partial sums are reduced in shared memory; A and B may be swapped.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose). A block owns the partial sums over its part of
 //           K, and at the end BM / SPLIT rows of outputs:
@@ -22,7 +23,7 @@
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, 4 * BM * (BN + 4) bytes for partial sums. DEPTH k-tiles
 //           are loaded together, so that a row is read in longer segments. Each line of an unaligned operand takes 16
-//           bytes more.
+//           bytes more. Of other operands, BM is rounded up to 64.
 // Needs     sm_90a. Rows of A and B start on 16 bytes, except those of A (SWAP: B) if UNALIGNED_OPERANDS is 1, and
 //           those of both if it is 2.
 // Try next  Many tiles, but not a whole number of waves (21 wgmma_stream_k).
@@ -35,9 +36,9 @@
 #include "tile/unaligned_mainloop.cuh"
 #include "tile/warpgroup.cuh"
 
-constexpr int M_TILES = BM / CONSUMERS / 64;  // 64-row tiles per consumer warpgroup
+constexpr int M_TILES = (BM / CONSUMERS + 63) / 64;  // 64-row tiles per consumer warpgroup
 constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
-using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the operand of wgmma's 64 rows
+using TileA = PaddedTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the operand of wgmma's 64 rows
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 using Unaligned = UnalignedTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // instead of TileA; follows TileB's in a stage
 constexpr int K_TILE_BYTES = TileA::BYTES + TileB::BYTES;
@@ -67,15 +68,17 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && SWAP) prefetch_tensor_map(map_a);
         if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && !SWAP) prefetch_tensor_map(map_b);
     }
+    if (UNALIGNED_OPERANDS == 0) TileA::clear_padding<THREADS, STAGES * DEPTH>(stages, K_TILE_BYTES);
     __syncthreads();
     cluster_arrive();  // this block can receive; cluster_wait precedes the first send
-    pdl_launch_and_wait();
 
     const int z = blockIdx.z, rank = blockIdx.x % SPLIT, rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tile = blockIdx.x / (SPLIT * CLUSTERS), tiles_m = (rows - 1) / BM + 1;
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // this cluster's part of K
     const int row = tile % tiles_m * BM, col = tile / tiles_m * BN;
     const KTileRange range = k_tile_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
+    pdl_launch_and_wait();
+
     // Both operands as stored: that of wgmma's 64 rows, and the other one.
     const UnalignedRows<IN> of_a = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda,
                                     TileA::K_MAJOR ? rows : K, TileA::K_MAJOR ? K : rows};
@@ -95,7 +98,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
                 mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                mbarrier_arrive_expect_tx(barrier, STAGE_BYTES);
+                mbarrier_arrive_expect_tx(barrier, DEPTH * (TileA::LOADED_BYTES + TileB::BYTES));
 #pragma unroll
                 for (int d = 0; d < DEPTH; ++d)
                     TileA::load(stage + d * K_TILE_BYTES, SWAP ? map_b : map_a, barrier, row, (k * DEPTH + d) * BK,
@@ -128,6 +131,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int r = (first + i) * 64 + warp * 16 + half * 8 + lane / 4;
+                if (BM % 64 > 0 && r >= BM) continue;  // rows of padding
                 const unsigned target = received + 4 * (rank * SHARE + r % SHARE) * PARTIAL_LD + 8 * (lane % 4);
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j)

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from gemmsmith.kernel.config import Config, Parameter
+from gemmsmith.kernel.constraints import Requires
+from gemmsmith.kernel.spec import Workspace
 from gemmsmith.ladder.families import hopper, hopper_store
+from gemmsmith.ladder.families.parameters import block_tile
 from gemmsmith.ladder.rung import preset
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.prologue.zero_workspace import FLAG_BYTES
+
+
+def _workspace(problem: Problem, config: Config) -> Workspace:
+    """Counters, in whole kilobytes, then the partial sums of every slice."""
+    if config["SLICES"] == 1:
+        return Workspace()
+    slices = SPEC.geometry(problem, config).grid[0]  # of all tiles and products
+    counters = ceil_div(4 * slices // config["SLICES"] * config["CONSUMERS"], 1024) * 1024
+    zeroed = ceil_div(counters, FLAG_BYTES) * FLAG_BYTES
+    return Workspace(max(zeroed, counters + 4 * slices * config["BM"] * config["BN"]), zeroed)
+
 
 SPEC = hopper.rung(
     __name__,
     summary="blocks on neighbouring SMs load each k-tile once, for all of them",
     teaches="clusters and multicast: data that is not moved costs no energy, and energy sets the clock",
     parameters=(
-        *hopper.block_tile(128, 256),
-        hopper.stages(4),
+        *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 257, 8))),
+        hopper.stages(4, (2, 3, 4, 5, 6, 7, 8, 10, 12)),
         hopper.consumers(2),
         *hopper.clusters(2, 1),
         hopper.GROUP,
-        *hopper_store.STORE,
+        hopper_store.STORE_MODE,
+        hopper_store.store_boxes(64),
         hopper_store.TAIL_BN,
+        Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
+        Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -24,17 +44,20 @@ SPEC = hopper.rung(
     ),
     small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2},
     # If some tiles may have TAIL_BN columns, as many blocks as if all had.
-    grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)"),
+    grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)") + "*SLICES",
     cluster=hopper.CLUSTER_BLOCKS,
-    smem=f"{hopper.K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED}",
+    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
-        *hopper.CLUSTER_FITS,
-        hopper_store.BOXES_DIVIDE,
+        hopper.CLUSTER_SIZE,
+        Requires("SWAP == 1 or BN % 16 == 0", "without SWAP the columns of a tile come in multiples of 16, but {BN}"),
+        hopper_store.TRANSPOSED_BOXES_DIVIDE,
         *hopper_store.TAIL_FITS,
+        Requires("TAIL_BN == 0 or SWAP == 0 and SLICES == 1", "{TAIL_BN} needs SWAP=0 and SLICES=1"),
     ),
     tensor_maps=hopper_store.maps_with_c,
     specialize=hopper_store.specialize_store,
     persistent=True,
+    workspace=_workspace,
 )

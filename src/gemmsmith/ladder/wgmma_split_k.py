@@ -8,6 +8,7 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.spec import Workspace
 from gemmsmith.ladder.families import hopper
 from gemmsmith.ladder.families.hopper_maps import operand_map
+from gemmsmith.ladder.families.parameters import block_tile
 from gemmsmith.ladder.rung import preset
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
@@ -17,7 +18,8 @@ _TALL_K_MAJOR = "(B_K_MAJOR if SWAP else A_K_MAJOR)"
 _OTHER_ROWS = "(BN if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
 # Of a stage. An unaligned operand has 16 bytes more per line than if its lines started on 16 bytes.
 _TALL_BYTES = (
-    f"(128*DEPTH*BM if UNALIGNED_OPERANDS == 0 else BM*(128*DEPTH+16) if {_TALL_K_MAJOR} else 64*DEPTH*(2*BM+16))"
+    "(8192*DEPTH*ceil(BM/64) if UNALIGNED_OPERANDS == 0 else "
+    f"BM*(128*DEPTH+16) if {_TALL_K_MAJOR} else 64*DEPTH*(2*BM+16))"
 )
 
 # Accumulators and fragments of an unaligned operand: with more, registers spill or products wait for each other.
@@ -68,7 +70,7 @@ SPEC = hopper.rung(
     summary="blocks of a cluster divide K and add up through distributed shared memory",
     teaches="small and deep products: enough blocks for all SMs, summed in a fixed order",
     parameters=(
-        *hopper.block_tile(64, 32),
+        *block_tile(64, 32, tuple(range(16, 257, 8)), tuple(range(16, 257, 16))),
         hopper.stages(8, (2, 3, 4, 5, 6, 7, 8, 10, 12)),
         hopper.consumers(1),
         Parameter("SPLIT", 4, (1, 2, 4, 8), "blocks of a cluster, which divide K"),
@@ -93,6 +95,7 @@ SPEC = hopper.rung(
         preset("skinny", BN=16, SPLIT=2, SWAP=1),
         preset("deep", BN=64, STAGES=6, SPLIT=8, DEPTH=2, CLUSTERS=8),
         preset("unaligned", BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, UNALIGNED_OPERANDS=1),
+        preset("streaming", BM=144, BN=16, STAGES=3, SPLIT=1, SWAP=1, DEPTH=2),
         preset("small", BN=64, STAGES=2, SPLIT=1, UNALIGNED_OPERANDS=2),
     ),
     small={"STAGES": 2, "SPLIT": 2},
@@ -100,7 +103,11 @@ SPEC = hopper.rung(
     cluster="SPLIT",
     smem=f"STAGES*({_TALL_BYTES}+128*DEPTH*{_OTHER_ROWS}+16)+4*BM*(BN+4)+8",
     constraints=(
-        hopper.ROWS_PER_CONSUMER,
+        Requires(
+            "BM % (64*CONSUMERS) == 0 or CONSUMERS == 1 and UNALIGNED_OPERANDS == 0",
+            "{BM} rows are not a multiple of 64 for each of {:CONSUMERS} consumers; others take one consumer and "
+            "operands that TMA loads",
+        ),
         divides("SPLIT", "BM"),
         hopper.accumulators_fit(192, 128, 64),  # without setmaxnreg
         Requires(

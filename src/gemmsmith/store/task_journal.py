@@ -149,10 +149,10 @@ class TaskJournal:
             stored = insert_measurement(execute, stored, measurement)
 
     def finish(self, failed: int) -> None:
-        """All tasks are recorded: the next such command is a new job."""
+        """All tasks are recorded: the next such command is a new job. Another command may have ended it."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         row = JOB_END.row((self._number,), (ended, failed))
-        self._transact("IMMEDIATE", lambda: self._execute(JOB_END.insert, row))
+        self._transact("IMMEDIATE", lambda: self._execute(f"{JOB_END.insert} ON CONFLICT DO NOTHING", row))
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)

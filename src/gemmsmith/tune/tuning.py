@@ -1,7 +1,8 @@
 """Find the fastest kernel and configuration for each shape by timing candidates on this machine's GPU.
 
     candidates, best prediction first ─► compile ─► short samples of all, in groups ─► the same for neighbours of the
-        best ─► verify the best few ─► long samples of those ─► verify the winner again ─► store
+        best, until a round gains under 1 % ─► verify the best few ─► long samples of those ─► verify the winner again
+        ─► store
 
 Every step is written to the tuning file before the next begins, so a run that was killed, stopped or out of time
 continues where it ended. A candidate that does not compile, does not run or is incorrect is stored with the reason and
@@ -34,6 +35,7 @@ GROUP = 8  # candidates timed in turn: few, so that rounds are short and their g
 # draw, so more of them are finalists, with different tile sizes.
 FINALISTS, LONG_FINALISTS = 4, 8
 REFINED = 2  # candidates whose neighbours are timed as well
+ROUNDS, GAIN = 4, 0.01  # of such neighbours at most, and what a round must gain for another
 _MOST_DEATHS = 2  # starts of a candidate during which the process died
 
 
@@ -183,10 +185,18 @@ class _Shape:
         self._compile(todo)
         with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
             self._time(arena, todo)
+            self._refine(arena)
+            return self._winner(arena)
+
+    def _refine(self, arena: Arena) -> None:
+        """Time the neighbours of the best, then theirs, until a round gains less than 1 %."""
+        for _ in range(ROUNDS):
+            ordered = self._ordered()
             around = self._around_the_best()
             self._compile(around)
             self._time(arena, around)
-            return self._winner(arena)
+            if not around or not ordered or self._score(self._ordered()[0]) > self._score(ordered[0]) * (1 - GAIN):
+                return
 
     def _compile(self, todo: Sequence[Candidate]) -> None:
         self._shop.rig.step(f"{self._problem}: compile {len(todo)} candidates")

@@ -17,7 +17,7 @@ from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-from gemmsmith.cli.options.on import OnOptions
+from gemmsmith.cli.options.on import KernelsOnOptions
 from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
@@ -57,17 +57,8 @@ def command(
             rich_help_panel="Verification",
         ),
     ] = 10,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            min=0,
-            help="Kernels checked at a time, where there are several. 0: one for each core.",
-            rich_help_panel="Device",
-        ),
-    ] = 0,
     *,
-    on: OnOptions,
+    on: KernelsOnOptions,
     arguments: ArgumentOptions,
     checks: VerificationOptions,
     trial: TrialOptions,
@@ -88,7 +79,7 @@ def command(
 
         words = option_words(options, shape, device, checks, trial, cache, arguments)
         words += ["--cures", f"{cures:g}"]
-        check_folders(kernels, words, seconds=timeout, jobs=jobs, on=on, form=output.form)
+        check_folders(kernels, words, seconds=timeout, jobs=on.jobs, on=on, form=output.form)
         return
     if on.dry_run:
         sys.stdout.write("1 task: one kernel is checked in this process, whatever --on says\n")

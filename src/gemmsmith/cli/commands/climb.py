@@ -108,7 +108,9 @@ def command(
     plan = TimingPolicy(timing.within, timing.budget)
     extents = _extents(options.sizes, options.size)
     there = on.asked and wants_gpu(on, device.device, lambda: device.wants_gpu)
-    where = device.open() if not there else SimDevice()
+    if there and on.on_cluster and not (gpu or on.gpu_kind):
+        raise UsageError("climbing on GPUs of a cluster must know which", "name them: --gpu-kind H200")
+    where = device.open() if not (there and on.on_cluster) else SimDevice()
     target = _target(gpu or (on.gpu_kind if there and on.on_cluster else ""), where)
     if not options.no_html:
         check_page(options.html)

@@ -73,3 +73,13 @@ class OnOptions(OptionGroup):
 
     def limit(self, usual: float) -> float:
         return self.task_limit or usual
+
+
+@dataclass(frozen=True)
+class KernelsOnOptions(OnOptions):
+    """The same for the kernels of several files or a folder."""
+
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", min=0, help="Kernels checked at a time, where there are several. 0: one for each core."),
+    ] = 0

@@ -49,14 +49,17 @@ GROUP = common.group((1, 2, 4, 6, 8, 12, 16))
 CONSUMER_THREADS = "128*(CONSUMERS+1)"  # with the producer warpgroup
 _B_ROWS = "(BN if B_K_MAJOR else 64*ceil(BN/64))"
 K_TILES = f"STAGES*(128*(BM+{_B_ROWS})+16)"  # bytes: per stage a k-tile of A, one of B, and two barriers
+# The same of a cluster's block: of the operand of wgmma's columns, CLUSTER_M blocks load equal shares of whole 8 rows.
+_SHARED_ROWS = "(8*CLUSTER_M*ceil(BN/(8*CLUSTER_M)) if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
+CLUSTER_K_TILES = f"STAGES*(128*(BM+{_SHARED_ROWS})+16)"
 TILE_GRID = "ceil(M/BM)*ceil(N/BN)"
 CLUSTER_BLOCKS = "CLUSTER_M*CLUSTER_N"
 ACCUMULATORS = "BM*BN/(128*CONSUMERS)"  # of a consumer thread
 
 
-def cluster_grid(width: str = "BN") -> str:
+def cluster_grid(width: str = "BN", rows: str = "M", cols: str = "N") -> str:
     """Blocks for tiles of BM rows and ``width`` columns, in whole clusters."""
-    return f"ceil(M/(BM*CLUSTER_M))*ceil(N/({width}*CLUSTER_N))*{CLUSTER_BLOCKS}"
+    return f"ceil({rows}/(BM*CLUSTER_M))*ceil({cols}/({width}*CLUSTER_N))*{CLUSTER_BLOCKS}"
 
 
 # --- constraints
@@ -64,8 +67,9 @@ def cluster_grid(width: str = "BN") -> str:
 ROWS_PER_CONSUMER = Requires(
     "BM % (64*CONSUMERS) == 0", "{BM} rows are not a multiple of 64 for each of {:CONSUMERS} consumers"
 )
+CLUSTER_SIZE = Requires("CLUSTER_M*CLUSTER_N <= 8", "{CLUSTER_M*CLUSTER_N} blocks in a cluster; 8 are the most")
 CLUSTER_FITS = (
-    Requires("CLUSTER_M*CLUSTER_N <= 8", "{CLUSTER_M*CLUSTER_N} blocks in a cluster; 8 are the most"),
+    CLUSTER_SIZE,
     Requires(
         "BM % (8*CLUSTER_N) == 0 and BN % (8*CLUSTER_M) == 0",
         "each block of a cluster loads a multiple of 8 rows: CLUSTER_N·8 must divide BM and CLUSTER_M·8 BN",
@@ -90,7 +94,7 @@ WITH_SETMAXNREG = accumulators_fit(208, 208, 96)
 
 def smem_fits(smem: str) -> Requires:
     """Of K-major operands; other layouts may need more, which is checked when the problem is known."""
-    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1")
+    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
     return Requires(
         f"{needed} <= {LARGEST_SMEM}",
         f"{{STAGES*(BM+BN)*128}} B for k-tiles and what else it needs are {{:{needed}}} B of shared memory, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
-from gemmsmith.problem import Problem
+from gemmsmith.problem import Problem, ceil_div
 
 
 def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1) -> TensorMap:
@@ -20,9 +20,13 @@ def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1) -> T
 
 
 def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
-    """The maps of A and B for tiles of BM x BN."""
-    b_rows = BOX if config.get("TAIL_BN", 0) else config["BN"]  # tail tiles load B one box at a time
-    return {
-        "map_a": operand_map("A", problem, config["BM"], config.get("CLUSTER_N", 1)),
-        "map_b": operand_map("B", problem, b_rows, config.get("CLUSTER_M", 1)),
+    """The maps of A and B for tiles of BM x BN; with SWAP, BM is of columns of B and BN of rows of A."""
+    shares = config.get("CLUSTER_M", 1)
+    # Whole blocks of 8 rows for each share; tail tiles load one box at a time.
+    other_rows = BOX if config.get("TAIL_BN", 0) else ceil_div(config["BN"], 8 * shares) * 8 * shares
+    tall, other = "BA" if config.get("SWAP", 0) else "AB"
+    maps = {
+        tall: operand_map(tall, problem, config["BM"], config.get("CLUSTER_N", 1)),
+        other: operand_map(other, problem, other_rows, shares),
     }
+    return {"map_a": maps["A"], "map_b": maps["B"]}

@@ -6,28 +6,35 @@ TMA and threads store from boxes of 64 rows that consumers stage in shared memor
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cache
 
 from gemmsmith.kernel.config import Config, Parameter
 from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
-from gemmsmith.ladder.families.hopper import BOX, K_TILES
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
-from gemmsmith.problem import Problem
+from gemmsmith.problem import Problem, ceil_div
 
-STORE = (
-    Parameter(
-        "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
-        "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-        "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are always stored directly",
-        STORE_MODE_NAMES,
-    ),
-    Parameter(
-        "STORE_BOXES", 1, tuple(range(17)),
-        "boxes of outputs that a consumer stages at once; as many as fit are taken, whatever is given",
-    ),
+STORE_MODE = Parameter(
+    "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
+    "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
+    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, with SWAP=1 "
+    "by TMA",
+    STORE_MODE_NAMES,
 )  # fmt: skip
+
+
+def store_boxes(most: int = 16) -> Parameter:
+    return Parameter(
+        "STORE_BOXES", 1, tuple(range(most + 1)),
+        "boxes of outputs that a consumer stages at once; as many as fit are taken, whatever is given",
+    )  # fmt: skip
+
+
+STORE = (STORE_MODE, store_boxes())
 TAIL_BN = Parameter(
     "TAIL_BN", 0, (0, 64, 128, 192),
     "columns of the tail tiles, at the right end of C, as many as make the last wave a short one; 0: all tiles have BN "
@@ -36,11 +43,22 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
+# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile. 32-bit outputs too.
+_TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
+_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX}*OUT_BYTES if SWAP else {_BOX_BYTES})"
+STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
 BOXES_DIVIDE = Requires(
     "STORE_MODE == 0 or STORE_BOXES > 0 and BN/gcd(BN, 64) % STORE_BOXES == 0",
     "{STORE_BOXES} does not divide the {:BN/gcd(BN, 64)} boxes of {:gcd(BN, 64)} columns that {BN} has",
+)
+_TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
+TRANSPOSED_BOXES_DIVIDE = Requires(
+    f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
+    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0)",
+    f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
+    "has",
 )
 TAIL_FITS = (
     Requires("TAIL_BN < BN", "{TAIL_BN} columns are not fewer than {BN}"),
@@ -53,24 +71,57 @@ def box_width(config: Config) -> int:
     return math.gcd(config["BN"], BOX)
 
 
-def staged_boxes(config: Config, b_k_major: bool = True) -> int:
+def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
     """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
-    names = {"TAIL_BN": 0, "B_K_MAJOR": int(b_k_major)} | config.by_name
-    free = LARGEST_SMEM - evaluate(f"{K_TILES}+{TAIL_BARRIERS}", names)
-    most = free // evaluate(f"CONSUMERS*{_BOX_BYTES}", names)
+    names = {"TAIL_BN": 0, "SWAP": 0, "CLUSTER_M": 1, "A_K_MAJOR": int(a_k_major), "B_K_MAJOR": int(b_k_major)}
+    names |= {"OUT_BYTES": out_bytes} | config.by_name
+    free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
+    most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
+    if names["SWAP"]:
+        return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
     boxes = config["BN"] // box_width(config)
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
+
+
+@cache
+def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
+    """Of ``boxes`` of 8 rows: all of them, twice where a consumer has several times 64 columns; else as many as fit of
+    equal parts, or of two of them."""
+    counts = {count for part in range(1, boxes + 1) if boxes % part == 0 for count in (part, 2 * part)}
+    allowed = [count for count in counts if count <= most and (several or count <= boxes) and count <= _MOST_BOXES]
+    return max(allowed, default=0)
+
+
+def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
+    """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
+    shares = 8 * config["CLUSTER_M"]
+    stage = BOX_ROW * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    free = LARGEST_SMEM - config["STAGES"] * stage
+    boxes = config["BN"] // _TRANSPOSED_ROWS
+    most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
+    staged = _transposed_boxes(boxes, most, config["BM"] > BOX * config["CONSUMERS"])
+    return boxes // _boxes_of_a_store(staged, boxes) if staged else 0
+
+
+def _boxes_of_a_store(staged: int, boxes: int) -> int:
+    return staged // 2 if staged % 2 == 0 and boxes % (staged // 2) == 0 else staged
+
+
+def boxes_of_a_store(config: Config) -> int:
+    """Boxes of 8 rows that one TMA store takes: transposed_store.cuh."""
+    return _boxes_of_a_store(config["STORE_BOXES"], config["BN"] // _TRANSPOSED_ROWS)
 
 
 def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
     """The mode that C allows, with as many boxes as fit; tail tiles only where TMA stores.
 
     TMA writes whole chunks of 16 bytes: if rows do not end on one, it would overwrite what follows them. Threads, which
-    write any row, have no registers left for tiles of two widths.
+    write any row, have no registers left for tiles of two widths. Where K has slices, outputs come from a workspace.
     """
     size = problem.out_dtype.itemsize
-    mode = config["STORE_MODE"]
-    boxes = staged_boxes(config, problem.trans_b) if mode != DIRECT and size == 2 else 0
+    mode = DIRECT if config.get("SLICES", 1) > 1 else config["STORE_MODE"]
+    by_tma = mode != DIRECT and (size == 2 or config.get("SWAP", 0))
+    boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:
         return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
     steps = (
@@ -78,6 +129,8 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     if mode == THREADS or any(step % 16 for step in steps):
+        if config.get("SWAP", 0):
+            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0)
         return config.with_(STORE_MODE=THREADS, STORE_BOXES=boxes, TAIL_BN=0)
     return config.with_(STORE_BOXES=boxes)
 
@@ -86,8 +139,11 @@ def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B, and that of C if TMA stores it."""
     maps = operand_maps(problem, config)
     if config["STORE_MODE"] == TMA:
-        size, width = problem.out_dtype.itemsize, box_width(config)
+        swap = config.get("SWAP", 0)
+        size = problem.out_dtype.itemsize
+        whole = (BOX_ROW // size, _TRANSPOSED_ROWS * boxes_of_a_store(config)) if swap else None
+        width, height = whole or (box_width(config), BOX)
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
-                                  (width, BOX, 1), 2 * width)  # fmt: skip
+                                  (width, height, 1), size * width)  # fmt: skip
     return maps

@@ -32,3 +32,14 @@ __device__ __forceinline__ void store_accumulators_direct(const Window<Out>& c, 
                                               epilogue, whole);
         });
 }
+
+// Stores four accumulators of a thread, of 8 columns number j and the 64 rows at `row`.
+template <class Out>
+__device__ __forceinline__ void store_four(const Window<Out>& c, int row, int j, const float (&four)[4],
+                                           const Epilogue<Out>& epilogue, bool whole) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)  // the second half is 8 rows below the first
+        store_with_epilogue<2, 2>(c, row + warp * 16 + half * 8 + lane / 4, j * 8 + lane % 4 * 2, &four[half * 2],
+                                  epilogue, whole);
+}

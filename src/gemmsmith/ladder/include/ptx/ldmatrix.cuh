@@ -19,3 +19,10 @@ __device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned (&r
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
                  ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
+
+// Two matrices, transposed: lane l holds of each the elements number l / 4 of rows 2 (l % 4) and 2 (l % 4) + 1. Lanes 0
+// to 15 give the addresses.
+__device__ __forceinline__ void stmatrix_x2_transposed(unsigned address, unsigned first, unsigned second) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+                 ::"r"(address), "r"(first), "r"(second) : "memory");
+}

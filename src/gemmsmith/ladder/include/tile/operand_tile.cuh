@@ -4,9 +4,11 @@
 // K_MAJOR (A not transposed, B transposed): k runs along the rows of the stored matrix, and the k-tile is one box of
 // ROWS rows by 64 of k. Otherwise M or N runs along the rows, and the k-tile is one box of 64 k rows for every 64 of
 // ROWS. wgmma takes both. SHARES blocks of a cluster that need the same k-tile load one share of it each: some rows of
-// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another.
+// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another; the last may
+// have rows beyond the tile, which are not multiplied, so that shares are whole blocks of 8 rows.
 #pragma once
 
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 
@@ -28,10 +30,13 @@ __device__ __forceinline__ KTileRange k_tile_range(int K, float& alpha, int dept
     return {begin, end};
 }
 
+// The rows of a K-major box of at least `rows` that `shares` blocks load equal parts of, in blocks of 8 rows.
+constexpr int whole_shares(int rows, int shares) { return (rows + 8 * shares - 1) / (8 * shares) * (8 * shares); }
+
 template <int ROWS, bool K_MAJOR_, int SHARES = 1, int LINES = K_MAJOR_ ? ROWS : BK>
 struct OperandTile {
     static constexpr bool K_MAJOR = K_MAJOR_;
-    static constexpr int BOXES = K_MAJOR ? ROWS / LINES : (ROWS + BOX - 1) / BOX;
+    static constexpr int BOXES = (ROWS + (K_MAJOR ? LINES : BOX) - 1) / (K_MAJOR ? LINES : BOX);
     static constexpr int BOX_ROWS = LINES / SHARES;
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
     static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a share is whole 1024-byte blocks; a box ends at 256 rows");
@@ -54,5 +59,23 @@ struct OperandTile {
     // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
     static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
         return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
+    }
+};
+
+// The same for a number of rows that is no multiple of 64, as the A of wgmma: zeros follow the last row.
+template <int ROWS, bool K_MAJOR_>
+struct PaddedTile : OperandTile<ROWS, K_MAJOR_> {
+    using Loaded = OperandTile<ROWS, K_MAJOR_>;
+    static constexpr int LOADED_BYTES = Loaded::BYTES, BYTES = (ROWS + 63) / 64 * BOX_BYTES;
+
+    // Clears the padding of TILES k-tiles. Called by all THREADS threads of the block; a barrier must follow.
+    template <int THREADS, int TILES>
+    static __device__ __forceinline__ void clear_padding(unsigned first, unsigned step) {
+        if constexpr (BYTES > LOADED_BYTES) {
+            for (int i = 0; i < TILES; ++i)
+                for (int at = LOADED_BYTES + threadIdx.x * 16; at < BYTES; at += THREADS * 16)
+                    store_shared_16(first + i * step + at, make_uint4(0, 0, 0, 0));
+            fence_proxy_async();
+        }
     }
 };

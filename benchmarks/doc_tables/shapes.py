@@ -1,0 +1,24 @@
+"""Untuned shapes beside cuBLAS, by kind."""
+
+from __future__ import annotations
+
+from doc_tables.records import load, table
+
+_COLUMNS = ["kind", "shapes", "bursts: mean", "lowest", "below 0.97", "sustained: mean", "lowest", "below 0.97"]
+
+
+def means_table() -> str:
+    """Ratio of cuBLAS's time to ours, of each kind in both modes."""
+    record = load("h200_shapes.json")
+    burst, sustained = (record["means"][mode] for mode in ("burst", "sustained"))
+    rows = [[kind, str(burst[kind]["shapes"]), *_figures(burst[kind]), *_figures(sustained[kind])]
+            for kind in sorted(burst, key=lambda kind: (kind == "all", -burst[kind]["shapes"]))]  # fmt: skip
+    note = (
+        f"cuBLAS's time over ours; 1 is equal. {record['gpu']}, torch {record['torch']}, {record['date']}, by "
+        f"`{record['command']}`. Every shape is in `benchmarks/results/h200_shapes.json`."
+    )
+    return "\n".join([*table(_COLUMNS, "lrrrrrrr", rows), "", note])
+
+
+def _figures(kind: dict[str, float]) -> list[str]:
+    return [f"{kind['geometric_mean']:.2f}", f"{kind['lowest']:.2f}", str(kind["below_0.97"])]

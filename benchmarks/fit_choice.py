@@ -1,0 +1,282 @@
+"""Fit the cost model and its correcting trees to recorded times, and test the choice on shapes it was not fitted to.
+
+    python benchmarks/fit_choice.py            report what the shipped model does on fitting and on testing shapes
+    python benchmarks/fit_choice.py --write    fit again, write src/gemmsmith/choose/tables/, then report
+
+The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
+
+    python benchmarks/fit_choice.py --pack times.json …
+
+Shapes of seeds below 100, named and deep ones are for fitting; random and public shapes of seeds from 100 on only test.
+The fastest configurations of named and public shapes of the fitting set also go into the shipped table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.choose import fit as fitting
+from gemmsmith.choose.columns import Column, Shapes, Tiles
+from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
+from gemmsmith.choose.features import features
+from gemmsmith.choose.fit import Sample, fit
+from gemmsmith.choose.key import KIND, ShapeKey, contiguous, unaligned
+from gemmsmith.choose.models import constants_of
+from gemmsmith.choose.table import Entry, table_from_text, table_text
+from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
+from gemmsmith.choose.tuning_file import TuningFile
+from gemmsmith.choose.waves import chip_of
+from gemmsmith.gpus import gpu_named
+
+HERE = Path(__file__).parent
+RECORD = HERE / "results" / "h200_candidates.json"
+TUNED = HERE / "results" / "h200_tuning.jsonl"
+TABLES = HERE.parent / "src" / "gemmsmith" / "choose" / "tables"
+GPU, DEVICE = "H200", "NVIDIA H200"
+CHIP = chip_of(gpu_named(GPU))
+FIRST_TESTING_SEED = 100
+# Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
+TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 400, 4, 0.06, 24, 0.6, 0.3, 6
+CLEARLY, EQUAL = 1.03, 1.01
+SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A shape with its timed configurations. ``cublas`` is in seconds, NaN where unknown."""
+
+    key: ShapeKey
+    kind: str
+    origin: str
+    cublas: float
+    samples: tuple[Sample, ...]
+    old: float  # seconds of the choice before this model; NaN where unknown
+
+    @property
+    def is_test(self) -> bool:
+        seed = re.search(r"seed (\d+)", self.origin)
+        return seed is not None and int(seed.group(1)) >= FIRST_TESTING_SEED
+
+    @property
+    def columns(self) -> tuple[Shapes, Tiles]:
+        return fitting._columns(self.samples)
+
+    @property
+    def seconds(self) -> Floats:
+        return np.array([sample.seconds for sample in self.samples])
+
+
+# --- records
+
+
+def pack(files: Sequence[Path]) -> dict[str, Any]:
+    """Every configuration once, shapes with the numbers of theirs and their times; the first is the old choice."""
+    numbers: dict[str, int] = {}
+    shapes = []
+    for file in files:
+        for each in json.loads(file.read_text(encoding="utf-8")):
+            rows = []
+            for row in each["candidates"]:
+                if "us" in row and row["difference"] < 0.1:
+                    text = json.dumps([row["kernel"], row["config"]])
+                    rows.append([numbers.setdefault(text, len(numbers)), row["us"]])
+            shapes.append({"shape": each["shape"], "kind": each["kind"], "cublas_us": each["cublas_us"], "times": rows,
+                           "old_first": "us" in each["candidates"][0]})  # fmt: skip
+    return {"what": "times of configurations on shapes, in us, beside cuBLAS's", "origin": "measured", "gpu": DEVICE,
+            "command": "python benchmarks/time_candidates.py plan.json times.json",
+            "configurations": [json.loads(text) for text in numbers], "shapes": shapes}  # fmt: skip
+
+
+def packed_text(record: dict[str, Any]) -> str:
+    """One configuration and one shape a line."""
+    head = {name: value for name, value in record.items() if name not in ("configurations", "shapes")}
+    text = json.dumps(head, indent=1)[:-2]
+    for name in ("configurations", "shapes"):
+        text += f',\n "{name}": [' + ",".join("\n  " + json.dumps(row) for row in record[name]) + "\n ]"
+    return text + "\n}\n"
+
+
+def recorded() -> list[Timed]:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    configs = [tuple(config.items()) for _, config in record["configurations"]]
+    found = []
+    for each in record["shapes"]:
+        s = each["shape"]
+        key = ShapeKey(KIND, 4 if s["out"] == "fp32" else 2, s["layout"], s["m"], s["n"], s["k"], s["batch"])
+        samples = tuple(Sample(key, configs[number], us / 1e6) for number, us in each["times"])
+        old = samples[0].seconds if each["old_first"] and samples else math.nan
+        found.append(Timed(key, each["kind"], s["origin"], each["cublas_us"] / 1e6, samples, old))
+    return [each for each in found if len(each.samples) > 2]
+
+
+def tuned() -> list[Timed]:
+    """What earlier tuning runs timed: mostly few rows, which the record has not."""
+    found = []
+    for key, tried in sorted(TuningFile(TUNED).history(DEVICE).tried.items()):
+        samples = tuple(Sample(key, each.config, each.us / 1e6) for each in tried.values()
+                        if each.state == "timed" and each.us > 0)  # fmt: skip
+        if len(samples) > 2 and not unaligned(contiguous(key)):
+            found.append(Timed(key, "tuned", "", math.nan, samples, math.nan))
+    return found
+
+
+def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
+    """The fastest of named and public shapes, for the table; of known shapes only where it is clearly faster."""
+    found = {}
+    for each in shapes:
+        best = min(each.samples, key=lambda sample: sample.seconds)
+        named = each.origin.startswith(("named", "deep", "public"))
+        clear = each.key not in known or best.seconds * CLEARLY < each.old
+        if named and clear:
+            kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
+            found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
+    return found
+
+
+# --- trees
+
+
+def fitted_trees(shapes: Sequence[Timed], constants: Constants) -> Trees:
+    """Boosted regression of what the cost model errs within a shape; fast configurations weigh most."""
+    rows, errors, weights, owner = [], [], [], []
+    for number, each in enumerate(shapes):
+        columns = each.columns
+        predicted = predicted_seconds(*columns, CHIP, constants)
+        values = features(*columns, CHIP, predicted)
+        rows.append(np.stack(list(values.values()), axis=1))
+        errors.append(np.log(each.seconds / predicted))
+        weight = (each.seconds.min() / each.seconds) ** NEAR
+        weights.append(weight / weight.sum())
+        owner.append(np.full(len(weight), number))
+    names = tuple(values)
+    table, error, weight, of = (np.concatenate(each) for each in (rows, errors, weights, owner))
+    cuts = [np.unique(np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])) for column in table.T]
+    bins = np.stack([np.searchsorted(cut, column) for cut, column in zip(cuts, table.T, strict=True)], axis=1)
+    dice, predicted, trees = np.random.default_rng(0), np.zeros(len(error)), []
+    for _ in range(TREES):
+        left = error - predicted
+        left = left - (np.bincount(of, weight * left) / np.bincount(of, weight))[of]  # only the order in a shape counts
+        some = weight * (dice.random(len(shapes)) < SHAPES_PER_TREE)[of]
+        tree, answers = _grown(bins, cuts, left, some, np.flatnonzero(dice.random(len(names)) < FEATURES_PER_TREE))
+        predicted += np.array(tree.leaves)[answers]
+        trees.append(tree)
+    return Trees(names, tuple(trees))
+
+
+def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight: Floats, asked: NDArray[np.int64]
+           ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
+    """A tree that explains ``left``, and the leaf of every row."""
+    node, questions = np.zeros(len(left), np.int64), []
+    for level in range(DEPTH):
+        nodes = 2**level
+        best: list[tuple[float, int, int]] = [(0.0, -1, 0)] * nodes
+        for feature in asked:
+            count = len(cuts[feature]) + 1
+            place = node * count + bins[:, feature]
+            below = np.bincount(place, weight, nodes * count).reshape(nodes, count).cumsum(axis=1)
+            summed = np.bincount(place, weight * left, nodes * count).reshape(nodes, count).cumsum(axis=1)
+            for n in range(nodes):
+                w, s = below[n, :-1], summed[n, :-1]
+                all_w, all_s = below[n, -1], summed[n, -1]
+                gain = s**2 / (w + HOLD) + (all_s - s) ** 2 / (all_w - w + HOLD) - all_s**2 / (all_w + HOLD)
+                gain = np.where((w > LEAST) & (all_w - w > LEAST), gain, 0.0)
+                if len(gain) and gain.max() > best[n][0]:
+                    best[n] = (float(gain.max()), int(feature), int(gain.argmax()))
+        right = np.zeros(len(left), np.int64)
+        for n, (_, feature, cut) in enumerate(best):
+            if feature >= 0:
+                right[(node == n) & (bins[:, feature] > cut)] = 1
+            questions.append((feature, float(cuts[feature][cut]) if feature >= 0 else 0.0))
+        node = node * 2 + right
+    size = 2**DEPTH
+    leaves = RATE * np.bincount(node, weight * left, size) / (np.bincount(node, weight, size) + HOLD)
+    return Tree(tuple(questions), tuple(map(float, leaves))), node
+
+
+# --- report
+
+
+def chosen(each: Timed, constants: Constants) -> int:
+    """The timed configuration that the model predicts to be fastest."""
+    columns = each.columns
+    predicted = predicted_seconds(*columns, CHIP, constants)
+    if constants.trees is None:
+        return int(predicted.argmin())
+    predicted = predicted * np.exp(constants.trees(features(*columns, CHIP, predicted)))
+    tiles = columns[1]
+    sent = (tiles.bm / tiles.cluster_n + tiles.bn / tiles.cluster_m) / (tiles.bm * tiles.bn)  # choose/choice.py
+    return int(np.where(predicted <= predicted.min() * EQUAL, sent, math.inf).argmin())
+
+
+def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
+    if not shapes:
+        return
+    taken = np.array([each.seconds[chosen(each, constants)] for each in shapes])
+    best, cublas = np.array([each.seconds.min() for each in shapes]), np.array([each.cublas for each in shapes])
+    old = np.array([each.old for each in shapes])
+
+    def mean(ratios: Floats) -> float:
+        return float(np.exp(np.nanmean(np.log(ratios))))
+
+    near, nearly = np.mean(taken <= 1.03 * best), np.mean(taken <= 1.05 * best)
+    print(
+        f"{name:34} {len(shapes):4} shapes: within 3 % of the best {near:.2f}, within 5 % {nearly:.2f}, loss "
+        f"{mean(taken / best) - 1:.3f}; of cuBLAS: chosen {mean(cublas / taken):.3f} (lowest "
+        f"{np.min(cublas / taken):.3f}), best timed {mean(cublas / best):.3f}, before {mean(cublas / old):.3f}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pack", type=Path, nargs="+", default=[])
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    if options.pack:
+        RECORD.write_text(packed_text(pack(options.pack)), encoding="utf-8")
+    every = recorded()
+    fitted = [each for each in every if not each.is_test]
+    known = {each.key for each in fitted}  # public shapes are drawn from one list
+    tested = [each for each in every if each.is_test and each.key not in known]
+    constants = constants_of(gpu_named(GPU))
+    if options.write:
+        learned = [*fitted, *tuned()]
+        found = fit([sample for each in learned for sample in each.samples], CHIP)
+        trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))
+        constants = replace(found.constants, trees=trees)
+        file = TABLES / "h200.json"
+        table = table_from_text(file.read_text(encoding="utf-8"))
+        entries = {**dict(table.entries), **winners(fitted, table.entries)}
+        file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
+        model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
+        rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
+        (TABLES / "h200_trees.json").write_text(
+            f'{{"constants": {json.dumps(model["constants"])},\n "features": {json.dumps(list(trees.features))},\n'
+            f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
+        print({name: float(f"{getattr(found.constants, name):.3g}") for name in CONSTANTS}, f"error {found.error:.3f}")
+        report("tuned shapes", tuned(), replace(constants, trees=None))
+        report("tuned shapes, corrected", tuned(), constants)
+    for name, shapes in (("fitting", fitted), ("testing", tested)):
+        report(f"{name}, without trees", shapes, replace(constants, trees=None))
+        report(name, shapes, constants)
+    for kind in sorted({each.kind for each in tested}):
+        report(f"testing: {kind}", [each for each in tested if each.kind == kind], constants)
+    for layout in ("NT", "NN", "TN", "TT"):
+        report(f"testing: {layout}", [each for each in tested if each.key.layout == layout], constants)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

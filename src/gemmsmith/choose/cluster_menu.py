@@ -1,0 +1,78 @@
+"""The configurations of wgmma_cluster that are worth considering: thousands, so they are legal by construction.
+
+Asking the kernel whether each is legal would take seconds. Tiles come with as many stages as fit beside the staging of
+outputs. The number of slices of K depends on the problem: ``useful_slices``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
+from gemmsmith.choose.waves import Chip, used_sms
+from gemmsmith.gpus import architecture
+from gemmsmith.kernel.renamed import DIRECT, TMA
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
+from gemmsmith.problem import ceil_div
+
+NAME = "wgmma_cluster"
+# Rows of a tile, its consumer warpgroups, and the most accumulators of a thread that leave room for everything else.
+_ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
+_CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
+_GROUPS = (4, 8, 16)
+_LEAST_OUTPUTS = 64 * 32  # of a tile
+_GROUPED_OUTPUTS = 128 * 128  # a smaller tile is for products of few waves, where the order hardly matters
+_TAIL = 128
+_MOST_SLICES = 16
+_LEAST_STEPS = 4  # k-tiles of a slice: fewer are not worth the reduction
+
+
+def cluster_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
+    """Values of all parameters, in the kernel's order. SLICES is 2 where K has slices: the problem decides how many."""
+    for swap in (0, 1):
+        k_major = layout[0] == "N" if swap else layout[1] == "T"  # the operand of wgmma's columns
+        for rows, consumers, most in _ROWS:
+            for width in range(16 if swap else 64, 257, 8 if swap else 16):
+                if rows * width > most * WARPGROUP * consumers or rows * width < _LEAST_OUTPUTS:
+                    continue
+                for cluster in _CLUSTERS:
+                    yield from _of_tile(swap, rows, consumers, width, cluster, k_major, legal_stages)
+
+
+def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[int, int], k_major: bool,
+             legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
+    tile = {"BM": rows, "BN": width, "CONSUMERS": consumers}
+    blocks = {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1]}
+    columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
+    stage = BOX_ROW * (rows + columns) + 16
+    staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
+    for staged, slices in ((int(staging), 1), (0, 2)):
+        stages = [n for n in legal_stages if n * stage + staged + 16 <= architecture(90).smem_per_block]
+        if not stages:
+            continue
+        mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
+        tails = (0, _TAIL) if slices == 1 and not swap and width % BOX == 0 and width > _TAIL else (0,)
+        groups = _GROUPS if slices == 1 and rows * width >= _GROUPED_OUTPUTS else (8,)
+        for tail in tails:
+            for group in groups:
+                yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
+                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices}  # fmt: skip
+
+
+def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
+    """Slices that fill the GPU once, for configurations with slices; 1 where tiles alone fill half of it."""
+    t = tiles
+    rows, cols = np.where(t.swap > 0, shape.n, shape.m), np.where(t.swap > 0, shape.m, shape.n)
+    down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
+    across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
+    fill = np.floor(used_sms(tiles, chip) / (down * across * shape.batch))
+    deep = np.floor(ceil(shape.k / BOX) / _LEAST_STEPS)
+    result: Column = np.where(t.slices > 1, np.maximum(1, np.minimum(np.minimum(fill, deep), _MOST_SLICES)), t.slices)
+    return result
+
+
+def is_cluster_menu(parameters: Mapping[str, object]) -> bool:
+    """Whether a kernel has the parameters of this menu."""
+    return {"SWAP", "SLICES", "CLUSTER_M", "GROUP", "TAIL_BN"} <= set(parameters)

@@ -1,0 +1,47 @@
+"""What the correcting trees (trees.py) may ask about a configuration and its problem: the configuration, how its tiles
+fill the GPU, and ratios of the times that the cost model adds up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
+from gemmsmith.choose.waves import Chip, used_sms
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
+
+_MOST_WAVES = 8.0  # more are alike
+
+
+def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[str, Column]:
+    """By name, one value for each configuration; ``seconds`` is the cost model's prediction."""
+    t = tiles
+    rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
+    down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
+    across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
+    parts = t.split * t.clusters * t.slices
+    work = down * across * shapes.batch * parts
+    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
+    sms = used_sms(tiles, chip)
+    waves = ceil(work / sms)
+    mn_major_first = np.where(t.swap > 0, shapes.mn_major_b, shapes.mn_major_a)
+    mn_major_second = np.where(t.swap > 0, shapes.mn_major_a, shapes.mn_major_b)
+    clocks = t.bm / 64 * np.maximum(t.bn / 2, 16 + t.bn / 4)  # of the tensor cores for 16 of k
+    loaded = t.bm / t.cluster_n + t.bn / t.cluster_m
+    busy = np.minimum(work, sms)
+    moved = (rows + cols) * shapes.k * 2.0 * shapes.batch + rows * cols * shapes.batch * shapes.out_bytes
+    half = shapes.half_aligned_a + 2 * shapes.half_aligned_b
+    found = {
+        "rows": t.bm, "columns": t.bn, "consumers": t.consumers, "cluster_m": t.cluster_m, "cluster_n": t.cluster_n,
+        "cluster": t.cluster_m * t.cluster_n, "k_tiles_in_flight": t.stages * t.depth, "swap": t.swap,
+        "slices": t.slices, "split": t.split, "depth": t.depth, "persistent": t.persistent,
+        "waves": np.minimum(waves, _MOST_WAVES), "fill": work / (sms * waves), "busy": busy / chip.sms,
+        "log_steps": np.log(steps), "out_bytes": shapes.out_bytes, "mn_major_first": mn_major_first,
+        "mn_major_second": mn_major_second, "half_aligned": half, "log_seconds": np.log(seconds),
+        "l2_per_clock": loaded * busy / chip.sms / clocks, "arriving_per_clock": (t.bm + t.bn) / clocks,
+        "clocks_in_flight": clocks * (t.stages - 1) * t.depth, "bytes_per_second": moved / seconds / 1e12,
+        "waste": down * t.bm * across * t.bn / (rows * cols), "tail": t.tail_bn,
+        "box": t.box_columns * t.persistent, "m_tiles": t.bm / 64 / t.consumers, "ragged": t.bn % BOX,
+        "stores": np.where(np.asarray(shapes.out_bytes) == 4, t.stores_32, t.stores), "stages": t.stages,
+        "tile_kilobytes": BOX_ROW * (t.bm + t.bn) / 1024,
+    }  # fmt: skip
+    return {name: np.broadcast_to(np.asarray(value, np.float64), t.bm.shape) for name, value in found.items()}

@@ -1,0 +1,109 @@
+"""wgmma_split_k for few rows or columns: the time is that of reading the large operand, so equal parts for all SMs win.
+
+An SM receives only so much from DRAM, however much it asks for. So the tile is what gives every SM the same number of
+rows of the large operand, in steps of 8 where they run along k and of 64 otherwise; blocks of a cluster divide K where
+that is too coarse. The predicted time is that of the SM with the most rows, or of DRAM. Constants are an H200's
+(tables/h200.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from gemmsmith.choose.candidates import Candidate, smem_limit
+from gemmsmith.choose.cost_data import measured_gpu, narrow_costs, wgmma_costs
+from gemmsmith.choose.key import is_16_bit
+from gemmsmith.choose.waves import Chip
+from gemmsmith.gpus import architecture
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem, ceil_div
+
+NAME = "wgmma_split_k"
+_FEW = 64  # rows or columns
+_FEW_ACROSS = 32  # the same where the large operand is stored across k; with more, other kernels are as fast
+_LEAST_ROWS = 36  # of an SM; with fewer, K must be divided, which the general model chooses
+_MOST_ROWS = 256  # of a tile
+_MOST_RESIDENT = 3  # blocks on an SM
+# By k-tiles per stage. With fewer, loads wait for products: 20 % slower with two stages, 2 % with three.
+_LEAST_STAGES: Mapping[int, int] = {1: 4, 2: 3, 4: 5}
+_UNALIGNED = 3  # of ``key.alignment``: A, B
+
+
+def streaming(problem: Problem, chip: Chip, alignment: int) -> Candidate | None:
+    """The configuration predicted to be fastest; None where reading one operand is not most of the work."""
+    p = problem
+    few, many = sorted((p.m, p.n))
+    swap = int(p.m < p.n)
+    along_k = p.trans_b if swap else not p.trans_a
+    if not is_16_bit(p) or p.batch != 1 or alignment & _UNALIGNED or not rung_named(NAME).takes(p):
+        return None
+    if few > (_FEW if along_k else _FEW_ACROSS) or many < _LEAST_ROWS * chip.sms:
+        return None
+    if many * p.k * p.dtype.itemsize < narrow_costs().least_bytes:
+        return None
+    short_k_major = not p.trans_a if swap else p.trans_b
+    width = ceil_div(few, 16) * 16
+    half_aligned = not short_k_major and bool(alignment & (8 if swap else 16))
+    every = (
+        Candidate(rung_named(NAME), config, predicted_seconds(p, config, chip, resident, half_aligned))
+        for config, resident in _configs(many, width, swap, along_k, short_k_major, ceil_div(p.k, BOX), chip.sms)
+    )
+    return min(every, key=lambda candidate: candidate.seconds, default=None)
+
+
+def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: int, half_aligned: bool = False) -> float:
+    """Predicted time; ``resident`` blocks run on an SM at once."""
+    c, p = narrow_costs(), problem
+    swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
+    many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
+    in_large_clusters = chip.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
+    usable = max(1, in_large_clusters if split > 2 else chip.sms)
+    blocks = ceil_div(many, bm) * split
+    busiest = ceil_div(blocks, usable)
+    in_flight = min(busiest, resident) * config["STAGES"] * config["DEPTH"] * bm * BOX_ROW
+    rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
+    short_k_major = not p.trans_a if swap else p.trans_b
+    rows = bm + (config["BN"] * c.short_row if short_k_major else BOX * c.short_row_across)
+    k_tile = max(rows * BOX_ROW / rate, BOX * wgmma_costs().half_aligned_row if half_aligned else 0.0)
+    on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile
+    waves = ceil_div(blocks, usable * resident)
+    fixed = c.launch + (waves - 1) * c.wave + (c.cluster if split > 1 else 0.0)
+    return fixed + max(on_sms, many * p.k * p.dtype.itemsize / c.dram)
+
+
+def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: bool, k_tiles: int,
+             sms: int) -> Iterator[tuple[Config, int]]:  # fmt: skip
+    """Configurations, and how many blocks of each run on an SM at once."""
+    if along_k:
+        fewest = ceil_div(many, sms * _MOST_ROWS)  # blocks of an SM
+        sizes = [ceil_div(ceil_div(many, sms * blocks), 8) * 8 for blocks in range(fewest, fewest + 4)]
+        splits, depths = [1], [4, 1, 2]
+    else:
+        sizes, splits, depths = [64, 128, 192], [1, 2, 4], [2, 1]
+    for bm in sizes:
+        for split in splits:
+            most = min(_MOST_RESIDENT, ceil_div(ceil_div(many, bm) * split, sms))
+            for resident in range(most, 0, -1):
+                for depth in depths:
+                    config = _config(bm, width, swap, split, depth, resident, short_k_major)
+                    if config is not None and split <= k_tiles:
+                        yield config, resident
+
+
+@cache
+def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int,
+            short_k_major: bool) -> Config | None:  # fmt: skip
+    """With as many stages as let ``resident`` blocks share an SM; None if that is illegal."""
+    spec, hopper = rung_named(NAME), architecture(90)
+    limit = smem_limit() if resident == 1 else hopper.smem_per_sm // resident - hopper.reserved_smem_per_block
+    stages = next((p.legal for p in spec.parameters if p.name == "STAGES"), ())
+    short = width if short_k_major else ceil_div(width, BOX) * BOX
+    stage = depth * (ceil_div(bm, BOX) * BOX + short) * BOX_ROW + 16
+    fits = [n for n in stages if n * stage + 4 * bm * (width + 4) + 8 <= limit]
+    values: Mapping[str, int] = {"BM": bm, "BN": width, "STAGES": max(fits, default=0), "CONSUMERS": 1, "SPLIT": split,
+                                 "SWAP": swap, "DEPTH": depth}  # fmt: skip
+    config = Config(tuple({**dict(spec.config()), **values}.items()))
+    return config if values["STAGES"] >= _LEAST_STAGES[depth] and not spec.illegal(config) else None

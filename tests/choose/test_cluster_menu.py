@@ -1,0 +1,57 @@
+"""The menu of wgmma_cluster: legal by construction, and with as many slices of K as fill the GPU once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cost_cases import CHIP
+
+from gemmsmith.choose.candidates import menu, ranked
+from gemmsmith.choose.cluster_menu import useful_slices
+from gemmsmith.choose.columns import shape_of, tiles_of
+from gemmsmith.choose.cost import Constants
+from gemmsmith.kernel.constraints import LARGEST_SMEM
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import BF16, FP32, Problem
+
+SPEC = rung_named("wgmma_cluster")
+SLICED = {"BM": 128, "BN": 128, "STAGES": 6, "CONSUMERS": 2, "CLUSTER_M": 2, "CLUSTER_N": 1, "GROUP": 8,
+          "STORE_MODE": 0, "STORE_BOXES": 0, "TAIL_BN": 0, "SWAP": 0, "SLICES": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_every_configuration_is_legal_and_fits(layout: str) -> None:
+    found = menu(SPEC, layout).configs
+    assert len(found) > 2000
+    assert len(set(found)) == len(found)
+    assert not any(SPEC.illegal(config) for config in found)
+    names = [name for name, _ in SPEC.config()]
+    for out in (BF16, FP32):
+        problem = Problem(1024, 1024, 1024, BF16, out, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+        for config in found[::23]:
+            assert [name for name, _ in config] == names
+            fitted = SPEC.specialize(config, problem, (256, 256, 256))
+            assert SPEC.geometry(problem, fitted).smem <= LARGEST_SMEM
+            assert fitted["STORE_BOXES"] > 0 or config["SLICES"] > 1 or out == FP32
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "slices"),
+    [(512, 512, 65536, 8), (512, 512, 64 * 8, 2), (128, 128, 65536, 16), (2048, 2048, 8192, 1), (1024, 1024, 8192, 2)],
+)
+def test_slices_fill_the_gpu_once(m: int, n: int, k: int, slices: int) -> None:
+    found = useful_slices(shape_of(Problem(m, n, k, BF16, BF16)), tiles_of([SLICED, SLICED | {"SLICES": 1}]), CHIP)
+    assert list(found) == [slices, 1]
+
+
+def test_only_useful_slices_are_candidates() -> None:
+    for problem in (Problem(512, 512, 65536, BF16, BF16), Problem(4096, 4096, 4096, BF16, BF16)):
+        found = [c for c in ranked(problem, CHIP, Constants()) if c.spec is SPEC]
+        slices = np.array([c.config["SLICES"] for c in found])
+        assert (slices > 1).any() == (problem.m == 512)
+        assert not any(c.spec.illegal(c.config) for c in found)
+
+
+def test_transposed_tiles_are_no_candidates_where_c_is_unaligned() -> None:
+    found = ranked(Problem(512, 511, 1024, BF16, BF16, trans_b=True), CHIP, Constants())
+    assert {c.config["SWAP"] for c in found if c.spec is SPEC} == {0}

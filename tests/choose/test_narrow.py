@@ -1,0 +1,51 @@
+"""Few rows or columns: every SM gets an equal part of the large operand, and every choice is legal."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmsmith.choose.choice import choose
+from gemmsmith.choose.key import alignment
+from gemmsmith.choose.models import hopper_model
+from gemmsmith.choose.narrow import streaming
+from gemmsmith.problem import BF16, FP32, Problem, ceil_div
+
+MODEL = hopper_model("NVIDIA H200", 132, "sm_90")
+assert MODEL is not None
+CHIP = MODEL[0]
+
+
+def product(m: int, n: int, k: int, layout: str = "NT", batch: int = 1) -> Problem:
+    return Problem(m, n, k, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T", batch=batch)
+
+
+@pytest.mark.parametrize(("m", "n", "k", "layout", "rows"), [
+    (8, 18944, 3584, "NT", 144), (24, 9216, 4608, "NT", 72), (1, 28672, 8192, "NT", 224), (16, 5120, 5120, "NT", 40),
+    (28672, 16, 4096, "NN", 224), (64, 14336, 4096, "NT", 112),
+])  # fmt: skip
+def test_the_measured_winner_is_chosen(m: int, n: int, k: int, layout: str, rows: int) -> None:
+    chosen = choose(product(m, n, k, layout), "NVIDIA H200", sms=132, arch="sm_90")
+    assert (chosen.spec.name, chosen.config["BM"], chosen.config["SPLIT"]) == ("wgmma_split_k", rows, 1)
+    assert ceil_div(max(m, n), rows) <= 132
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_every_choice_is_legal_and_fits_shared_memory(layout: str) -> None:
+    for few in (1, 16, 33, 64):
+        for many in (5000, 12345, 50304, 256000):
+            for m, n in ((few, many), (many, few)):
+                problem = product(m, n, 4096, layout)
+                found = streaming(problem, CHIP, alignment(problem))
+                if found is None:
+                    continue
+                assert not found.spec.illegal(found.config)
+                assert found.spec.geometry(problem, found.config).smem <= 232_448
+                assert found.config["SWAP"] == int(m < n)
+                assert found.config["BN"] >= few
+
+
+def test_other_products_are_left_to_the_general_model() -> None:
+    for problem in (product(65, 18944, 3584), product(8, 18944, 3583), product(8, 4096, 4096), product(8, 18944, 64),
+                    product(8, 18944, 3584, batch=2), product(64, 18944, 4096, "NN"),
+                    Problem(8, 18944, 3584, FP32, trans_b=True)):  # fmt: skip
+        assert streaming(problem, CHIP, alignment(problem)) is None

@@ -1,0 +1,96 @@
+"""wgmma_cluster with SWAP, which computes the transpose of C, and with SLICES of K: right at edges, in every layout,
+with outputs of 16 and 32 bits; and the same bits in every schedule of the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_only import compile_to_ptx
+
+from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
+from gemmsmith.fills import operands
+from gemmsmith.kernel.renamed import DIRECT, TMA
+from gemmsmith.kernel.spec import Addresses
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
+from gemmsmith.run.memory import upload
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.schedule import schedule_named
+
+SPEC = rung_named("wgmma_cluster")
+SMALL = {"BM": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2, "CLUSTER_M": 1, "CLUSTER_N": 1}
+SWAPPED = {"SWAP": 1, "BN": 24}
+
+
+def product(config: dict[str, int], problem: Problem, schedule: str = "lockstep") -> tuple[np.ndarray, np.ndarray]:
+    """C by the simulator, and by float64."""
+    device, data = SimDevice("sm_90", schedule=schedule_named(schedule)), operands(problem, "normal", 7)
+    places = Addresses(*(upload(device, values) for values in (data.a, data.b, data.c)))
+    chosen = SPEC.config(SMALL | config)
+    workspace = device.allocate(max(256, workspace_bytes(SPEC, chosen, problem, places)))
+    for step in bind(device, SPEC, chosen, problem, places, workspace, compile_to_ptx):
+        device.launch(step.loaded, step.launch)
+    raw = device.read(places.c, problem.m * problem.n * problem.out_dtype.itemsize)
+    found = np.asarray(raw).view(data.c.dtype).reshape(problem.m, problem.n).astype(np.float64)
+    a, b = data.a.astype(np.float64), data.b.astype(np.float64)
+    return found, (a.T if problem.trans_a else a) @ (b.T if problem.trans_b else b)
+
+
+def problem_of(m: int, n: int, k: int, layout: str = "NT", out: DType = BF16, dtype: DType = BF16) -> Problem:
+    return Problem(m, n, k, dtype, out, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, out: DType) -> None:
+    unit = 2.0**-8 if out == BF16 else 2.0**-11 if out == FP16 else 2.0**-20
+    scale = np.abs(expected).max()
+    assert np.abs(found - expected).max() <= 2 * unit * scale
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "layout", "out", "config"),
+    [
+        (50, 136, "NT", BF16, SWAPPED), (24, 64, "NN", FP32, SWAPPED), (7, 72, "TT", FP16, {"SWAP": 1, "BN": 8}),
+        (100, 72, "TN", BF16, {"SWAP": 1, "BN": 40, "CLUSTER_M": 2}), (41, 129, "NT", FP32, {"SWAP": 1, "BN": 16}),
+        (90, 200, "NN", BF16, {"SWAP": 1, "BN": 80, "BM": 128, "CLUSTER_N": 2}),
+        (60, 192, "NT", FP32, {"SWAP": 1, "BN": 72, "BM": 192, "CONSUMERS": 3}),
+        (65, 264, "NT", BF16, {"SWAP": 1, "BN": 56, "CLUSTER_M": 4}),
+    ],
+)  # fmt: skip
+def test_transposed_tiles_are_right_at_every_edge(m: int, n: int, layout: str, out: DType, config: dict[str, int]
+                                                  ) -> None:  # fmt: skip
+    dtype = FP16 if out == FP16 else BF16
+    if layout[0] == "T":
+        m = -(-m // 8) * 8  # rows of A start on 16 bytes
+    problem = problem_of(m, n, 136, layout, out, dtype)
+    found, expected = product(config, problem)
+    assert_close(found, expected, out)
+    fitted = specialized_config(SPEC, SPEC.config(SMALL | config), problem, Addresses(256, 256, 256))
+    aligned = n * out.itemsize % 16 == 0
+    assert fitted["STORE_MODE"] == (TMA if aligned else DIRECT)
+
+
+@pytest.mark.parametrize(
+    ("slices", "config"),
+    [(2, {"BN": 64}), (3, {"BN": 32, "CLUSTER_M": 2}), (5, SWAPPED), (16, {"BN": 16}),
+     (4, {"SWAP": 1, "BN": 40, "CLUSTER_N": 2})],
+)  # fmt: skip
+def test_slices_of_k_are_added_up(slices: int, config: dict[str, int]) -> None:
+    problem = problem_of(70, 72, 64 * 7 + 8, out=FP32)  # as many k-tiles as slices, more, and fewer
+    found, expected = product(config | {"SLICES": slices}, problem)
+    assert_close(found, expected, FP32)
+
+
+@pytest.mark.parametrize("config", [{"BN": 64, "SLICES": 3}, SWAPPED | {"SLICES": 4}, SWAPPED], ids=str)
+def test_the_result_does_not_depend_on_the_schedule(config: dict[str, int]) -> None:
+    problem = problem_of(70, 64, 320)
+    first, _ = product(config, problem)
+    for schedule in ("reversed", "random"):
+        again, _ = product(config, problem, schedule)
+        assert np.array_equal(first, again), schedule
+
+
+def test_too_many_slices_for_the_gpu_are_not_used() -> None:
+    """Blocks wait for each other, so each slice needs a cluster of its own: 12 x 12 tiles of 16 slices have none."""
+    problem = problem_of(64 * 12, 16 * 12, 128, out=FP32)
+    found, expected = product({"BN": 16, "SLICES": 16}, problem)
+    assert_close(found, expected, FP32)
