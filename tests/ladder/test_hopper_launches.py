@@ -298,8 +298,9 @@ def test_of_two_unaligned_operands_neither_is_copied_or_has_a_map(
 def bytes_of_a_block(config: Config, a_k_major: bool, b_k_major: bool) -> int:
     """Shared memory of rung 20 as its source lays it out: stages, sums, barriers."""
     depth, k_major = 64 * config["DEPTH"], (b_k_major, a_k_major) if config["SWAP"] else (a_k_major, b_k_major)
-    boxed = [128 * config["DEPTH"] * (rows if k else ceil_div(rows, 64) * 64)
-             for rows, k in zip((config["BM"], config["BN"]), k_major, strict=True)]  # fmt: skip
+    # A warpgroup multiplies 64 rows of the first operand: those beyond BM are zeros.
+    boxed = [128 * config["DEPTH"] * (rows if k and i else ceil_div(rows, 64) * 64)
+             for i, (rows, k) in enumerate(zip((config["BM"], config["BN"]), k_major, strict=True))]  # fmt: skip
     if config["UNALIGNED_OPERANDS"]:
         lines, length = (config["BM"], depth) if k_major[0] else (depth, config["BM"])
         boxed[0] = lines * (length // 8 + 1) * 16

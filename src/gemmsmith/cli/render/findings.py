@@ -88,7 +88,7 @@ def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0,
     if "error" in report:
         return _refused(file, entry, report["error"], line, seconds)
     # Where indices overflow in large matrices only, a warning says so; addresses and registers would add nothing.
-    trials = [t for t in report["trials"] if not (report["ok"] and t["label"].startswith(LARGE))]
+    trials = [t for t in report["trials"] if not (report["ok"] and t.get("label", "").startswith(LARGE))]
     found = [finding for trial in trials for finding in _told(trial, report, file, line)]
     found = _with_fixes(found, report)
     if report["ok"]:  # what limits a kernel that is right is no error

@@ -31,7 +31,7 @@ __device__ __forceinline__ KTileRange k_tile_range(int K, float& alpha, int dept
 }
 
 // The rows of a K-major box of at least `rows` that `shares` blocks load equal parts of, in blocks of 8 rows.
-constexpr int whole_shares(int rows, int shares) { return (rows + 8 * shares - 1) / (8 * shares) * (8 * shares); }
+__device__ constexpr int whole_shares(int rows, int shares) { return (rows + 8 * shares - 1) / (8 * shares) * (8 * shares); }
 
 template <int ROWS, bool K_MAJOR_, int SHARES = 1, int LINES = K_MAJOR_ ? ROWS : BK>
 struct OperandTile {
