@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gemmsmith.errors import GemmsmithError
 
 
 def main(place_text: str, database: str, tasks_file: str, *more: str) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits that it is ignored
     place = place_named(place_text)
     given = json.loads(Path(tasks_file).read_text(encoding="utf-8"))
     tasks = [Task(one["kind"], one["parameters"], one.get("label", one["kind"]), gpu=one.get("gpu", ""),
