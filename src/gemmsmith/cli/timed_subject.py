@@ -8,6 +8,7 @@ from typing import Any
 from gemmsmith.cli.render.output import progress
 from gemmsmith.cli.subject import Subject
 from gemmsmith.explain.comparison_rows import Row
+from gemmsmith.explain.diagnosis import SPEED
 from gemmsmith.explain.timing.timed import Timed, timed, to_json
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named
@@ -22,7 +23,8 @@ def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
     if check is not None and not check.ok:
         return Timed(None, missing="the kernel is not known to be right")
     if gpu.arch not in timed_architectures():
-        return Timed(None, missing=f"machine code of sm_{gpu.arch} is not executed; counts are of the PTX")
+        missing = f"machine code of sm_{gpu.arch} is not executed; counts are of the PTX"
+        return Timed(None, missing=missing, counts_only=True)
     compiled = int("".join(c for c in subject.compiled.arch if c.isdigit()))
     if compiled != gpu.arch:
         return Timed(
@@ -47,6 +49,8 @@ def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[
 def timed_rows(rows: tuple[Row, ...], x: Timed, y: Timed) -> tuple[Row, ...]:
     """The rows of a comparison with the cycle model's time, speed and bound."""
     one, other = x.predicted, y.predicted
+    if x.counts_only or y.counts_only:
+        return tuple(row for row in rows if row.section != "predicted" or row.name not in ("time, ms", "TFLOPS"))
     if one is None or other is None:
         return rows
     known: dict[str, tuple[float | str, float | str]] = {
@@ -61,6 +65,9 @@ def timed_rows(rows: tuple[Row, ...], x: Timed, y: Timed) -> tuple[Row, ...]:
 def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:
     """JSON of a diagnosis with the time; bound and speed are the cycle model's where it has any."""
     now = found.predicted
+    if found.counts_only:
+        sentences = [text for i, text in enumerate(made["sentences"]) if i != SPEED]
+        return made | {"seconds": None, "tflops": None, "sentences": sentences, "time": to_json(found)}
     if now is None:
         return made | {"time": to_json(found)}
     of_model = {"seconds": now.us / 1e6, "tflops": found.flops / now.us / 1e6, "bound": now.bound}

@@ -83,6 +83,9 @@ def _shared_out(filled: Waves, pieces: int) -> Waves:
     return replace(filled, imbalance=filled.imbalance * ceil_div(pieces, filled.grid) * filled.grid / pieces)
 
 
+SPEED = 1  # which sentence has the estimated time
+
+
 def _sentences(case: Case, roof: Roofline) -> tuple[str, ...]:
     """Five or six sentences: the bound first, then the numbers behind it."""
     made = [_bound(case), _speed(case), _global(case)]

@@ -13,7 +13,7 @@ from gemmsmith.cli.render.stall_text import print_lines
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
 from gemmsmith.cli.timed_subject import time_subject, timed_json
-from gemmsmith.explain.diagnosis import MODEL, Diagnosis, to_json
+from gemmsmith.explain.diagnosis import MODEL, SPEED, Diagnosis, to_json
 from gemmsmith.explain.timing.timed import TIME_MODEL, Timed
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -56,8 +56,10 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
     print_lines(time)
     say()
     # The bound and the speed of the older estimate give way to the cycle model's.
-    for sentence in found.sentences if time.predicted is None else found.sentences[2:]:
-        say(sentence)
+    kept = found.sentences if time.predicted is None else found.sentences[2:]
+    for i, sentence in enumerate(kept):
+        if not (time.counts_only and i == SPEED):
+            say(sentence)
     print_findings(found.findings, check)
     say()
     say(

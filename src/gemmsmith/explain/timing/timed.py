@@ -23,7 +23,10 @@ _MOST_REASONS, _MOST_LINES, _MOST_WHAT_IFS = 3, 5, 4
 
 @dataclass(frozen=True)
 class Timed:
-    """A prediction with its reasons. ``missing`` says why there is none; then the others are empty."""
+    """A prediction with its reasons. ``missing`` says why there is none; then the others are empty.
+
+    counts_only  on this GPU no time is told at all, the older estimate's neither
+    """
 
     predicted: Predicted | None
     what_ifs: tuple[WhatIf, ...] = ()
@@ -32,6 +35,7 @@ class Timed:
     instructions: tuple[StallRow, ...] = ()
     missing: str = ""
     flops: float = 0.0
+    counts_only: bool = False
 
     @property
     def sentences(self) -> tuple[str, ...]:
