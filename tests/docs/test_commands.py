@@ -68,7 +68,9 @@ NOT_RUN = {
     "check kernels/": PLACEHOLDER,
     "check PRINTED.cu": PLACEHOLDER,
     "profile THEIRS.cu": PLACEHOLDER,
-    "explain rectangular --gpu 3050": SLOW,
+    "explain": SLOW,
+    "compare": SLOW,
+    "climb --times": SLOW,
     "occupancy warp_tile --gpu all": SLOW,
 }
 NOT_RUN |= {command.run.removeprefix("gemmsmith "): RERUN for claim in claims() for command in claim.commands}
