@@ -179,7 +179,8 @@ def connect(place: Place) -> tuple[Any, bool]:
 def _no_cluster(place: Place, error: BaseException) -> ClusterError:
     if place.address:
         return ClusterError(f"no Ray cluster answers at ray://{place.address}: {_first_line(error)}",
-                            "its port for clients is 10001 unless ray start was told another")  # fmt: skip
+                            "its port for clients is 10001 unless ray start was told another; start its head with "
+                            "--runtime-env-agent-port=45001 as well")  # fmt: skip
     named = os.environ.get("RAY_ADDRESS")
     what = f"no Ray cluster answers at RAY_ADDRESS={named}" if named else "no Ray cluster runs on this machine"
     return ClusterError(f"{what} ({type(error).__name__})",
