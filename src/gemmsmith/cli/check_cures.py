@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
+_EDGES = (RAGGED, ODD, GUARDED)
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
+_PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, copies take too long, too
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 
@@ -42,6 +44,8 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
+    if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
+        return ()
     if any(MAP_REFUSED in reason for reason in verdict.reasons):  # the kernel did not even start
         return ()
     from gemmsmith.cure.program import program_of
@@ -56,7 +60,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions())
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
-        if trial.label in (RAGGED, ODD, GUARDED):
+        if trial.label in _EDGES:
             fault, seconds = replace(fault, at_edges=True), seconds * (_EDGES_SHARE if report.ok else 1.0)
         found = find_cure(program, fault, bench, seconds)
     except GemmsmithError:
