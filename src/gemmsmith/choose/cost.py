@@ -21,7 +21,7 @@ from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
 from gemmsmith.choose.features import features
 from gemmsmith.choose.trees import Trees
-from gemmsmith.choose.waves import Chip, resident_blocks, used_sms, waves_by_width
+from gemmsmith.choose.waves import Chip, TileGrid, resident_blocks, tile_grid, used_sms, waves_by_width
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 
@@ -84,12 +84,8 @@ def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
 def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants) -> Column:
     """Seconds of each configuration on its problem, launched from a CUDA graph with cold caches."""
     c, t, fixed = constants, tiles, wgmma_costs()
-    rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
-    down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
-    across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    parts = t.split * t.clusters * t.slices
-    work = down * across * shapes.batch * parts
-    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
+    grid = tile_grid(shapes, tiles)
+    rows, cols, work, steps = grid.rows, grid.cols, grid.work, grid.steps
 
     sms = used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
@@ -107,7 +103,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     inputs = (rows + cols) * shapes.k * 2.0 * shapes.batch
     outputs = rows * cols * shapes.batch * shapes.out_bytes
     on_sms = on_sms + outputs / waves / c.drain  # all SMs store the last wave together, and nothing else happens
-    traffic = np.maximum(inputs, _dram_reads(shapes, tiles, rows, cols, down, across, sms * resident, chip)) + outputs
+    traffic = np.maximum(inputs, _dram_reads(shapes, tiles, grid, sms * resident, chip)) + outputs
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
@@ -219,12 +215,12 @@ def _half_aligned_seconds(shapes: Shapes, tiles: Tiles) -> Column:
     return result
 
 
-def _dram_reads(shapes: Shapes, tiles: Tiles, rows: Column, cols: Column, down: Column, across: Column, slots: Column,
-                chip: Chip) -> Column:  # fmt: skip
+def _dram_reads(shapes: Shapes, tiles: Tiles, grid: TileGrid, slots: Column, chip: Chip) -> Column:
     """Bytes of inputs that DRAM must send where they do not all fit the L2.
 
     Blocks of one wave share the rows and columns of their tiles; the next wave no longer finds those in the L2.
     """
+    rows, cols, down, across = grid.rows, grid.cols, grid.down, grid.across
     at_once = np.maximum(1, np.minimum(slots / tiles.split, down * across))
     group = np.minimum(tiles.group, down)
     columns = np.minimum(ceil(at_once / group), across)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
-from gemmsmith.choose.waves import Chip, used_sms
+from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 
 _MOST_WAVES = 8.0  # more are alike
@@ -15,12 +15,8 @@ _MOST_WAVES = 8.0  # more are alike
 def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[str, Column]:
     """By name, one value for each configuration; ``seconds`` is the cost model's prediction."""
     t = tiles
-    rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
-    down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
-    across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    parts = t.split * t.clusters * t.slices
-    work = down * across * shapes.batch * parts
-    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
+    grid = tile_grid(shapes, tiles)
+    rows, cols, work, steps = grid.rows, grid.cols, grid.work, grid.steps
     sms = used_sms(tiles, chip)
     waves = ceil(work / sms)
     mn_major_first = np.where(t.swap > 0, shapes.mn_major_b, shapes.mn_major_a)
@@ -39,7 +35,7 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
         "mn_major_second": mn_major_second, "half_aligned": half, "log_seconds": np.log(seconds),
         "l2_per_clock": loaded * busy / chip.sms / clocks, "arriving_per_clock": (t.bm + t.bn) / clocks,
         "clocks_in_flight": clocks * (t.stages - 1) * t.depth, "bytes_per_second": moved / seconds / 1e12,
-        "waste": down * t.bm * across * t.bn / (rows * cols), "tail": t.tail_bn,
+        "waste": grid.down * t.bm * grid.across * t.bn / (rows * cols), "tail": t.tail_bn,
         "box": t.box_columns * t.persistent, "m_tiles": t.bm / 64 / t.consumers, "ragged": t.bn % BOX,
         "stores": np.where(np.asarray(shapes.out_bytes) == 4, t.stores_32, t.stores), "stages": t.stages,
         "tile_kilobytes": BOX_ROW * (t.bm + t.bn) / 1024,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import measured_gpu, wgmma_costs
 from gemmsmith.gpus import GPU, architecture
-from gemmsmith.ladder.families.hopper import BOX_ROW, WARPGROUP
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,34 @@ class Chip:
 def chip_of(gpu: GPU, sms: int = 0) -> Chip:
     """The chip of a GPU in the table; ``sms`` where the driver reports another number."""
     return Chip(sms or gpu.sms, gpu.smem_per_sm, gpu.registers_per_sm, gpu.l2_bytes, gpu.operations_per_clock("bf16"))
+
+
+@dataclass(frozen=True)
+class TileGrid:
+    """The tiles of each configuration on its problem.
+
+    rows, cols    of the result as the tiles see it: exchanged where the transposed product is computed
+    down, across  tiles along them, in whole clusters
+    work          blocks in all, with the parts of K and the batch
+    steps         k-tiles of a block
+    """
+
+    rows: Column
+    cols: Column
+    down: Column
+    across: Column
+    work: Column
+    steps: Column
+
+
+def tile_grid(shapes: Shapes, tiles: Tiles) -> TileGrid:
+    t = tiles
+    rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
+    down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
+    across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
+    parts = t.split * t.clusters * t.slices
+    steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
+    return TileGrid(rows, cols, down, across, down * across * shapes.batch * parts, steps)
 
 
 def used_sms(tiles: Tiles, chip: Chip) -> Column:

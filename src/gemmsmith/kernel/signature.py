@@ -121,7 +121,7 @@ class Signature:
             values |= {"D": c, "ldd": problem.ldc, "strideD": problem.stride_c, "C": bias or c}
         for name, role in _MAP_ROLES.items():
             values[role] = (maps or {}).get(name, b"")
-        if any(arg.code == MAP_POINTER for arg in self.arguments):  # whoever launches fills them in
+        if any(arg.code == MAP_POINTER for arg in self.arguments):  # filled in at launch
             values |= {arg.role: 0 for arg in self.arguments if arg.code == MAP_POINTER}
         if self.unknown:
             raise undetermined(self)

@@ -443,7 +443,7 @@ class Sm:
     def _dispatched(self, part: int, row: Row, lines: float, waves: float, now: float) -> float:
         """Send a request through the sub-core's queue to the memory unit of the SM; when it is served.
 
-        Units serve whoever comes first: a request that comes after its unit is free leaves no gap behind.
+        Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
         """
         model, sm = self.model, part // PARTS
         sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
@@ -461,7 +461,7 @@ class Sm:
         return served
 
     def _returned(self, part: int, row: Row, data: float, now: float) -> float:
-        """Bring a result to registers over the sub-core's port, which serves them as they come."""
+        """Write a result to registers through the sub-core's writeback port, first in, first out."""
         cycles = row.result_bytes * 32 / self.model.port_bytes
         start = max(data, self.port_free[part])
         self.port_free[part] = max(self.port_free[part], now) + cycles
