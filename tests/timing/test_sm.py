@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from gemmsmith.sim.timing.memory_path import Memory
+from gemmsmith.sim.timing.outcome import BARRIER, LONG, MATH, REASONS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
-from gemmsmith.sim.timing.sm import BARRIER, LONG, MATH, REASONS, Memory, Outcome, Sm
+from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row, Unit
 

@@ -20,8 +20,10 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.timing.memory_path import Memory
+from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
-from gemmsmith.sim.timing.sm import Memory, Outcome, Sm
+from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import rows_of
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)

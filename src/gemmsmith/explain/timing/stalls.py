@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmsmith.sim.sass.program import MachineProgram
-from gemmsmith.sim.timing.sm import REASONS, SELECTED, Outcome
+from gemmsmith.sim.timing.outcome import REASONS, SELECTED, Outcome
 
 
 @dataclass(frozen=True)

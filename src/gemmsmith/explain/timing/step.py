@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.explain.timing.timed import Timed
-from gemmsmith.sim.timing.sm import Outcome
+from gemmsmith.sim.timing.outcome import Outcome
 
 _SAME = 0.02
 _MORE = 0.03  # by which the gain of a what-if must differ to be a reason

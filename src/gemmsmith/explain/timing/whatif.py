@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gemmsmith.explain.timing.predict import Changes, Predicted, Predictor, bound_of
 from gemmsmith.explain.timing.stalls import reasons_of
-from gemmsmith.sim.timing.sm import Outcome
+from gemmsmith.sim.timing.outcome import Outcome
 
 _FREE = 1e9
 _LEAST = 1.01  # gains below are not shown

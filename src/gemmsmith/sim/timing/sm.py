@@ -8,68 +8,35 @@ issues takes it from there. Time passes from one issue to the next; cycles in wh
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
+from gemmsmith.sim.timing.outcome import (
+    BARRIER,
+    BUSY,
+    GMMA,
+    LG,
+    LONG,
+    MATH,
+    MIO,
+    NEVER,
+    NOT_SELECTED,
+    PARTS,
+    REASONS,
+    SELECTED,
+    SHORT,
+    WAIT,
+    Outcome,
+)  # fmt: skip
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row, Unit
 
-NEVER = 1e18
-PARTS = 4  # sub-cores of an SM
-
-# Stall reasons, as ncu names them.
-REASONS = ("selected", "wait", "short_scoreboard", "long_scoreboard", "barrier", "math_pipe_throttle", "mio_throttle",
-           "lg_throttle", "not_selected", "dispatch_stall", "gmma", "membar", "sleeping")  # fmt: skip
-(SELECTED, WAIT, SHORT, LONG, BARRIER, MATH, MIO, LG, NOT_SELECTED, DISPATCH, GMMA, MEMBAR, SLEEPING) = range(13)
-
-
-# What can be busy, under the names that explanations use.
-BUSY = (
-    "issue",
-    "FMA pipe",
-    "ALU pipe",
-    "tensor cores",
-    "special functions",
-    "shared memory and L1",
-    "L1 tags",
-    "L2 to SM",
-)
 _UNIT_NAMES: dict[int, str] = {
     Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
     Unit.TENSOR: "tensor cores", Unit.XU: "special functions",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
-
-    ``l1_lines``: lines that L1 has room for, beside shared memory. The others are for what-ifs: shared memory without
-    bank conflicts, and global accesses that touch as few lines as their bytes need.
-    """
-
-    cold: bool = False
-    l1_lines: int = 1024
-    conflicts: bool = True
-    coalesced: bool = False
-
-
-@dataclass
-class Outcome:
-    """``cycles`` until the last warp ended; ``stalls`` by position in the program, one number per reason."""
-
-    cycles: float = 0.0
-    issued: int = 0
-    stalls: dict[int, list[float]] = field(default_factory=dict)
-    l2_bytes: float = 0.0
-    stored_bytes: float = 0.0
-    data_cycles: float = 0.0  # of the data stage: shared memory and L1
-    tag_cycles: float = 0.0
-    busy: dict[str, float] = field(default_factory=dict)  # share of the time that each unit works
-    ends: dict[int, float] = field(default_factory=dict)  # of each block
 
 
 class _Block:
@@ -135,20 +102,7 @@ class Sm:
         self.lite = [0.0] * self.parts
         self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
-        self.queue: list[deque[float]] = [deque() for _ in range(self.parts)]
-        self.operand_free = [0.0] * self.parts
-        self.port_free = [0.0] * self.parts
-        # units, one for each SM
-        self.lsu_free = [0.0] * sms  # the data stage: shared memory and L1, a wavefront a cycle
-        self.tag_free = [0.0] * sms  # the tag stage of L1: a line a cycle
-        self.l2_free = [0.0] * sms
-        self.dram_free = [0.0] * sms
-        self.store_free = [0.0] * sms
-        self.tma_free = [0.0] * sms
-        self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
         self.mbarriers: dict[int, list[Any]] = {}
-        self.events: list[tuple[float, int, int, float]] = []
-        self.sequence = 0
         self.cluster_arrived = self.cluster_phase = 0
         self.cluster_of: dict[int, int] = {}
         self.cluster_waiting: list[int] = []
@@ -156,6 +110,7 @@ class Sm:
         self.tallies: dict[int, list[float]] = {}
         self._woken: list[int] = []
         self.out = Outcome()
+        self.path = MemoryPath(sms, model, memory, self.out)
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -163,15 +118,13 @@ class Sm:
         following = [0.0] * self.parts
         greedy = [-1] * self.parts
         live = sum(1 for s in self.streams if s.positions)
-        parts = range(self.parts)
+        parts, events = range(self.parts), self.path.events
         while live:
             now = min(following)
-            if self.events and self.events[0][0] <= now:
-                now, _, place, nbytes = heapq.heappop(self.events)
-                if place < 0:  # copies have arrived at the data stage of an SM
-                    sm = -1 - place
-                    self.lsu_free[sm] = max(self.lsu_free[sm], now) + nbytes
-                    self.out.data_cycles += nbytes
+            if events and events[0][0] <= now:
+                now, _, place, nbytes = heapq.heappop(events)
+                if place < 0:
+                    self.path.take_data_stage(-1 - place, now, nbytes)
                     continue
                 for w in self._landed(place, nbytes, now):
                     part = self.part_of[w]
@@ -195,7 +148,7 @@ class Sm:
                 following[part] = max(now + 1, self.issue_free[part])
                 for other in touched:
                     following[other] = min(following[other], max(now + 1, self.issue_free[other]))
-        self.out.cycles = max(self.out.cycles, *self.store_free)
+        self.out.cycles = max(self.out.cycles, *self.path.store_free)
         self.out.stalls = self.tallies
         self.out.issued = int(sum(t[SELECTED] for t in self.tallies.values()))
         self._busy()
@@ -255,7 +208,7 @@ class Sm:
         if unit == Unit.FMA_HEAVY or unit == Unit.HALF:
             return units[Unit.FMA]
         if unit == Unit.MIO:
-            queue = self.queue[part]
+            queue = self.path.queue[part]
             while queue and queue[0] <= now:
                 queue.popleft()
             if len(queue) >= self.model.mio_depth:
@@ -312,7 +265,7 @@ class Sm:
                 far = kind in (Kind.GLOBAL_LOAD, Kind.ATOMIC, Kind.SYNCS)
                 self.board_reason[w][row.write] = LONG if far else SHORT
             if row.read >= 0:
-                boards[row.read] = max(boards[row.read], self.operand_free[part] + 2, now + 4)
+                boards[row.read] = max(boards[row.read], self.path.operand_free[part] + 2, now + 4)
                 self.board_reason[w][row.read] = SHORT
             if kind == Kind.BARRIER or kind == Kind.BARRIER_ARRIVE:
                 touched = self._arrive(w, row, now)
@@ -365,6 +318,13 @@ class Sm:
                     ready, reason = boards[board], self.board_reason[w][board]
         self.ready[w], self.reason[w] = ready, reason
 
+    def _wake(self, w: int, when: float, reason: int) -> None:
+        """What a warp waited for has happened, and reaches it at ``when``."""
+        self.blocked[w] = False
+        self._prepare(w, self.fixed[w])
+        if when > self.ready[w]:
+            self.ready[w], self.reason[w] = when, reason
+
     def _account(self, w: int, row: Row, part: int, now: float) -> None:
         """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
         stalls = self.tallies.get(row.position)
@@ -397,11 +357,11 @@ class Sm:
             waves = payload if isinstance(payload, int) else 1
             if not self.memory.conflicts:
                 waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
-            return self._shared(part, row, waves, now)
+            return self.path.shared_access(part, row, waves, now)
         if kind == Kind.GLOBAL_LOAD or kind == Kind.GLOBAL_STORE or kind == Kind.ATOMIC:
-            return self._global(part, row, payload, now)
+            return self.path.global_access(part, row, payload, now)
         if kind == Kind.COPY:
-            self.copying[w] = max(self.copying[w], self._copy(part, row, payload, now))
+            self.copying[w] = max(self.copying[w], self.path.copy(part, row, payload, now))
             return self.copying[w]
         if kind == Kind.COMMIT:
             self.copies[w].append(self.copying[w])
@@ -415,7 +375,7 @@ class Sm:
         if kind == Kind.SYNCS:
             return self._syncs(w, payload, now)
         if kind == Kind.TMA:
-            self._tma(part, payload, now)
+            self.path.tma(part, payload, now)
             return now + 20
         if kind == Kind.FENCE:
             return now + 20
@@ -432,133 +392,9 @@ class Sm:
             return []
         touched = []
         for other in team.waiting.pop(group, ()):
-            self.blocked[other] = False
-            self._prepare(other, self.fixed[other])
-            until = max(team.ends[group])
-            if until > self.ready[other]:
-                self.ready[other], self.reason[other] = until, GMMA
+            self._wake(other, max(team.ends[group]), GMMA)
             touched.append(self.part_of[other])
         return touched
-
-    def _dispatched(self, part: int, row: Row, lines: float, waves: float, now: float) -> float:
-        """Send a request through the sub-core's queue to the memory unit of the SM; when it is served.
-
-        Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
-        """
-        model, sm = self.model, part // PARTS
-        sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
-        self.operand_free[part] = sent
-        start = max(sent, self.lsu_free[sm]) if waves else sent
-        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
-        self.out.data_cycles += waves
-        self.out.tag_cycles += lines
-        served = start + waves
-        if lines:
-            start = max(start, self.tag_free[sm])
-            self.tag_free[sm] = max(self.tag_free[sm], now) + lines
-            served = max(served, start + lines)
-        self.queue[part].append(start)
-        return served
-
-    def _returned(self, part: int, row: Row, data: float, now: float) -> float:
-        """Write a result to registers through the sub-core's writeback port, first in, first out."""
-        cycles = row.result_bytes * 32 / self.model.port_bytes
-        start = max(data, self.port_free[part])
-        self.port_free[part] = max(self.port_free[part], now) + cycles
-        return start + cycles
-
-    def _shared(self, part: int, row: Row, waves: int, now: float) -> float:
-        model = self.model
-        served = self._dispatched(part, row, 0, max(waves, 32 / model.lsu_lanes), now)
-        if not row.result_bytes:
-            return served + model.shared_latency
-        return self._returned(part, row, served + model.shared_latency, now)
-
-    def _global(self, part: int, row: Row, payload: Any, now: float) -> float:
-        model, sm = self.model, part // PARTS
-        if payload is None:  # no lane is active
-            return self._dispatched(part, row, 1, 0, now) + model.shared_latency
-        lines = payload if isinstance(payload, tuple) else ((id(payload) % 1000, 15),) * 4
-        if self.memory.coalesced:
-            lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
-        least = 32 / model.lsu_lanes
-        waves = max(least, sum(mask.bit_count() for _, mask in lines) / 4)
-        served = self._dispatched(part, row, max(least, len(lines)), waves, now)
-        if row.kind != Kind.GLOBAL_LOAD:
-            nbytes = sum(32 * mask.bit_count() for _, mask in lines)
-            self.out.stored_bytes += nbytes
-            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
-            return served + model.l2_latency
-        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency, now)
-
-    def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:
-        """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
-        l1, model = self.l1[sm], self.model
-        data = served
-        filled = 0.0
-        for line, mask in lines:
-            entry = l1.pop(line, None)
-            if entry is None:
-                entry = [0, 0.0]
-                if len(l1) >= self.memory.l1_lines:
-                    del l1[next(iter(l1))]
-            missing = mask & ~int(entry[0])
-            if missing:
-                arrival = self._from_l2(sm, 32 * missing.bit_count(), served)
-                entry[0] = int(entry[0]) | missing
-                entry[1] = max(entry[1], arrival)
-                filled += max(1.0, missing.bit_count() * model.fill)
-            l1[line] = entry
-            if entry[1] > data:
-                data = entry[1]
-        if filled:
-            self._arrives_at(sm, data, filled)
-        return data
-
-    def _arrives_at(self, sm: int, when: float, waves: float) -> None:
-        """Data that arrive from L2 take the data stage."""
-        self.sequence += 1
-        heapq.heappush(self.events, (when, self.sequence, -1 - sm, waves))
-
-    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False) -> float:
-        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines."""
-        model = self.model
-        self.out.l2_bytes += nbytes
-        start = max(asked, self.l2_free[sm])
-        self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
-        arrival = self.l2_free[sm] + model.l2_latency
-        if self.memory.cold:
-            rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
-            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
-            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
-        return arrival
-
-    def _copy(self, part: int, row: Row, payload: Any, now: float) -> float:
-        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
-        lines, waves = payload if payload is not None else ((), 1)
-        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
-        data = served
-        for _, mask in lines:
-            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
-        self._arrives_at(part // PARTS, data, waves)
-        return data + self.model.copy_latency
-
-    def _tma(self, part: int, payload: Any, now: float) -> None:
-        if payload is None:
-            return
-        if payload[0] == "stas":
-            for place, nbytes in payload[1]:
-                self.sequence += 1
-                heapq.heappush(self.events, (now + self.model.cluster_barrier, self.sequence, place, nbytes))
-            return
-        _, places, nbytes = payload
-        sm, model = part // PARTS, self.model
-        start = max(now, self.tma_free[sm])
-        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
-        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
-        for place in places:
-            self.sequence += 1
-            heapq.heappush(self.events, (arrival, self.sequence, place, nbytes))
 
     # -- barriers ---------------------------------------------------------------------------------
 
@@ -582,10 +418,7 @@ class Sm:
         release = block.unit_free + self.model.barrier
         touched = []
         for other in block.waiting.pop(number, ()):
-            self.blocked[other] = False
-            self._prepare(other, self.fixed[other])
-            if release > self.ready[other]:
-                self.ready[other], self.reason[other] = release, BARRIER
+            self._wake(other, release, BARRIER)
             touched.append(self.part_of[other])
         return touched
 
@@ -618,11 +451,7 @@ class Sm:
         self.cluster_phase += 1
         waiting, self.cluster_waiting = self.cluster_waiting, []
         for other in waiting:
-            self.blocked[other] = False
-            self._prepare(other, self.fixed[other])
-            release = now + self.model.cluster_barrier
-            if release > self.ready[other]:
-                self.ready[other], self.reason[other] = release, BARRIER
+            self._wake(other, now + self.model.cluster_barrier, BARRIER)
         return [self.part_of[other] for other in waiting]
 
     # -- mbarriers --------------------------------------------------------------------------------

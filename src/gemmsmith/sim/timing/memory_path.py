@@ -1,0 +1,184 @@
+"""Where requests of warps to memory go: a sub-core's queue, the data stage and tags of L1, L2, DRAM, TMA.
+
+Units are calendars: each has the time from which it is free. What arrives later, bytes at an mbarrier or lines at the
+data stage, is an event, which the loop of ``sm.py`` takes in order of time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gemmsmith.sim.timing.outcome import PARTS, Outcome
+from gemmsmith.sim.timing.parameters import SmParameters
+from gemmsmith.sim.timing.table import Kind, Row
+
+_UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
+
+    ``l1_lines``: lines that L1 has room for, beside shared memory. The others are for what-ifs: shared memory without
+    bank conflicts, and global accesses that touch as few lines as their bytes need.
+    """
+
+    cold: bool = False
+    l1_lines: int = 1024
+    conflicts: bool = True
+    coalesced: bool = False
+
+
+class MemoryPath:
+    """The memory units of one SM, or of the SMs of a cluster; ``part`` is a sub-core's number in all of them.
+
+    events  (when, number, place, amount): bytes for the mbarrier at ``place``, or, where it is negative, wavefronts for
+            the data stage of SM ``-1 - place``
+    """
+
+    def __init__(self, sms: int, model: SmParameters, memory: Memory, out: Outcome) -> None:
+        self.model, self.memory, self.out = model, memory, out
+        # one for each sub-core
+        self.queue: list[deque[float]] = [deque() for _ in range(PARTS * sms)]
+        self.operand_free = [0.0] * (PARTS * sms)
+        self.port_free = [0.0] * (PARTS * sms)
+        # one for each SM
+        self.lsu_free = [0.0] * sms  # the data stage: shared memory and L1, a wavefront a cycle
+        self.tag_free = [0.0] * sms  # the tag stage of L1: a line a cycle
+        self.l2_free = [0.0] * sms
+        self.dram_free = [0.0] * sms
+        self.store_free = [0.0] * sms
+        self.tma_free = [0.0] * sms
+        self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
+        self.events: list[tuple[float, int, int, float]] = []
+        self._sequence = 0
+
+    def take_data_stage(self, sm: int, now: float, waves: float) -> None:
+        """Copies have arrived at the data stage of an SM."""
+        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
+        self.out.data_cycles += waves
+
+    def _dispatched(self, part: int, row: Row, lines: float, waves: float, now: float) -> float:
+        """Send a request through the sub-core's queue to the memory unit of the SM; when it is served.
+
+        Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
+        """
+        model, sm = self.model, part // PARTS
+        sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
+        self.operand_free[part] = sent
+        start = max(sent, self.lsu_free[sm]) if waves else sent
+        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
+        self.out.data_cycles += waves
+        self.out.tag_cycles += lines
+        served = start + waves
+        if lines:
+            start = max(start, self.tag_free[sm])
+            self.tag_free[sm] = max(self.tag_free[sm], now) + lines
+            served = max(served, start + lines)
+        self.queue[part].append(start)
+        return served
+
+    def _returned(self, part: int, row: Row, data: float, now: float) -> float:
+        """Write a result to registers through the sub-core's writeback port, first in, first out."""
+        cycles = row.result_bytes * 32 / self.model.port_bytes
+        start = max(data, self.port_free[part])
+        self.port_free[part] = max(self.port_free[part], now) + cycles
+        return start + cycles
+
+    def shared_access(self, part: int, row: Row, waves: int, now: float) -> float:
+        model = self.model
+        served = self._dispatched(part, row, 0, max(waves, 32 / model.lsu_lanes), now)
+        if not row.result_bytes:
+            return served + model.shared_latency
+        return self._returned(part, row, served + model.shared_latency, now)
+
+    def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
+        model, sm = self.model, part // PARTS
+        if payload is None:  # no lane is active
+            return self._dispatched(part, row, 1, 0, now) + model.shared_latency
+        lines = payload if isinstance(payload, tuple) else _UNKNOWN
+        if self.memory.coalesced:
+            lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
+        least = 32 / model.lsu_lanes
+        waves = max(least, sum(mask.bit_count() for _, mask in lines) / 4)
+        served = self._dispatched(part, row, max(least, len(lines)), waves, now)
+        if row.kind != Kind.GLOBAL_LOAD:
+            nbytes = sum(32 * mask.bit_count() for _, mask in lines)
+            self.out.stored_bytes += nbytes
+            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
+            return served + model.l2_latency
+        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency, now)
+
+    def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:
+        """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
+        l1, model = self.l1[sm], self.model
+        data = served
+        filled = 0.0
+        for line, mask in lines:
+            entry = l1.pop(line, None)
+            if entry is None:
+                entry = [0, 0.0]
+                if len(l1) >= self.memory.l1_lines:
+                    del l1[next(iter(l1))]
+            missing = mask & ~int(entry[0])
+            if missing:
+                arrival = self._from_l2(sm, 32 * missing.bit_count(), served)
+                entry[0] = int(entry[0]) | missing
+                entry[1] = max(entry[1], arrival)
+                filled += max(1.0, missing.bit_count() * model.fill)
+            l1[line] = entry
+            if entry[1] > data:
+                data = entry[1]
+        if filled:
+            self._arrives_at(sm, data, filled)
+        return data
+
+    def _arrives_at(self, sm: int, when: float, waves: float) -> None:
+        """Data that arrive from L2 take the data stage."""
+        self._later(when, -1 - sm, waves)
+
+    def _later(self, when: float, place: int, amount: float) -> None:
+        self._sequence += 1
+        heapq.heappush(self.events, (when, self._sequence, place, amount))
+
+    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False) -> float:
+        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines."""
+        model = self.model
+        self.out.l2_bytes += nbytes
+        start = max(asked, self.l2_free[sm])
+        self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
+        arrival = self.l2_free[sm] + model.l2_latency
+        if self.memory.cold:
+            rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
+            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
+            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
+        return arrival
+
+    def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
+        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
+        lines, waves = payload if payload is not None else ((), 1)
+        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
+        data = served
+        for _, mask in lines:
+            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
+        self._arrives_at(part // PARTS, data, waves)
+        return data + self.model.copy_latency
+
+    def tma(self, part: int, payload: Any, now: float) -> None:
+        if payload is None:
+            return
+        if payload[0] == "stas":
+            for place, nbytes in payload[1]:
+                self._later(now + self.model.cluster_barrier, place, nbytes)
+            return
+        _, places, nbytes = payload
+        sm, model = part // PARTS, self.model
+        start = max(now, self.tma_free[sm])
+        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
+        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
+        for place in places:
+            self._later(arrival, place, nbytes)
