@@ -118,22 +118,33 @@ class _Probe:
         return KernelEdges(depths, tuple(edges), self._guards(), True)
 
     def _guards(self) -> frozenset[str]:
-        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
+        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's.
+
+        Threads may end before barriers of their block, and leave out their share of the loads. That alone guards no
+        edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
+        """
+        found = self._parted(ended=False)
+        return frozenset(found | self._parted(ended=True) if "K" in found else found)
+
+    def _parted(self, ended: bool) -> set[str]:
         found = set()
         vector = max(1, 16 // self.base.dtype.itemsize)
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
-            whole = self._parting(with_extent(self.base, axis, extent))
+            whole = self._parting(with_extent(self.base, axis, extent), ended)
             ragged = [
-                self._parting(with_extent(self.base, axis, extent - less)) for less in (1, vector) if less < extent
+                self._parting(with_extent(self.base, axis, extent - less), ended)
+                for less in (1, vector)
+                if less < extent
             ]
             if any(sites - whole for sites in ragged):
                 found.add(axis)
-        return frozenset(found)
+        return found
 
-    def _parting(self, problem: Problem) -> set[int]:
-        """Sites that fall out differently for some threads of one of the last blocks. Where threads of a block end
-        before its barriers, they leave out their share of the loads: that keeps them inside, and guards no edge.
+    def _parting(self, problem: Problem, ended: bool) -> set[int]:
+        """Sites that fall out differently for some threads of one of the last blocks.
+
+        ``ended``: also in blocks of which some threads end before its barriers.
         """
         launch = self._launch(problem)
         if launch is None:
@@ -151,7 +162,7 @@ class _Probe:
                 walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
                 met.append(walk.signs)
                 barriers |= {walk.barriers} if walk.complete else set()
-            if len(barriers) > 1:
+            if len(barriers) > 1 and not ended:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
