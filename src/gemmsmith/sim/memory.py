@@ -390,8 +390,9 @@ class WindowMemory:
         if addresses.size and int(addresses.max()) + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
+            owner = "block" if self.space is Space.SHARED else "thread"
             raise AccessFault("out-of-bounds", position, address,
-                              f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
+                              f"the {owner} has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
     def mapped(self, addresses: Array, bases: Array) -> tuple[Array, Array]:

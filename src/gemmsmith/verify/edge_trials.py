@@ -66,7 +66,7 @@ class Subject:
     c: str = "unset"
     samples: bool = False
     square: bool = False
-    own: tuple[int, int] = (0, 0)
+    own: tuple[int, int] = (1, 1)
     corner: bool = False
 
     @property
@@ -99,7 +99,8 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
         ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
-        ("leading dimensions", _padded_shapes(subject)), ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        ("leading dimensions", _padded_shapes(subject)),
+        ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
     ):  # fmt: skip
         for trial in trials:
