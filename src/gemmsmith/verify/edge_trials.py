@@ -46,7 +46,7 @@ class Subject:
 
     base       whole tiles, right
     tile       rows and columns of C of one block, or of several if a block has a few rows only
-    own        rows and columns of C of one block
+    own        rows and columns of C of one block, if they are not ``tile``
     corner     the last block computes the last rows and columns
     multiples  of M, N and K, which it needs
     floats     constants that it compares floats with; adds: whether it adds floats in global memory
@@ -66,8 +66,13 @@ class Subject:
     c: str = "unset"
     samples: bool = False
     square: bool = False
-    own: tuple[int, int] = (1, 1)
+    own: tuple[int, int] = (0, 0)
     corner: bool = False
+
+    @property
+    def of_block(self) -> tuple[int, int]:
+        """Rows and columns of C of one block."""
+        return self.own if all(self.own) else self.tile
 
     @property
     def depth(self) -> int:
@@ -275,7 +280,7 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
     """The block at an edge, in a product that has it, and a block on the other side."""
-    index, (bm, bn) = "xyz".index(edge.axis), subject.own
+    index, (bm, bn) = "xyz".index(edge.axis), subject.of_block
     count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
     for rows, columns in ((count, 1), (1, count), (side, side)):
         try:
@@ -337,7 +342,7 @@ def far_trial(
     subject: Subject, label: str, problem: Problem, blocks: Iterable[int] | None = None, why: str = ""
 ) -> Trial | None:
     """Some blocks of a large product; by default the first and, of whole tiles, the last."""
-    bm, bn = subject.own
+    bm, bn = subject.of_block
     try:
         total = subject.spec.geometry(problem, subject.config).blocks
     except GemmsmithError:
@@ -386,7 +391,7 @@ def _large(subject: Subject) -> Iterator[Trial]:
     for name, m, n, deep in shapes:
         trial = far_trial(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
         if trial is not None:
-            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.own))
+            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:

@@ -62,7 +62,7 @@ def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:
     """Whether two blocks of several, run alone, give their tiles."""
-    bm, bn = subject.own
+    bm, bn = subject.of_block
     rows, columns = subject.tile
     problem = subject.cubed(subject.base.with_(m=2 * rows, n=3 * columns, k=subject.base.k))
     if not isinstance(runner.open_device("lockstep", False), SimDevice):
