@@ -228,7 +228,7 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
     spec, (bm, bn) = subject.spec, subject.tile
     scaled = (spec.is_rung or spec.signature.has("beta")) and subject.base.out_dtype not in INTEGER_TYPES
     for label, m, n in (("M < N", bm, 2 * bn), ("M > N", 2 * bm, bn)):
-        problem = subject.problem(m, n, subject.depth)
+        problem = subject.problem(m, n, max(subject.depth, 72))
         problem = padded(problem.with_(beta=0.5) if scaled else problem)
         yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
 
