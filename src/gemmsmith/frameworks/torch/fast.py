@@ -4,12 +4,17 @@
 
 What is looked up has passed every check that depends on the key; the caller has made sure that no mode is active.
 Whatever is not found, or cannot have a key, goes the long way, which leaves its call here (``keep``).
+
+A key costs as much as a launch. So calls that were found are also kept by the identity of their second operand, mostly
+a weight, with a guard of torch's compiler (``hinted``): one call in C++ compares types, shapes, strides, devices, dispatch
+keys (which tell modes, transforms, autocast and negated views) and whether gradients are recorded.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,6 +46,53 @@ def linear_key(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options)
 
 
 found = CACHE.peek
+
+_HINTS = ("hints of torch",)
+_MOST_HINTS, _MOST_PER_OPERAND = 1024, 4  # training and evaluation, with two numbers of rows
+_Guards: Any = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "TensorGuards", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A call that was found, for tensors that pass ``check``.
+
+    recorded   gradients are recorded
+    alignment  of the operands' addresses, by the bits below ALIGNMENT_CLASS
+    """
+
+    check: Callable[..., bool]
+    call: CachedCall
+    recorded: bool
+    alignment: tuple[int, ...]
+
+
+def hinted(name: Any, *operands: Tensor) -> Hint | None:
+    """The hint for these operands, None where there is none. ``name`` is made of the function, its options and the
+    identity of an operand, which may be another object by now: the guard decides."""
+    hints = found(_HINTS)
+    if hints is None:
+        return None
+    for hint in hints.get(name, ()):
+        if hint.check(*operands):
+            for tensor, low in zip(operands, hint.alignment, strict=True):
+                if tensor.data_ptr() & _LOW != low:
+                    break
+            else:
+                return hint  # type: ignore[no-any-return]
+    return None
+
+
+def remember(name: Any, call: CachedCall, recorded: bool, *operands: Tensor) -> None:
+    """Keep a hint. No mode, transform or autocast may be active."""
+    if _Guards is None:
+        return
+    hints: dict[Any, tuple[Hint, ...]] | None = found(_HINTS)
+    if hints is None or len(hints) >= _MOST_HINTS:
+        hints = {}
+        CACHE.put(_HINTS, hints)
+    guard = _Guards(*operands, dynamic_dims_sizes=None, dynamic_dims_strides=None)
+    hint = Hint(guard.check, call, recorded, tuple(each.data_ptr() & _LOW for each in operands))
+    hints[name] = (hint, *hints.get(name, ())[: _MOST_PER_OPERAND - 1])
 
 
 def put(key: tuple[Any, ...], call: CachedCall) -> None:
