@@ -95,7 +95,7 @@ def test_modes_around_a_call_that_was_made_before(function: Any) -> None:
             torch.testing.assert_close(mine.float(), theirs.float(), rtol=3e-2, atol=3e-2)
 
 
-@pytest.mark.parametrize("function", (matmul, linear))
+@pytest.mark.parametrize("function", [matmul, linear])
 def test_transforms_around_a_call_that_was_made_before(function: Any) -> None:
     x, weight = randn(6, 5), randn(5, 7)
     for _ in range(TIMES):

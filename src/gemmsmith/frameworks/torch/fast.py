@@ -6,8 +6,8 @@ What is looked up has passed every check that depends on the key; the caller has
 Whatever is not found, or cannot have a key, goes the long way, which leaves its call here (``keep``).
 
 A key costs as much as a launch. So calls that were found are also kept by the identity of their second operand, mostly
-a weight, with a guard of torch's compiler (``hinted``): one call in C++ compares types, shapes, strides, devices, dispatch
-keys (which tell modes, transforms, autocast and negated views) and whether gradients are recorded.
+a weight, with a guard of torch's compiler (``hinted``): one call in C++ compares types, shapes, strides, devices,
+dispatch keys (which tell modes, transforms, autocast and negated views) and whether gradients are recorded.
 """
 
 from __future__ import annotations

@@ -188,7 +188,9 @@ def _gemm_by_key(a: Any, b: Any, name: tuple[Any, ...], out_dtype: Any, precisio
     if recorded and len(call.shape) != 2:
         return None
     fast.remember(name, call, recorded, a, b)
-    return eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if recorded else fast.run(call, a, b)
+    return (
+        eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if recorded else fast.run(call, a, b)
+    )
 
 
 def first_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
