@@ -252,7 +252,7 @@ def _transformed() -> bool:
     """Whether torch.func or forward AD is active, which differentiate through autograd functions only."""
     innermost = _transforms()
     if innermost is None:
-        return forward_ad._current_level >= 0
+        return bool(forward_ad._current_level >= 0)
     return bool(innermost.key() != _FUNCTIONALIZE)  # which takes operators, and no autograd functions
 
 
