@@ -20,6 +20,7 @@ from gemmsmith.frameworks.torch.ops import gemm_gradients
 
 Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device: the last arguments of every operator."""
+DEFAULT: Options = (None, "", True, "")
 _Function: Any = torch.autograd.Function
 
 
@@ -56,12 +57,14 @@ def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Te
 def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
     """A product that fast.py found, with its gradients."""
     if len(call.shape) == 2:
-        return _apply_found_mm(a, b, options, call)
+        return _apply_default_mm(a, b, call) if options == DEFAULT else _apply_found_mm(a, b, options, call)
     return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
 
 
 def recorded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options, call: CachedCall) -> Tensor:
     """A linear layer that fast.py found, with its gradients."""
+    if options == DEFAULT:
+        return _apply_default_linear(x, weight, bias, call)
     return _apply_found_linear(x, weight, bias, options, call)
 
 
@@ -75,7 +78,7 @@ class _Mm(_Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, b = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = _later(ctx)
         return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: mm(x, y, *later)), None, None)
 
 
@@ -103,7 +106,7 @@ class _Linear(_Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = _later(ctx)
         found = linear_gradients(grad, x, weight, ctx.needs_input_grad[:3], lambda p, q: mm(p, q, *later))
         return (*found, None, None)
 
@@ -126,6 +129,21 @@ class _Gemm(_Function):  # type: ignore[misc]
 
         by_a, by_b, by_c, by_bias = gemm_gradients(ctx, grad, matmul, lambda *given: gemm(*given, *later[1:]))
         return by_a, by_b, by_c, None, None, by_bias, None, None
+
+
+def _later(ctx: Any) -> Options:
+    """The options of gradients, in their operands' type; calls with default options leave none."""
+    return (None, *getattr(ctx, "options", DEFAULT)[1:])
+
+
+def _default_mm(ctx: Any, a: Tensor, b: Tensor, call: CachedCall) -> Tensor:
+    ctx.to_save = (a, b)
+    return fast.run(call, a, b)
+
+
+def _default_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: CachedCall) -> Tensor:
+    ctx.to_save = (x, weight)
+    return fast.run(call, x, weight, bias)
 
 
 def _found_mm(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
@@ -160,3 +178,4 @@ _apply_mm, _apply_bmm, _apply_linear, _apply_gemm = (
     super(_Function, each).apply for each in (_Mm, _Bmm, _Linear, _Gemm)
 )
 _apply_found_mm, _apply_found_linear = _light(_Mm, _found_mm), _light(_Linear, _found_linear)
+_apply_default_mm, _apply_default_linear = _light(_Mm, _default_mm), _light(_Linear, _default_linear)

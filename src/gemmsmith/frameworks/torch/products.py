@@ -19,11 +19,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gemmsmith.call.api import gemm as plain_gemm
+from gemmsmith.call.gemm_gpu import relaunch
 from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
 from gemmsmith.frameworks.torch import eager, fast, transforms
 from gemmsmith.frameworks.torch.autocast import cast
 from gemmsmith.frameworks.torch.composed import check_shapes, composed
+from gemmsmith.frameworks.torch.fast import LOW
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
 
@@ -40,14 +42,20 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     """``torch.matmul``."""
     if _is_compiling():
         return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
-    name = id(b), out_dtype, precision, deterministic, device
+    options = (out_dtype, precision, deterministic, device)
+    if options == eager.DEFAULT:
+        name: Any = id(b) if _grad_enabled() else ~id(b)
+    else:
+        name = id(b), _grad_enabled(), options
     if out is None and forward_ad._current_level < 0:
         try:
-            hint = fast.hinted(name, a, b)
-        except (TypeError, RuntimeError):  # no tensors, or options without a hash: said below
-            hint = None
-        if hint is not None:
-            return eager.recorded_product(a, b, name[1:], hint.call) if hint.recorded else fast.run(hint.call, a, b)
+            for hint in fast.hints(name):
+                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
+                    if hint.recorded:
+                        return eager.recorded_product(a, b, options, hint.call)
+                    return fast.run(hint.call, a, b)
+        except TypeError:  # no tensors, or options without a hash: said below
+            pass
     autocast = _autocast()
     if autocast:
         a, b = cast(a), cast(b)
@@ -55,7 +63,6 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
     a, b = resolved(a), resolved(b)
-    options = name[1:]
     try:
         key = fast.product_key(a, b, options)
     except RuntimeError:  # a layout without strides or memory
@@ -94,17 +101,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     """
     if _is_compiling():
         return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
-    name = "linear", id(weight), out_dtype, precision, deterministic, device
-    given = (x, weight) if bias is None else (x, weight, bias)
+    options = (out_dtype, precision, deterministic, device)
+    name = "linear", id(weight), _grad_enabled(), options
     if forward_ad._current_level < 0:
         try:
-            hint = fast.hinted(name, *given)
-        except (TypeError, RuntimeError):
-            hint = None
-        if hint is not None:
-            if hint.recorded:
-                return eager.recorded_linear(x, weight, bias, name[2:], hint.call)
-            return fast.run(hint.call, x, weight, bias)
+            for hint in fast.hints(name):
+                same = hint.check(x, weight) if bias is None else hint.check(x, weight, bias)
+                if same and x.data_ptr() & LOW == hint.a_low and weight.data_ptr() & LOW == hint.b_low and (
+                    bias is None or bias.data_ptr() & LOW == hint.other_low
+                ):  # fmt: skip
+                    if hint.recorded:
+                        return eager.recorded_linear(x, weight, bias, options, hint.call)
+                    return fast.run(hint.call, x, weight, bias)
+        except TypeError:
+            pass
     autocast = _autocast()
     if autocast:
         x, weight, bias = cast(x), cast(weight), cast(bias)
@@ -112,7 +122,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     x, weight, bias = resolved(x), resolved(weight), bias if bias is None else resolved(bias)
-    options = name[2:]
+    given = (x, weight) if bias is None else (x, weight, bias)
     try:
         key = fast.linear_key(x, weight, bias, options)
     except RuntimeError:
@@ -162,20 +172,25 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
 
 
-def gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
-    """``gemmsmith.gemm`` of two tensors and nothing else, if it was computed before; else None."""
+def gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """``gemmsmith.gemm`` of two tensors, maybe into ``out``, and nothing else, if it was computed before; else None."""
     if _is_compiling() or forward_ad._current_level >= 0:
         return None
-    name = "gemm", id(b), out_dtype, precision, deterministic
+    name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
     try:
-        hint = fast.hinted(name, a, b)
-        if hint is None:
-            return _gemm_by_key(a, b, name, out_dtype, precision, deterministic)
+        for hint in fast.hints(name):
+            if out is None:
+                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
+                    if hint.recorded:
+                        return eager.recorded_product(a, b, (None, precision, deterministic, ""), hint.call)
+                    return fast.run(hint.call, a, b)
+            elif hint.check(a, b, out):
+                places = a.data_ptr(), b.data_ptr(), out.data_ptr()
+                if tuple(each & LOW for each in places) == (hint.a_low, hint.b_low, hint.other_low):
+                    return relaunch(hint.call, *places[:2], 0, 0, places[2], out)
+        return None if out is not None else _gemm_by_key(a, b, name, out_dtype, precision, deterministic)
     except (RuntimeError, AttributeError, TypeError):  # no plain tensors, or options without a hash
         return None
-    if hint.recorded:
-        return eager.recorded_product(a, b, (None, precision, deterministic, ""), hint.call)
-    return fast.run(hint.call, a, b)
 
 
 def _gemm_by_key(a: Any, b: Any, name: tuple[Any, ...], out_dtype: Any, precision: str, deterministic: bool) -> Any:
@@ -193,12 +208,18 @@ def _gemm_by_key(a: Any, b: Any, name: tuple[Any, ...], out_dtype: Any, precisio
     )
 
 
-def first_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+def first_gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
     """The same, without gradients, for what was not computed before."""
-    result = plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
-    known, _ = call_key((a, b, None, None, None),
+    result = plain_gemm(a, b, out=out, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    known, _ = call_key((a, b, None, None, out),
                         options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None) or ())  # fmt: skip
-    _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), fast.found(known))
+    call = fast.found(known) if known else None
+    if out is None:
+        _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), call)
+    elif call is not None:
+        with suppress(RuntimeError, AttributeError, TypeError):
+            name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
+            fast.remember(name, call, False, a, b, out)
     return result
 
 
