@@ -147,9 +147,9 @@ def test_gradients_of_a_call_that_was_made_before() -> None:
             for _ in range(TIMES):
                 x.grad = weight.grad = None
                 y = product(x, weight)
-                by_x = torch.autograd.grad(y.pow(3).sum(), x, create_graph=True)[0]
-                by_x.sum().backward()
-            grads.append((by_x.detach(), x.grad, weight.grad))
+                by_x, by_weight = torch.autograd.grad(y.pow(3).sum(), (x, weight), create_graph=True)
+                (by_x.sum() + by_weight.sin().sum()).backward()
+            grads.append((by_x.detach(), by_weight.detach(), x.grad, weight.grad))
         for mine, theirs in zip(*grads, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-3)
 
