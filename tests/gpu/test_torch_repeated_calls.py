@@ -147,7 +147,7 @@ def test_gradients_of_a_call_that_was_made_before() -> None:
             for _ in range(TIMES):
                 x.grad = weight.grad = None
                 y = product(x, weight)
-                by_x, by_weight = torch.autograd.grad(y.pow(3).sum(), (x, weight), create_graph=True)
+                by_x, by_weight = torch.autograd.grad((y / 8).tanh().sum(), (x, weight), create_graph=True)
                 (by_x.sum() + by_weight.sin().sum()).backward()
             grads.append((by_x.detach(), by_weight.detach(), x.grad, weight.grad))
         for mine, theirs in zip(*grads, strict=True):
