@@ -25,7 +25,8 @@ _VARIANTS = ("torch", "gemmsmith", "torch.compile", "gemmsmith, torch.compile")
 def models_table() -> str:
     data = load("h200_models.json")
     lines = ["| model | forward: torch | optimize | the same compiled: torch | optimize | training step: torch "
-             "| optimize | the same compiled: torch | optimize | replaced (forward, training) | losses differ by, relative |",
+             "| optimize | the same compiled: torch | optimize | replaced (forward, training) "
+             "| losses differ by, relative |",
              "| --- |" + " ---: |" * 8 + " --- | ---: |"]  # fmt: skip
     for model in data["models"].values():
         times = model["milliseconds"]
