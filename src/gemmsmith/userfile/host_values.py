@@ -110,6 +110,8 @@ class HostScope(HostTypes):
                 evaluate(text, self)
             except UnknownValueError:
                 continue  # read from the command line, for example: the initial value stands
+            if (chosen := self._choice(name, scope)) is not None:
+                return chosen
             raise UnknownValueError(f"{name} is decided at run time")
         if variable is None:
             found = self._parameter(name)
@@ -120,6 +122,17 @@ class HostScope(HostTypes):
         if not text:
             raise UnknownValueError(f"{name} has no value")
         return converted(variable.type, evaluate(text, self))
+
+    def _choice(self, name: str, scope: LocalScope) -> Value | None:
+        """The value that an if gives ``name``, where its conditions are known here; None otherwise."""
+        text, changes = scope.choices.get(name, ("", 0))
+        if changes != len(scope.changed[name]) or not text:
+            return None
+        try:
+            found = evaluate(text, self)
+        except UnknownValueError:
+            return None
+        return converted(scope.variables[name].type, found) if name in scope.variables else found
 
     def _with_members(self, variable: Variable, scope: LocalScope) -> str:
         """A dim3 whose parts are set one by one."""
