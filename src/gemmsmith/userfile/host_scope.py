@@ -161,11 +161,11 @@ class _Walk:
             elif expression is not None:
                 self._may_change(expression)
         elif node.type == "if_statement":
-            chosen = {name: self._chosen(node, name) for name in assigned_in(self.code, node)}
+            chosen = {each: self._chosen(node, each) for each in assigned_in(self.code, node)}
             self._may_change(node)
-            for name, text in chosen.items():
+            for each, text in chosen.items():
                 if text:
-                    self.scope.choices[name] = (text, len(self.scope.changed.get(name, ())))
+                    self.scope.choices[each] = (text, len(self.scope.changed.get(each, ())))
         else:
             self._may_change(node)
 

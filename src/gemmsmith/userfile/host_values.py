@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.declared import Variable
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame, Sizes
-from gemmsmith.userfile.host_scope import LocalScope, path_of, returns
+from gemmsmith.userfile.host_scope import LocalScope, returns
 from gemmsmith.userfile.host_types import HostTypes, number_of
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.macro_constants import macro_constant
