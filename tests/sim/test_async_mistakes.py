@@ -15,8 +15,8 @@ PLANE = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
 A = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 7
 B = np.arange(8 * 64, dtype=np.float16).reshape(8, 64) % 5
 
-RIGHT = ("dependent_right", "dependent_synced", "registers_right", "changed_right", "pair_right", "product_right",
-         "stored_right")  # fmt: skip
+RIGHT = ("dependent_right", "dependent_synced", "registers_right", "registers_started", "changed_right",
+         "pair_right", "product_right", "stored_right")  # fmt: skip
 # The words that the message must have.
 WRONG = {
     "dependent_early": "griddepcontrol.wait must come first",
