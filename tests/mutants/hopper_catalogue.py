@@ -298,6 +298,68 @@ SWAPPED_AND_SLICED = (
             shape=(24 * 140, 64, 64), config=SWAPPED),
 )  # fmt: skip
 
+# Rung 27: partial sums of the blocks of a cluster, several tiles one after another, rows that no tensor map can take.
+_SMALL_TILES = (64, 16 * 70, 64)  # more tiles than clusters: barriers and partial sums are used again
+_ODD_ROWS = (64, 64, 331)  # threads copy the tall operand
+_CLUSTER_END = "            __syncwarp();\n            cluster_sync();\n        }\n    });\n}"
+_PRODUCER_END = (
+    "                cluster_sync();  // everyone has stored this tile: its partial sums may be overwritten\n"
+)
+HANDED_OVER = (
+    mistake("the parity of the sums never changes", _IN_REGISTERS, "",
+            _gone(_REGISTERS, "            parity ^= 1;\n"), shape=_SMALL_TILES),
+    mistake("the next tile's sums are not expected", _IN_REGISTERS, PHASE,
+            _gone(_REGISTERS, "            if (threadIdx.x == WARPGROUP_THREADS) expect_partials();\n"),
+            shape=_SMALL_TILES),
+    mistake("sums are overwritten by those of the next tile", _IN_REGISTERS, "",
+            _gone(_REGISTERS, _PRODUCER_END), Edit(_REGISTERS, _CLUSTER_END, "        }\n    });\n}"),
+            shape=_SMALL_TILES),
+    mistake("both blocks send their sums to the same place", _IN_REGISTERS, "",
+            Edit(_REGISTERS, "4 * (rank * SHARE + r % SHARE)", "4 * (r % SHARE)")),
+    mistake("both blocks multiply the same part of K", _IN_REGISTERS, "outputs wrong",
+            Edit(_REGISTERS, "k_tile_range(K, alpha, 1, rank, SPLIT)", "k_tile_range(K, alpha, 1, 0, SPLIT)")),
+    mistake("no fence of rung 27's barriers", _IN_REGISTERS, "fence.mbarrier_init",
+            _gone(_REGISTERS, "        mbarrier_init_fence();\n")),
+    mistake("sums may come before the barrier is there", _IN_REGISTERS, "then barrier.cluster by both blocks",
+            Edit(_REGISTERS, "        cluster_sync();  // every block can receive", "        __syncthreads();")),
+    mistake("copies of threads do not arrive at the stage", _IN_REGISTERS, PHASE,
+            _gone(_REGISTERS, "                        cp_async_mbarrier_arrive(barrier);\n"), shape=_ODD_ROWS),
+    mistake("a stage is full before the threads' copies", _IN_REGISTERS, "",
+            Edit(_REGISTERS, "ALIGNED ? 1 : 1 + WARPGROUP_THREADS", "ALIGNED ? 1 : WARPGROUP_THREADS"),
+            shape=_ODD_ROWS),
+    mistake("the last term of the short operand is not loaded", _IN_REGISTERS, PHASE,
+            Edit(_REGISTERS, "term < TERMS; ++term)\n                            Short", "term < TERMS - 1; ++term)\n"
+                 "                            Short")),
+)  # fmt: skip
+
+# Clusters of four, and more of slices and transposed outputs.
+FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
+FOUR_AND_SLICED = (
+    mistake("the mask of A misses a block of four", "wgmma_cluster", HANG,
+            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << row;"), shape=PAIR, config=FOUR),
+    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
+            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << (i * Rows + 1 - row);"), shape=PAIR,
+            config=FOUR),
+    mistake("blocks load the wrong share of A", "wgmma_cluster", "",
+            Edit(RING, "k, z_a, col, multicast_mask_a()", "k, z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
+    mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
+            Edit(RING, "Blocks * Consumers", "2 * Consumers"), shape=PAIR, config=FOUR),
+    mistake("no fence before a slice is counted", "wgmma_cluster", RACE,
+            Edit(SLICES, f"    __threadfence();\n{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"
+                 "        __threadfence();\n", f"{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"), config=SLICED),
+    mistake("a slice is counted twice", "wgmma_cluster", RACE,
+            Edit(SLICES, "atomicAdd(counter, 1)", "atomicAdd(counter, 2)"), config=SLICED),
+    mistake("the last slice is not waited for", "wgmma_cluster", RACE,
+            Edit(SLICES, "load_acquire(counter) < slices)", "load_acquire(counter) < slices - 1)"), config=SLICED),
+    mistake("both consumers count slices together", "wgmma_cluster", "",
+            Edit(CLUSTER, "* CONSUMERS + warpgroup - 1;", "* CONSUMERS;"), shape=(128, 64, 320),
+            config=(*SLICED, *TWO)),
+    mistake("a transposed box goes to other rows", "wgmma_cluster", "",
+            Edit(TRANSPOSED, "top + (j + 1 - TOGETHER) * 8, z)", "top + (j - TOGETHER) * 8, z)"), config=SWAPPED),
+    mistake("transposed outputs are not swizzled", "wgmma_cluster", "outputs wrong",
+            Edit(TRANSPOSED, "(chunk ^ row) * 16, pairs[0]", "chunk * 16, pairs[0]"), config=SWAPPED),
+)  # fmt: skip
+
 # Mistakes in what both rungs share, in each of them: the number of terms and of stages differs.
 _BOTH = (
     ("a product waits for the wrong parity", "",
@@ -336,4 +398,5 @@ SPLIT_TERMS = tuple(
     for name, words, edits in found
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS)
+MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS, *HANDED_OVER,
+            *FOUR_AND_SLICED)  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import MISTAKES, SLICED, SWAPPED, Mistake
+from hopper_catalogue import FOUR, MISTAKES, SLICED, SWAPPED, Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 
@@ -55,11 +55,29 @@ def test_there_are_enough() -> None:
 HOPPER = [spec.name for spec in rungs() if spec.arch_specific]
 
 
-@pytest.mark.parametrize("schedule", ["lockstep", "random"])
-@pytest.mark.parametrize("config", [SLICED, SWAPPED], ids=["sliced", "swapped"])
-def test_slices_and_transposed_outputs_raise_no_alarm(config: tuple[tuple[str, int], ...], schedule: str) -> None:
+VARIANTS = {
+    "sliced": SLICED, "swapped": SWAPPED, "four": FOUR, "four above": (("CLUSTER_M", 4),),
+    "swapped and sliced": (*SWAPPED, ("SLICES", 2)), "swapped, 200 rows": (*SWAPPED, ("BN", 200)),
+    "swapped, cluster": (("SWAP", 1), ("BN", 40), ("CLUSTER_M", 2)), "five slices": (*SLICED, ("SLICES", 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_of_clusters_raise_no_alarm(variant: str, schedule: str) -> None:
     spec = rung_named("wgmma_cluster")
-    verdict = judged(spec, Trial((64, 64, 320)), schedule, spec.config({**dict(spec.small), **dict(config)}))
+    verdict = judged(
+        spec, Trial((136, 72, 320)), schedule, spec.config({**dict(spec.small), **dict(VARIANTS[variant])})
+    )
+    assert verdict.trusted, words_of(verdict)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("config", [{"SPLIT": 1}, {"SWAP": 1}, {"SWAP": 1, "SPLIT": 4, "BN": 32}, {"BM": 192}], ids=str)
+@pytest.mark.parametrize("shape", [(72, 200, 136), (70, 33, 131)])
+def test_variants_of_rung_27_raise_no_alarm(shape: tuple[int, int, int], config: dict[str, int], schedule: str) -> None:
+    spec = rung_named("fp32_wgmma_registers")
+    verdict = judged(spec, Trial(shape), schedule, spec.config({**dict(spec.small), **config}))
     assert verdict.trusted, words_of(verdict)
 
 

@@ -15,8 +15,8 @@ PLANE = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
 A = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 7
 B = np.arange(8 * 64, dtype=np.float16).reshape(8, 64) % 5
 
-RIGHT = ("dependent_right", "dependent_synced", "registers_right", "changed_right", "pair_right", "product_right",
-         "stored_right")  # fmt: skip
+RIGHT = ("dependent_right", "dependent_synced", "registers_right", "registers_started", "changed_right",
+         "pair_right", "product_right", "stored_right")  # fmt: skip
 # The words that the message must have.
 WRONG = {
     "dependent_early": "griddepcontrol.wait must come first",
@@ -35,7 +35,7 @@ WRONG = {
     "product_start": "reads bytes that belong to element",
     "product_bytes": "never completes",
     "product_parity": "never completes: phase 1",
-    "product_unfenced": "wgmma.fence must come between them",
+    "product_unfenced": "wgmma.fence must come between",
     "product_early": "wgmma.wait_group must come between them",
     "product_unwaited": "a wait for the mbarrier's phase",
     "product_arrivals": "never completes: phase 0 of the mbarrier lacks 1 arrivals",
@@ -96,3 +96,11 @@ def test_the_product_is_right() -> None:
         for register in range(4):
             part = tile[8 * (register // 2) :][:8, register % 2 :: 2]
             assert np.array_equal(rows[warp, register], part)
+
+
+def test_rows_of_another_width_than_the_descriptor_has() -> None:
+    """Rows of 64 bytes, swizzled by 64: the descriptor takes two of them for one, and every element fits a matrix."""
+    rows = np.arange(64 * 64, dtype=np.float16).reshape(128, 32) % 7
+    maps = [gemmsmith.tensor_map(rows, box=(128, 32), swizzle=64), gemmsmith.tensor_map(B, box=B.shape, swizzle=128)]
+    result = gemmsmith.launch(CODE, "product_right", grid=1, block=128, args=[*maps, np.zeros(512, np.float32)])
+    assert any("its row 1 at k 0 reads bytes that belong to element [2, 0]" in str(each) for each in result.hazards)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import gemmsmith
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import TensorMap
@@ -244,3 +246,41 @@ def test_numbers_that_are_not_known_are_named(tmp_path: Path) -> None:
         GemmsmithError, match=r"map_a: the tensor map of k.cu:\d+ is not understood: from_file\(\) is not"
     ):
         maps_of(spec, 256, 128, 64)
+
+
+CHOSEN = """    CUtensorMapSwizzle mode = CU_TENSOR_MAP_SWIZZLE_NONE;
+    if (BK * sizeof(bf16) == 32) mode = CU_TENSOR_MAP_SWIZZLE_32B;
+    else if (BK * sizeof(bf16) == 64) { mode = CU_TENSOR_MAP_SWIZZLE_64B; }
+    else if (BK * sizeof(bf16) == 128) mode = CU_TENSOR_MAP_SWIZZLE_128B;
+"""
+
+
+@pytest.mark.parametrize(("added", "swizzle"), [
+    (CHOSEN, 128), (CHOSEN.replace("== 128", "== 256"), 0),
+    (CHOSEN + "    if (M > 1) mode = (CUtensorMapSwizzle)1;\n", 32),
+    (CHOSEN + "    if (M < 1) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", 128),
+    (CHOSEN.replace("== 128", "== atoi(\"128\")"), None),
+    (CHOSEN.replace("mode = CU_TENSOR_MAP_SWIZZLE_128B", "mode = next(mode)"), None),
+    (CHOSEN + "    for (int i = 0; i < 2; ++i) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", None),
+])  # fmt: skip
+def test_a_swizzle_that_an_if_chooses(added: str, swizzle: int | None, tmp_path: Path) -> None:
+    """The conditions are evaluated; where one is not known, or something else changes the variable, none is guessed."""
+    last = LAST.replace("CU_TENSOR_MAP_SWIZZLE_128B", "mode")
+    assert last != LAST
+    first = "    CHECK(cuTensorMapEncodeTiled(&a,"
+    host = IN_PLACE.replace(LAST, last, 1).replace(first, added + first, 1)
+    spec = kernel(tmp_path, host)
+    if swizzle is None:
+        with pytest.raises(GemmsmithError, match="mode"):
+            maps_of(spec, 256, 128, 64)
+    else:
+        assert maps_of(spec, 256, 128, 64)["map_a"].swizzle == swizzle
+
+
+def test_constants_of_tensor_maps_in_code_that_a_kernel_uses(tmp_path: Path) -> None:
+    kind = "static constexpr CUtensorMapDataType kind = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;"
+    code = (f"#include <cuda.h>\ntemplate <class T> struct Traits {{ {kind} static constexpr int rows = 4; }};\n"
+            "__global__ void copy(float* out) { out[Traits<float>::rows] = CU_TENSOR_MAP_SWIZZLE_64B; }\n")  # fmt: skip
+    (tmp_path / "k.cu").write_text(code, encoding="utf-8")
+    result = gemmsmith.launch(tmp_path / "k.cu", grid=1, block=1, args=[np.zeros(8, np.float32)])
+    assert result["out"][4] == 2

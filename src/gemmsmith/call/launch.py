@@ -20,6 +20,7 @@ from gemmsmith.call.any_kernel.memory import PlacedArray, place
 from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
 from gemmsmith.call.any_kernel.spec import ArgumentList, parse_arguments
 from gemmsmith.call.any_kernel.symbols import Symbol, match_symbols, read_symbols, set_symbols
+from gemmsmith.call.any_kernel.tensor_maps import TensorMapOf
 from gemmsmith.call.any_kernel.textures import PlacedTextures
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, UsageError
@@ -228,9 +229,8 @@ def _placed(
             if made is not None:
                 packed.append(_map_bytes(device, argument, made.named(argument.name), addresses[0], allocated))
                 continue
-            if argument.pointer_at >= 0:
-                at = argument.pointer_at
-                packed.append(argument.data[:at] + table.tobytes() + argument.data[at + table.nbytes :])
+            if argument.held:
+                packed.append(_struct_bytes(device, argument, addresses))
                 continue
             packed.append(table.tobytes() if argument.arrays else argument.data)
         for number, argument in enumerate(arguments):
@@ -250,6 +250,17 @@ def _placed(
                     raise
 
 
+def _struct_bytes(device: SimDevice | CudaDevice, argument: Argument, addresses: Sequence[int]) -> bytes:
+    """A struct's bytes with the addresses of its arrays, and its tensor maps."""
+    data = bytearray(argument.data)
+    for held, address in zip(argument.held, addresses, strict=True):
+        packed = address.to_bytes(8, "little")
+        if isinstance(held.value, TensorMapOf):
+            packed = device.encode_tensor_map(held.value.named(held.name), address)
+        data[held.at : held.at + len(packed)] = packed
+    return bytes(data)
+
+
 def _map_bytes(
     device: SimDevice | CudaDevice, argument: Argument, described: TensorMap, address: int, allocated: list[int]
 ) -> bytes:
@@ -266,6 +277,9 @@ def _map_bytes(
 
 def _owned(argument: Argument) -> Iterator[tuple[str, Any, Any]]:
     """Name, owner and values of each array of an argument."""
+    if argument.held:
+        yield from ((held.name, held.array, host) for held, host in zip(argument.held, argument.arrays, strict=True))
+        return
     owners = argument.value if argument.is_table else [argument.value]
     owners = [argument.tensor_map.array] if argument.tensor_map is not None else owners
     for number, (owner, host) in enumerate(zip(owners, argument.arrays, strict=False)):
@@ -280,8 +294,8 @@ def _read_back(
     written: dict[str, Any] = {}
     damage: list[str] = []
     for argument in arguments:
-        made = []
-        for _, owner, host in _owned(argument):
+        made = {}
+        for number, (name, owner, host) in enumerate(_owned(argument)):
             if not argument.writable and device.kind == "sim":
                 continue
             if argument.texture is not None:
@@ -291,11 +305,10 @@ def _read_back(
             else:
                 values, beside = places[id(owner)].read(device)
             damage += [beside] if beside and beside not in damage else []
-            if not argument.writable:
+            if not argument.writes(number):
                 continue
             if inplace:
                 host.put(values)
-            made.append(owner if inplace else host.give(values))
-        if argument.writable:
-            written[argument.name] = made if argument.is_table else made[0]
+            made[name] = owner if inplace else host.give(values)
+        written.update({argument.name: list(made.values())} if argument.is_table and made else made)
     return written, damage

@@ -34,6 +34,7 @@ INIT_FENCE = (
 WAIT_READ = "cp.async.bulk.wait_group.read by the thread that issued the store must come between them"
 WAIT_GROUP = "wgmma.wait_group must come between them"
 WGMMA_FENCE = "wgmma.fence must come between them"
+FIRST_FENCE = "wgmma.fence must come between the last write of its registers and the first wgmma"
 
 
 def reads_past_threads(lowered: Lowered) -> bool:
@@ -278,7 +279,7 @@ class WgmmaRegisters:
         if changed.any():
             by = int(self._by[np.ix_(rows, warps)][changed].max())
             first = self.machine.lowered.operations[by] if by >= 0 else operation
-            self._report(HazardKind.NO_WGMMA_FENCE, first, operation, lanes, WGMMA_FENCE)
+            self._report(HazardKind.NO_WGMMA_FENCE, first, operation, lanes, WGMMA_FENCE if by >= 0 else FIRST_FENCE)
             self._changed[np.ix_(rows, warps)] = False
         self._flying_operation = operation
         self._written[np.ix_(self._rows(operation.writes()), warps)] = True

@@ -27,7 +27,7 @@ from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import parse, registers_at_launch
+from gemmsmith.sim.ptx import REGISTER_UNIT, parse, registers_at_launch
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.shared_arrays import plain_name
@@ -137,7 +137,11 @@ class SimDevice:
             ) from None
 
     def load(self, compiled: CompiledKernel) -> LoadedPtx:
-        return self.load_ptx(compiled.ptx, compiled.entry)
+        loaded, registers = self.load_ptx(compiled.ptx, compiled.entry), compiled.resources.registers
+        # What ptxas chose is what a block starts with; it may be less than the bounds of the kernel allow.
+        if registers:
+            loaded.registers = -(-registers // REGISTER_UNIT) * REGISTER_UNIT
+        return loaded
 
     def load_ptx(self, ptx: str, entry_name: str) -> LoadedPtx:
         if (ptx, entry_name) in self.loads:

@@ -168,11 +168,14 @@ def endless(state: WaveState, step: Bundle[Any], lanes: Lanes) -> TimeLimitError
 
 # Of threads that wait for each other, these say most about the cause.
 _TELLING = ("mbarrier", "setmaxnreg")
+_MOST_ALSO = 3  # other waits that a message has
 
 
 def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFaultError:
     """No lane can go on: ``live`` threads of each block, of which some never arrive where the others wait."""
-    told, *_ = [at for rank in (_TELLING, "") for at in waiting if at[1].traits.called.startswith(rank)]
+    told, *others = [at for rank in (_TELLING, "") for at in waiting if at[1].traits.called.startswith(rank)]
+    # Bytes that never come are a cause; arrivals may be lacking because their threads wait as well.
+    told = next((at for at in (told, *others) if _lacks_bytes(state, at)), told)
     lanes, step = told
     first = int(state.indices(lanes)[0])
     block, i, called = int(state.block[first]), step.first.instruction, step.traits.called
@@ -186,6 +189,24 @@ def stuck(state: WaveState, live: Array, waiting: Sequence[Waiting]) -> KernelFa
         arrived = sum(int(np.count_nonzero(state.block[state.indices(other)] == block)) for other, _ in waiting)
         what = f"barrier never completes: {arrived} of {int(live[block])} live threads arrived"
     spots, counts = _groups(state, block, waiting)
-    return KernelFaultError(
-        what, f"{i.where}: {i.text}; {state.place(first)} waits", Fault("hang", what, spots, counts)
-    )
+    where = f"{i.where}: {i.text}; {state.place(first)} waits{_also_waiting(state, waiting, what)}"
+    return KernelFaultError(what, where, Fault("hang", what, spots, counts))
+
+
+def _lacks_bytes(state: WaveState, at: Waiting) -> bool:
+    lanes, step = at
+    lacking = getattr(step.detail, "lacks_bytes", None)
+    return lacking is not None and bool(lacking(state, step, int(state.indices(lanes)[0])))
+
+
+def _also_waiting(state: WaveState, waiting: Sequence[Waiting], told: str) -> str:
+    """What other threads wait for, if it is something else."""
+    found: dict[str, str] = {}
+    for lanes, step in waiting:
+        if step.traits.waits_on is Wait.EVENT:
+            first = int(state.indices(lanes)[0])
+            text = step.detail.describe(state, step, first)
+            if text != told:
+                found.setdefault(text, f"; {state.place(first)} waits at {step.first.instruction.where}: "
+                                       f"{text.partition(' never completes: ')[2]}")  # fmt: skip
+    return "".join(list(found.values())[:_MOST_ALSO])

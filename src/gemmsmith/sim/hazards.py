@@ -78,6 +78,9 @@ class Hazard:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
         if self.across_blocks:
             return "blocks of one launch run at the same time: use atomics, a fence and a flag, or a second launch"
+        if self.across_warps and any(side.verb.endswith(("TMA", "wgmma")) for side in (self.first, self.second)):
+            return ("a barrier of both threads, or an mbarrier that one arrives at and the other waits for, must come "
+                    "between them")  # fmt: skip
         if self.across_warps:
             return "a __syncthreads() must come between them"
         return "__syncwarp() or a barrier must come between them"

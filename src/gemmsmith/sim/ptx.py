@@ -100,7 +100,7 @@ class _Reader:
 
 
 _REGISTERS_PER_BLOCK = 1 << 16
-_MOST_REGISTERS, _REGISTER_UNIT = 256, 8
+_MOST_REGISTERS, REGISTER_UNIT = 256, 8
 
 
 def registers_at_launch(text: str, entry: str) -> int:
@@ -114,4 +114,4 @@ def registers_at_launch(text: str, entry: str) -> int:
     if not threads:
         return 0
     each = _REGISTERS_PER_BLOCK // (threads * found.get("minnctapersm", 1))
-    return min(_MOST_REGISTERS, each // _REGISTER_UNIT * _REGISTER_UNIT)
+    return min(_MOST_REGISTERS, each // REGISTER_UNIT * REGISTER_UNIT)

@@ -102,8 +102,8 @@ class Instruction:
         """The source line, as messages give it."""
         if not self.line:
             return "an unknown line"
-        called = f" (called at {self.caller})" if self.caller and not self.caller.startswith(f"{self.file}:") else ""
-        return f"{self.file}:{self.line}{called}"
+        own = f"{self.file}:{self.line}"
+        return own + (f" (called at {self.caller})" if self.caller and self.caller != own else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Where the bytes of shared memory came from: which element of which tensor TMA wrote there.
 
 wgmma reads an operand as a matrix of rows and k. If what it reads came from one tensor map, elements of one row must
-have one coordinate across k, and elements of one k the same along all rows. A descriptor whose swizzle, stride or
-start disagrees with what TMA wrote mixes them.
+have one coordinate across k, and elements of one k the same along all rows; the eight rows of a core matrix are
+adjacent in the tensor. A descriptor whose swizzle, stride or start disagrees with what TMA wrote mixes them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.tensor_box import CHUNK, Box
 from gemmsmith.sim.types import Array
 
+_MOST_AXES = 3  # of a tensor whose planes are told apart
+_CORE_ROWS = 8
 _LOOKS = 64  # at each instruction of a wave: a wrong descriptor is wrong from the start
 
 
@@ -88,11 +90,19 @@ class TileOrigins:
         if len({(c.box.address, c.box.map) for c in copies}) > 1:
             return
         inner, outer, planes = self._coordinates(owners, read)
+        pairs = [(inner, outer), (outer, inner)]
         if len(np.unique(planes)) > 1:
-            return
-        by_rows, by_columns = _mixed(inner, outer), _mixed(outer, inner)
-        if by_rows.any() and by_columns.any():
-            wrong = min(by_rows, by_columns, key=np.count_nonzero)
+            if len(copies[0].at) > _MOST_AXES:
+                return
+            # Rows, or columns, may go on in the next plane: a box of 64 columns, then the next 64.
+            pairs = [pair for one, two in pairs for pair in ((_joined(one, planes), two), (one, _joined(two, planes)))]
+        mixed = [_mixed(along, across) for along, across in pairs]
+        wrong = min(mixed, key=np.count_nonzero)
+        if not wrong.any():
+            jumps = [_jumps(across[:, 0], planes[:, 0], owners[:, 0])
+                     for (_, across), each in zip(pairs, mixed, strict=True) if not each.any()]  # fmt: skip
+            wrong = min(jumps, key=np.count_nonzero)[:, None]
+        if wrong.any():
             row, k = (int(x) for x in np.argwhere(wrong)[0])
             self._report(operation, lane, read, row, k, copies[0],
                          (int(outer[row, k]), int(inner[row, k])))  # fmt: skip
@@ -131,6 +141,22 @@ class TileOrigins:
                   f"[{found[0]}, {found[1]}] of {tensor}, among those of other rows or columns,",
             remedy="the descriptor's start, offsets and swizzle must describe what TMA wrote "
                    f"(swizzle {copy.box.map.swizzle}, box {box})"))  # fmt: skip
+
+
+def _joined(coordinates: Array, planes: Array) -> Array:
+    """Coordinates that count on through the planes."""
+    return planes * (int(coordinates.max()) + 1) + coordinates
+
+
+def _jumps(rows: Array, planes: Array, owners: Array) -> Array:
+    """Which rows of an operand do not follow the one before, although one copy wrote both.
+
+    The eight rows of a core matrix are adjacent in every layout.
+    """
+    found = np.zeros(rows.size, bool)
+    found[1:] = (np.diff(rows) != 1) & (np.diff(planes) == 0) & (np.diff(owners) == 0)
+    found[::_CORE_ROWS] = False
+    return found
 
 
 def _mixed(along: Array, across: Array) -> Array:

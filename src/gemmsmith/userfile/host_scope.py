@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
+from gemmsmith.userfile.host_choices import NO_VALUE, as_expression, assigned_in, path_of
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
@@ -27,6 +28,8 @@ class LocalScope:
     variables   by name, with the value last assigned on the way there
     members     ``config.gridDim`` and the like, assigned on the way there
     changed     values assigned in branches that may have run; None: an unknown one
+    choices     of those whose last changes are the branches of an if: their value as one expression, and the number of
+                changes that it covers
     aliases     local ``using`` and ``typedef`` names
     conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
     """
@@ -34,6 +37,7 @@ class LocalScope:
     variables: dict[str, Variable] = field(default_factory=dict)
     members: dict[str, Variable] = field(default_factory=dict)
     changed: dict[str, list[str | None]] = field(default_factory=dict)
+    choices: dict[str, tuple[str, int]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     conditions: list[tuple[str, bool]] = field(default_factory=list)
 
@@ -139,6 +143,7 @@ class _Walk:
                     variable.name, variable.type, variable.value, variable.const, line, variable.text
                 )
                 self.scope.changed.pop(variable.name, None)
+                self.scope.choices.pop(variable.name, None)
                 self._designated(node, variable.name)
             self._addresses(node)
             self._enumerators(node)
@@ -155,8 +160,23 @@ class _Walk:
                 self._assignment(expression)
             elif expression is not None:
                 self._may_change(expression)
+        elif node.type == "if_statement":
+            chosen = {each: self._chosen(node, each) for each in assigned_in(self.code, node)}
+            self._may_change(node)
+            for each, text in chosen.items():
+                if text:
+                    self.scope.choices[each] = (text, len(self.scope.changed.get(each, ())))
         else:
             self._may_change(node)
+
+    def _chosen(self, node: Node, name: str) -> str:
+        """The value of ``name`` after an if as one expression; '' if the branches do more than assign it plainly."""
+        before, known = self.scope.variables.get(name), self.scope.changed.get(name, [])
+        choice = self.scope.choices.get(name)
+        if known and (choice is None or choice[1] != len(known)):
+            return ""
+        value = choice[0] if choice is not None and known else before.value if before is not None else ""
+        return as_expression(self.code, node, name, value or NO_VALUE)
 
     def _enumerators(self, node: Node) -> None:
         for inner in descend(node, _ANYWHERE):
@@ -179,6 +199,7 @@ class _Walk:
         line = self.first_line + node.start_point[0]
         store[name] = Variable(name, known.type if known else "", value, False, line, words(text_of(self.code, node)))
         self.scope.changed.pop(name, None)
+        self.scope.choices.pop(name, None)
         if store is self.scope.variables:
             for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
                 del self.scope.members[member]
@@ -229,11 +250,6 @@ def _answer(call: str) -> str:
     if call.startswith("cudaDeviceGetAttribute") and "MultiProcessorCount" in call:
         return "multiProcessorCount"
     return "1" if call.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor") else ""
-
-
-def path_of(text: str) -> str:
-    """``p->dims . x`` as ``p.dims.x``."""
-    return re.sub(r"\s+", "", text).replace("->", ".").removeprefix("this.")
 
 
 def returns(function: FunctionSource) -> Iterator[tuple[int, str]]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.declared import Variable
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame, Sizes
-from gemmsmith.userfile.host_scope import LocalScope, path_of, returns
+from gemmsmith.userfile.host_scope import LocalScope, returns
 from gemmsmith.userfile.host_types import HostTypes, number_of
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.macro_constants import macro_constant
@@ -110,6 +111,8 @@ class HostScope(HostTypes):
                 evaluate(text, self)
             except UnknownValueError:
                 continue  # read from the command line, for example: the initial value stands
+            if (chosen := self._choice(name, scope)) is not None:
+                return chosen
             raise UnknownValueError(f"{name} is decided at run time")
         if variable is None:
             found = self._parameter(name)
@@ -120,6 +123,17 @@ class HostScope(HostTypes):
         if not text:
             raise UnknownValueError(f"{name} has no value")
         return converted(variable.type, evaluate(text, self))
+
+    def _choice(self, name: str, scope: LocalScope) -> Value | None:
+        """The value that an if gives ``name``, where its conditions are known here; None otherwise."""
+        text, changes = scope.choices.get(name, ("", 0))
+        if changes != len(scope.changed[name]) or not text:
+            return None
+        try:
+            found = evaluate(text, self)
+        except UnknownValueError:
+            return None
+        return converted(scope.variables[name].type, found) if name in scope.variables else found
 
     def _with_members(self, variable: Variable, scope: LocalScope) -> str:
         """A dim3 whose parts are set one by one."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_scope import calls_of, path_of
+from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile

@@ -11,8 +11,8 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import BATCH, words
 from gemmsmith.kernel.signature import Signature
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_scope import path_of
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.struct_parameters import flat_arguments

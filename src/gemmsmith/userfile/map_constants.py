@@ -13,3 +13,15 @@ MAP_CONSTANTS = {
 }
 SWIZZLE_BYTES = (0, 32, 64, 128)
 INTERLEAVE_BYTES = (0, 16, 32)
+_ENUMS = {"DATA_TYPE": "DataType", "INTERLEAVE": "Interleave", "SWIZZLE": "Swizzle", "L2_PROMOTION": "L2promotion",
+          "FLOAT_OOB_FILL": "FloatOOBfill"}  # fmt: skip
+
+
+def enum_declarations() -> dict[str, str]:
+    """The enums of cuda.h as C++, by the pattern of the names that they declare."""
+    return {
+        f"CUtensorMap{name}|CU_TENSOR_MAP_{kind}_\\w+": f"typedef enum CUtensorMap{name}_enum {{ "
+        + ", ".join(f"CU_TENSOR_MAP_{kind}_{word} = {number}" for number, word in enumerate(_LISTS[kind]))
+        + f" }} CUtensorMap{name};\n"
+        for kind, name in _ENUMS.items()
+    }

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
+from gemmsmith.userfile.map_constants import enum_declarations
+
 PRELUDE = "gemmsmith_prelude.h"
 _STD_NAME = re.compile(r"\bstd\s*::\s*(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -129,7 +131,11 @@ def prelude(
     whole = "\n".join(texts)
     parts = [_stub("prelude.h")]
     own = set(declared)
-    parts += [text for name, text in _HOST_TYPES.items() if name not in own and re.search(rf"\b{name}\b", whole)]
+    types = _HOST_TYPES | enum_declarations()
+    needed = (
+        text for name, text in types.items() if own.isdisjoint(name.split("|")) and re.search(rf"\b(?:{name})\b", whole)
+    )
+    parts += needed
     parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
     parts.append(_std(whole, own, libcuxx))
     if re.search(r"\bregister\b", whole):  # C++17 has no such storage class, and older kernels use it

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import innermost, parameters, text_of
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Frame, Sizes
-from gemmsmith.userfile.host_scope import body_tree, path_of, returns
+from gemmsmith.userfile.host_scope import body_tree, returns
 from gemmsmith.userfile.host_values import CalledScope, HostScope, LambdaScope
 from gemmsmith.userfile.launch_text import arguments, launched
 from gemmsmith.userfile.parts import FunctionSource, SourceFile

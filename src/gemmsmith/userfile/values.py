@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.declared import text_of
-from gemmsmith.userfile.host_scope import path_of
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.syntax import expression, words
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from gemmsmith.call.any_kernel.arrays import HostArray, host_array, is_array
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.scalars import pack_scalar
-from gemmsmith.call.any_kernel.structs import struct_template
+from gemmsmith.call.any_kernel.structs import HeldField, holds_arrays, struct_template
 from gemmsmith.call.any_kernel.tensor_maps import TensorMapOf
 from gemmsmith.call.any_kernel.textures import Texture
 from gemmsmith.call.any_kernel.types import OBJECTS, fits, is_tensor_map, with_article
@@ -27,8 +27,8 @@ class Argument:
     """One argument: bytes of a scalar, an array, a texture's array, or the arrays of a table of pointers (``float**``).
 
     ``name`` is the caller's, or else the parameter's. ``writable``: the parameter is no pointer to const.
-    ``stores``: the kernel has TMA stores, so that it may write through a tensor map. ``pointer_at``: where in ``data``,
-    the bytes of a struct, the address of the array belongs.
+    ``stores``: the kernel has TMA stores, so that it may write through a tensor map. ``held``: the
+    fields of a struct that are arrays or tensor maps, one for each of ``arrays``; the others are in ``data``.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Argument:
     arrays: tuple[HostArray, ...] = ()
     is_table: bool = False
     stores: bool = False
-    pointer_at: int = -1
+    held: tuple[HeldField, ...] = ()
 
     @property
     def tensor_map(self) -> TensorMapOf | None:
@@ -56,7 +56,15 @@ class Argument:
             return self.texture.sampling is None
         if self.tensor_map is not None:
             return self.stores
+        if self.held:
+            return any(map(self.writes, range(len(self.held))))
         return bool(self.arrays) and not self.parameter.type.const
+
+    def writes(self, number: int) -> bool:
+        """Whether the kernel may write array ``number`` of ``arrays``."""
+        if not self.held:
+            return self.writable
+        return self.stores or not isinstance(self.held[number].value, TensorMapOf)
 
 
 def match_arguments(kernel: LaunchKernel, given: Arguments) -> tuple[Argument, ...]:
@@ -119,18 +127,18 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
             f"{name} is {with_article(str(parameter.type))}, and {kind} was given",
             "pass a NumPy, torch or CuPy array, or None for a null pointer",
         )
-    if isinstance(value, tuple) and any(is_array(each) and each.ndim for each in value):
-        return _struct(named, parameter, value)
+    if holds_arrays(value):
+        return _struct(kernel, named, parameter, value)
     if value is None:
         raise DTypeError(f"{name} is {with_article(str(parameter.type))}, and None was given", "None is a null pointer")
     return Argument(name, parameter, value, data=pack_scalar(named, value, parameter.type.base in kernel.enums))
 
 
-def _struct(named: Parameter, parameter: Parameter, fields: tuple[Any, ...]) -> Argument:
-    """A struct by value that holds a pointer, given as the fields."""
-    data, pointer = struct_template(named.name, fields, parameter.size)
-    array = next(field for field in fields if is_array(field) and field.ndim)
-    return Argument(named.name, parameter, array, data, (host_array(named.name, array),), pointer_at=pointer)
+def _struct(kernel: LaunchKernel, named: Parameter, parameter: Parameter, fields: tuple[Any, ...]) -> Argument:
+    """A struct by value that holds pointers or tensor maps, given as the fields."""
+    data, held = struct_template(named.name, fields, parameter.size)
+    arrays = tuple(host_array(each.name, each.array) for each in held)
+    return Argument(named.name, parameter, fields, data, arrays, stores=kernel.has_tensor_stores, held=held)
 
 
 def _texture(named: Parameter, parameter: Parameter, value: Any) -> Argument:

@@ -10,7 +10,7 @@ names of integers before them: 'n=1024, x=rand(2*n, f16)'.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,23 @@ class ObjectSpec:
         return made
 
 
+def _made(value: Any, seed: int, fill: str) -> Any:
+    """A value as it is passed; the fields of a struct have seeds of their own."""
+    if isinstance(value, tuple):
+        return tuple(_made(each, seed + number, fill) for number, each in enumerate(value))
+    return value.make(seed, fill) if isinstance(value, (ArraySpec, ObjectSpec)) else value
+
+
+def _arrays_in(value: Any) -> Iterator[ArraySpec]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _arrays_in(each)
+    elif isinstance(value, ObjectSpec):
+        yield from _arrays_in(value.array)
+    elif isinstance(value, ArraySpec):
+        yield value
+
+
 @dataclass(frozen=True)
 class ArgumentSpec:
     """One argument: its name ('' if it has none) and its value, or how it is made."""
@@ -85,14 +102,10 @@ class ArgumentSpec:
     value: Any
 
     def make(self, seed: int, fill: str) -> Any:
-        if isinstance(self.value, tuple):
-            return tuple(each.make(seed, fill) if isinstance(each, ArraySpec) else each for each in self.value)
-        return self.value.make(seed, fill) if isinstance(self.value, (ArraySpec, ObjectSpec)) else self.value
+        return _made(self.value, seed, fill)
 
     def is_made_by(self, functions: tuple[str, ...]) -> bool:
-        made = self.value.array if isinstance(self.value, ObjectSpec) else self.value
-        parts = made if isinstance(made, tuple) else (made,)
-        return any(isinstance(part, ArraySpec) and part.function in functions for part in parts)
+        return any(part.function in functions for part in _arrays_in(self.value))
 
 
 @dataclass(frozen=True)

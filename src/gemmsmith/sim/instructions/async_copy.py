@@ -20,6 +20,7 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.faults import describe_fault
 from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.instructions.memory import WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
@@ -27,7 +28,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import MBarriers
-from gemmsmith.sim.memory import RAW, check_alignment
+from gemmsmith.sim.memory import RAW, AccessFault, check_alignment
 from gemmsmith.sim.operation import Operation, Slot, Source
 from gemmsmith.sim.shadow import Landing
 from gemmsmith.sim.syntax import Instruction, Negated, Operand
@@ -154,12 +155,16 @@ class Flight:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrival:
-    """Lanes that arrive at an mbarrier when their copies numbered below ``issued`` have landed."""
+class _Arrival:
+    """An arrival at an mbarrier by lanes whose copies number 0 to ``issued`` - 1 have landed."""
 
-    own: Array
-    issued: int
+    lanes: Array
     landing: Landing | None
+    issued: int
+
+
+def _issued_before(own: Array, issued: int, copy: Pending) -> Array:
+    return own[copy.lanes] & (copy.number < issued)
 
 
 class AsyncCopies:
@@ -170,8 +175,8 @@ class AsyncCopies:
         self.committed = np.zeros(machine.wave.lanes, np.int64)
         self.pending: list[Pending] = []
         self.issued = 0
+        self.arrivals: list[_Arrival] = []  # at mbarriers, which are still to happen
         self.flights: list[Flight] = []  # of copies that no thread has waited for yet, if somebody counts
-        self.arrivals: list[Arrival] = []  # that have not happened, in the order of the program
 
     def add(self, copy: Pending) -> None:
         self.issued += 1
@@ -213,28 +218,29 @@ class AsyncCopies:
         self.machine.counters.flew(flight.operation, warps * (self.machine.steps_taken - flight.step))
         return None if done.all() else Flight(flight.operation, flight.lanes[~done], flight.group[~done], flight.step)
 
-    def arrive(self, lanes: Array, index: Array) -> None:
+    def arrive(self, step: Bundle[Any], lanes: Array, index: Array) -> None:
         """When what these lanes have issued so far has landed, they arrive at the mbarriers ``index``."""
         shadow = self.machine.shadow
-        own = np.zeros(self.committed.size, bool)
-        own[lanes] = True
-        arrival = Arrival(own, self.issued, None if shadow is None else shadow.landing())
+        landing = None if shadow is None else shadow.landing()
         moment = None if shadow is None else shadow.arrive(lanes)
+        arrival = _Arrival(lanes, landing, self.issued)
         self.arrivals.append(arrival)
-        self.machine.postponed.append(partial(self._landed, arrival, lanes, index, moment))
+        self.machine.postponed.append(partial(self._landed, step, arrival, index, moment))
 
-    def _landed(self, arrival: Arrival, lanes: Array, index: Array, moment: Moment | None) -> None:
-        # Arrivals happen in any order. A copy that an earlier one stands for as well is known to who waits for that.
-        for earlier in self.arrivals:
-            self._finish_before(earlier, earlier.own & arrival.own)
-            if earlier is arrival:
+    def _landed(self, step: Bundle[Any], arrival: _Arrival, index: Array, moment: Moment | None) -> None:
+        """Copies that an earlier arrival covers as well are that arrival's: who waits for it may read them."""
+        for each in self.arrivals:
+            own = np.zeros(self.committed.size, bool)
+            own[np.intersect1d(each.lanes, arrival.lanes)] = True
+            self._finish(partial(_issued_before, own, each.issued), each.landing)
+            if each is arrival:
                 break
         self.arrivals.remove(arrival)
-        self.machine.unit(MBarriers).arrive(lanes, index, np.ones(lanes.size, np.int64), moment)
-
-    def _finish_before(self, arrival: Arrival, own: Array) -> None:
-        if own.any():
-            self._finish(lambda copy: own[copy.lanes] & (copy.number < arrival.issued), arrival.landing)
+        lanes = arrival.lanes
+        try:
+            self.machine.unit(MBarriers).arrive(lanes, index, np.ones(lanes.size, np.int64), moment)
+        except AccessFault as fault:
+            raise describe_fault(self.machine, step, lanes, fault) from None
 
     def _finish(self, done: Callable[[Pending], Array], landing: Landing | None = None) -> None:
         """Land the copies that are ``done``; ``landing`` as the race detector's, if an mbarrier says when."""
@@ -336,7 +342,7 @@ def _arrive(machine: Execution, step: Bundle[Arrive], lanes: Lanes) -> None:
     barriers.load(index)
     if not step.detail.counted:
         barriers.add(index, 1)
-    machine.unit(AsyncCopies).arrive(mine, index)
+    machine.unit(AsyncCopies).arrive(step, mine, index)
 
 
 # -- records ------------------------------------------------------------------------------------------

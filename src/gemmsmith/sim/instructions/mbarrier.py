@@ -173,6 +173,12 @@ class PhaseWait:
             result = current != phase_number(given.astype(np.uint64))
         return result
 
+    def lacks_bytes(self, machine: Execution, step: Bundle[Any], lane: int) -> bool:
+        """Whether all threads have arrived, and only bytes of copies are lacking, or too many came."""
+        _, index = places(machine, step, np.array([lane]), self.generic)
+        barriers = machine.unit(MBarriers)
+        return int(pending_count(barriers.load(index)[0])) == 0 and barriers.expected_bytes(int(index[0])) != 0
+
     def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
         _, index = places(machine, step, np.array([lane]), self.generic)
         bits, nbytes = machine.unit(MBarriers).load(index)[0], machine.unit(MBarriers).expected_bytes(int(index[0]))

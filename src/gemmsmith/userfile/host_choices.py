@@ -1,0 +1,55 @@
+"""What an if of host code makes of a variable, as one expression: ``c ? 64 : 32``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.syntax import descend, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+NO_VALUE = "no_value"  # a name that nothing declares
+_ANYWHERE: frozenset[str] = frozenset()
+
+
+def path_of(text: str) -> str:
+    """``p->dims . x`` as ``p.dims.x``."""
+    return re.sub(r"\s+", "", text).replace("->", ".").removeprefix("this.")
+
+
+def assigned_in(code: str, node: Node) -> set[str]:
+    """Variables that are assigned somewhere in a statement."""
+    found = (n.child_by_field_name("left") for n in descend(node, _ANYWHERE) if n.type == "assignment_expression")
+    return {name for left in found if (name := path_of(text_of(code, left))).isidentifier()}
+
+
+def as_expression(code: str, node: Node | None, name: str, before: str) -> str:
+    """The value of ``name``, which was ``before``, after a statement; '' if that is no plain choice."""
+    if node is None:
+        return before
+    if node.type == "else_clause":
+        return as_expression(code, node.named_children[0], name, before) if node.named_children else before
+    if node.type == "if_statement":
+        condition = node.child_by_field_name("condition")
+        tested = condition.child_by_field_name("value") if condition is not None else None
+        then = as_expression(code, node.child_by_field_name("consequence"), name, before)
+        other = as_expression(code, node.child_by_field_name("alternative"), name, before)
+        if tested is None or not then or not other:
+            return ""
+        return f"(({words(text_of(code, tested))}) ? ({then}) : ({other}))"
+    if node.type == "compound_statement":
+        for child in node.named_children:
+            if child.type != "comment" and not (before := as_expression(code, child, name, before)):
+                return ""
+        return before
+    if name not in assigned_in(code, node):
+        return before
+    inner = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+    if inner is None or inner.type != "assignment_expression":
+        return ""
+    left, right = (text_of(code, inner.child_by_field_name(side)) for side in ("left", "right"))
+    plain = text_of(code, inner.child_by_field_name("operator")) == "=" and path_of(left) == name
+    return words(right) if plain and not re.search(rf"\b{name}\b", right) else ""
