@@ -56,6 +56,7 @@ _RELEASE_AT_ONCE = (
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
+_END_OF_SHARING = "    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();"
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 PAIR = (128, 128, 320)
@@ -172,13 +173,13 @@ CLUSTERS = (
     mistake("a multicast misses a block", "wgmma_cluster", HANG, Edit("tma.cuh", '"h"(mask)', '"h"((unsigned short)1)'),
             shape=PAIR),
     mistake("the mask of B misses a block", "wgmma_cluster", HANG,
-            Edit(RING, "mask |= 1 << (col * Rows + i);", "mask |= 1 << (col * Rows);"), shape=PAIR),
+            Edit(RING, "mask |= 1 << (first + col * Rows + i);", "mask |= 1 << (first + col * Rows);"), shape=PAIR),
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
-            Edit(CLUSTER, _END_OF_CLUSTER, "    if (false) cluster_sync();"), shape=PAIR),
+            Edit(CLUSTER, _END_OF_SHARING, "    if (false) cluster_sync();"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
     mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
-            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, thread);",
+            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);",
                  "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
     mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
             Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
@@ -190,7 +191,7 @@ CLUSTERS = (
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
     mistake("all arrivals go to the first block", "wgmma_cluster", "",
-            Edit(RING, "mbarrier_arrive_remote(empty, thread)", "mbarrier_arrive_remote(empty, 0)"), shape=PAIR),
+            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, 0)"), shape=PAIR),
     mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
             Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
     mistake("blocks of stream-K do not wait at the end", "wgmma_stream_k", "before the block ends",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
-from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, useful_slices
+from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, one_wave_of_parts, useful_slices
 from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
@@ -130,6 +130,7 @@ def ranked(
         tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
         useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
         useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
+        useful &= one_wave_of_parts(shape, tiles, chip)
         useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
         considered.append((tiles, useful))
     # As the cost model predicts it, to correct only what is near: menus are corrected one by one.

@@ -107,7 +107,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
-        t.cluster_m * t.cluster_n > 1, fixed.cluster_launch, 0.0
+        t.cluster_m * t.cluster_n * t.cluster_k > 1, fixed.cluster_launch, 0.0
     )
     clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
     from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
@@ -129,6 +129,8 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
+    in_cluster = wgmma_costs().cluster_sums + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
+    reduced = reduced + np.where(t.cluster_k > 1, in_cluster, 0.0)
     reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
     result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
     return result
@@ -177,7 +179,7 @@ def _rows_from_l2(shapes: Shapes, tiles: Tiles) -> Column:
 def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, outputs: Column) -> Column:
     """Storing a tile of C: by TMA, or by threads where its rows are unaligned."""
     t, fixed = tiles, wgmma_costs()
-    stored = outputs / t.split * shapes.out_bytes / constants.store
+    stored = outputs / (t.split * t.cluster_k) * shapes.out_bytes / constants.store
     # Threads store staged rows in pieces of 16 bytes, and the ends element by element; unstaged ones all that way.
     ends = np.where(t.staged_columns > 0, fixed.row_ends / np.maximum(t.staged_columns, 1.0), fixed.register_stores)
     pieces = np.where(
@@ -188,7 +190,7 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     stores = np.where(is_16_bit, t.stores, t.stores_32)
     staged = outputs / t.consumers * constants.output + stores * constants.tma_store
     boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
-    direct = outputs * shapes.out_bytes / constants.direct
+    direct = outputs / t.cluster_k * shapes.out_bytes / constants.direct
     from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
     boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)

@@ -21,9 +21,12 @@ class WgmmaCosts:
 
     tile_ends: int
     sms_in_large_clusters: int
+    sms_in_largest_clusters: int
     reduced_accumulators: int
     cluster_reduction: float
     cluster_launch: float
+    cluster_sums: float
+    cluster_sums_bandwidth: float
     unaligned_bandwidth: float
     unaligned_wait: float
     sector_overhead: float
