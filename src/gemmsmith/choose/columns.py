@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,10 @@ class Tiles:
     stores_32: Column
     cluster_k: Column
 
+    def at(self, index: NDArray[np.int64]) -> Tiles:
+        """The configurations with these numbers."""
+        return Tiles(*(getattr(self, each.name)[index] for each in fields(self)))
+
     def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
         """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
         a, b = shapes.unaligned_a, shapes.unaligned_b
@@ -117,6 +121,11 @@ def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Ti
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
                  column("TAIL_BN"), column("SLICES"), *_stores(configs),
                  column("CLUSTER_K"))  # fmt: skip
+
+
+def joined(tiles: Sequence[Tiles]) -> Tiles:
+    """The configurations of several menus, one after another."""
+    return Tiles(*(np.concatenate([getattr(each, name.name) for each in tiles]) for name in fields(Tiles)))
 
 
 def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:

@@ -60,7 +60,8 @@ class Constants:
 
 
 CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
-_CORRECTED = 1.4  # of the fastest prediction: what is further away is not worth the time to correct
+# Of the fastest prediction, and at most so many: what is further away is not worth the time to correct.
+_CORRECTED, _MOST_CORRECTED = 1.4, 128
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
@@ -75,9 +76,10 @@ def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     if constants.trees is None:
         return seconds
     near = np.flatnonzero(seconds <= fastest * _CORRECTED)
-    some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
+    if len(near) > _MOST_CORRECTED:
+        near = near[np.argpartition(seconds[near], _MOST_CORRECTED)[:_MOST_CORRECTED]]
     result: Column = seconds.copy()
-    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
+    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, tiles.at(near), chip, seconds[near])))
     return result
 
 
@@ -239,7 +241,11 @@ def _soft_maximum(*columns: Any) -> Column:
     largest = columns[0]
     for column in columns[1:]:
         largest = np.maximum(largest, column)
-    result: Column = largest * sum((column / largest) ** sharpness for column in columns) ** (1 / sharpness)
+    ratios = [column / largest for column in columns]
+    if sharpness == 4.0:  # squares are ten times as fast as powers
+        result: Column = largest * np.sqrt(np.sqrt(sum(np.square(np.square(ratio)) for ratio in ratios)))
+    else:
+        result = largest * sum(ratio**sharpness for ratio in ratios) ** (1 / sharpness)
     return result
 
 

@@ -129,6 +129,7 @@ def cost_table() -> Mapping[str, Any]:
     return tomllib.loads(files("gemmsmith.choose").joinpath("tables", "h200.toml").read_text(encoding="utf-8"))
 
 
+@cache
 def measured_gpu() -> GPU:
     """The GPU that the constants were measured on."""
     return gpu_named(cost_table()["gpu"])
