@@ -166,7 +166,8 @@ def unaligned_cases(count: int) -> list[Case]:
 
 _ONE = {"CLUSTER_M": 1, "CLUSTER_N": 1}
 DIVIDED_K = (
-    _ONE | {"BM": 128, "BN": 128, "STAGES": 4, "CLUSTER_K": 4}, _ONE | {"BM": 192, "BN": 96, "CONSUMERS": 3, "CLUSTER_K": 2},
+    _ONE | {"BM": 128, "BN": 128, "STAGES": 4, "CLUSTER_K": 4},
+    _ONE | {"BM": 192, "BN": 96, "CONSUMERS": 3, "CLUSTER_K": 2},
     {"BM": 64, "BN": 88, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "CLUSTER_K": 2, "SWAP": 1},
     _ONE | {"BM": 128, "BN": 152, "CONSUMERS": 1, "CLUSTER_K": 2, "SWAP": 1},
     _ONE | {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 4, "CLUSTER_K": 2},
