@@ -56,7 +56,8 @@ SPEC = hopper.rung(
         Requires("SWAP == 1 or BN % 16 == 0", "without SWAP the columns of a tile come in multiples of 16, but {BN}"),
         hopper_store.TRANSPOSED_BOXES_DIVIDE,
         *hopper_store.TAIL_FITS,
-        Requires("TAIL_BN == 0 or SWAP == 0 and SLICES*CLUSTER_K == 1", "{TAIL_BN} needs SWAP=0 and no parts of K"),
+        Requires("TAIL_BN == 0 or SWAP == 0 and SLICES == 1", "{TAIL_BN} needs SWAP=0 and SLICES=1"),
+        Requires("TAIL_BN == 0 or CLUSTER_K == 1", "{TAIL_BN} needs CLUSTER_K=1"),
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
         Requires(
