@@ -7,6 +7,8 @@ The times are those of time_candidates.py, packed into benchmarks/results/h200_c
 
     python benchmarks/fit_choice.py --pack times.json …
 
+which adds them to those that are there.
+
 Shapes of seeds below 100, named and deep ones are for fitting; random and public shapes of seeds from 100 on only test.
 The fastest configurations of named and public shapes of the fitting set also go into the shipped table.
 """
@@ -83,9 +85,11 @@ class Timed:
 
 
 def pack(files: Sequence[Path]) -> dict[str, Any]:
-    """Every configuration once, shapes with the numbers of theirs and their times; the first is the old choice."""
-    numbers: dict[str, int] = {}
-    shapes = []
+    """The record with these files added: every configuration once, shapes with the numbers of theirs and their times;
+    the first is the old choice."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"configurations": [], "shapes": []}
+    numbers = {json.dumps(each): i for i, each in enumerate(known["configurations"])}
+    shapes = list(known["shapes"])
     for file in files:
         for each in json.loads(file.read_text(encoding="utf-8")):
             rows = []

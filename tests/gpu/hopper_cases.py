@@ -164,6 +164,24 @@ def unaligned_cases(count: int) -> list[Case]:
             for case in cases(count, 1, UNALIGNED_KINDS)]  # fmt: skip
 
 
+_ONE = {"CLUSTER_M": 1, "CLUSTER_N": 1}
+DIVIDED_K = (
+    _ONE | {"BM": 128, "BN": 128, "STAGES": 4, "CLUSTER_K": 4},
+    _ONE | {"BM": 192, "BN": 96, "CONSUMERS": 3, "CLUSTER_K": 2},
+    {"BM": 64, "BN": 88, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "CLUSTER_K": 2, "SWAP": 1},
+    _ONE | {"BM": 128, "BN": 152, "CONSUMERS": 1, "CLUSTER_K": 2, "SWAP": 1},
+    _ONE | {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 4, "CLUSTER_K": 2},
+    _ONE | {"BM": 64, "BN": 104, "CONSUMERS": 1, "SLICES": 5, "SWAP": 1}, {"BM": 128, "BN": 128, "SLICES": 3},
+)  # fmt: skip
+
+
+def divided_k_cases(count: int) -> list[Case]:
+    """Cases whose tiles several blocks share, each with a part of K: of one cluster, or of several."""
+    configs = [rung_named("wgmma_cluster").config(changes) for changes in DIVIDED_K]
+    return [replace(case, config=configs[case.number // len(UNALIGNED_KINDS) % len(configs)])
+            for case in cases(count, 2, UNALIGNED_KINDS)]  # fmt: skip
+
+
 _TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
 TAIL_TILES = (
     _TALL | {"TAIL_BN": 128}, _TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 64},

@@ -24,6 +24,7 @@ from hopper_cases import (
     Case,
     Kind,
     chosen_cases,
+    divided_k_cases,
     has_two_widths,
     rung_cases,
     tail_cases,
@@ -48,6 +49,7 @@ pytestmark = [
 
 CASES_A_RUNG = 180
 UNALIGNED_CASES = 800
+DIVIDED_K_CASES = 280
 TAIL_CASES = 150
 CHOSEN_CODES = 24
 GUARD = 2048  # elements before and after a matrix
@@ -72,6 +74,7 @@ def compiled(compile_cache: Path) -> Iterator[None]:
     pairs = [(case, spec) for spec in HOPPER for case in rung_cases(spec, CASES_A_RUNG)] + own_choices()
     pairs += [(case, SPLIT_K) for case in unaligned_cases(UNALIGNED_CASES)]
     pairs += [(case, CLUSTER) for case in tail_cases(TAIL_CASES)]
+    pairs += [(case, CLUSTER) for case in divided_k_cases(DIVIDED_K_CASES)]
     for case, spec in pairs:
         assert case.config is not None
         key = case.kind, spec.name, str(case.config), case.stored_through_tma and spec.persistent
@@ -226,6 +229,17 @@ def test_random_products_of_unaligned_operands() -> None:
         if fault_of := fault(case, call):
             faults.append(fault_of)
     assert not faults, f"{len(faults)} of {len(found)}:\n" + "\n".join(faults[:10])
+
+
+def test_random_products_of_wgmma_cluster_with_divided_k() -> None:
+    def call(*operands: Any, **options: Any) -> Any:
+        return gemmsmith.gemm(*operands, kernel=CLUSTER, config=case.config, **options)
+
+    faults = []
+    for case in divided_k_cases(DIVIDED_K_CASES):
+        if found := fault(case, call):
+            faults.append(found)
+    assert not faults, f"{len(faults)} of {DIVIDED_K_CASES}:\n" + "\n".join(faults[:10])
 
 
 def test_random_products_in_tiles_of_two_widths() -> None:

@@ -170,7 +170,9 @@ def test_the_grid_covers_every_tile_once(name: str, seed: int) -> None:
     launched = step.launch.geometry
     cluster = math.prod(launched.cluster)
     assert launched.grid[0] % cluster == 0
-    assert cluster == dict(config).get("SPLIT", dict(config).get("CLUSTER_M", 1) * dict(config).get("CLUSTER_N", 1))
+    of = dict(config)
+    along = of.get("CLUSTER_M", 1) * of.get("CLUSTER_N", 1) * of.get("CLUSTER_K", 1)
+    assert cluster == of.get("SPLIT", along)
     assert launched.pdl, "programmatic dependent launch"
     found = model(spec, config, problem, launched)
     assert len(found) == len(set(found)), "no tile is computed twice"
@@ -384,6 +386,7 @@ REFUSED = [
     ("wgmma_cluster", {"BN": 152}, "without SWAP the columns of a tile come in multiples of 16, but BN=152"),
     ("wgmma_cluster", {"TAIL_BN": 128, "SWAP": 1}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
     ("wgmma_cluster", {"TAIL_BN": 128, "SLICES": 2}, "TAIL_BN=128 needs SWAP=0 and SLICES=1"),
+    ("wgmma_cluster", {"TAIL_BN": 128, "CLUSTER_K": 2}, "TAIL_BN=128 needs CLUSTER_K=1"),
     ("wgmma_cluster", {"BN": 152, "STAGES": 2, "SWAP": 1, "STORE_BOXES": 3}, "the 19 boxes of 8 that BN=152 has"),
     ("wgmma_cluster", {"BN": 128, "TAIL_BN": 128}, "TAIL_BN=128 columns are not fewer than BN=128"),
     ("wgmma_cluster", {"BN": 64, "TAIL_BN": 192}, "TAIL_BN=192 columns are not fewer than BN=64"),
@@ -449,7 +452,7 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     spec, (problem, places) = rung_named(name), random_problem(dice)
     config = random_config(spec, dice)
     fitted = spec.specialize(config, problem, places[:3])
-    swap, sliced = config.get("SWAP", 0), config.get("SLICES", 1) > 1
+    swap, sliced = config.get("SWAP", 0), config.get("SLICES", 1) * config.get("CLUSTER_K", 1) > 1
     mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], 8 if swap else box_width(config)
     direct = config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, **({} if mode == TMA else {"TAIL_BN": 0}))
     assert fitted.with_(STORE_MODE=DIRECT, STORE_BOXES=0) == direct, "nothing else is changed"

@@ -56,6 +56,7 @@ _RELEASE_AT_ONCE = (
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
+_END_OF_SHARING = "    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();"
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 PAIR = (128, 128, 320)
@@ -172,13 +173,13 @@ CLUSTERS = (
     mistake("a multicast misses a block", "wgmma_cluster", HANG, Edit("tma.cuh", '"h"(mask)', '"h"((unsigned short)1)'),
             shape=PAIR),
     mistake("the mask of B misses a block", "wgmma_cluster", HANG,
-            Edit(RING, "mask |= 1 << (col * Rows + i);", "mask |= 1 << (col * Rows);"), shape=PAIR),
+            Edit(RING, "mask |= 1 << (first + col * Rows + i);", "mask |= 1 << (first + col * Rows);"), shape=PAIR),
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
-            Edit(CLUSTER, _END_OF_CLUSTER, "    if (false) cluster_sync();"), shape=PAIR),
+            Edit(CLUSTER, _END_OF_SHARING, "    if (false) cluster_sync();"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
     mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
-            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, thread);",
+            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);",
                  "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
     mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
             Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
@@ -190,7 +191,8 @@ CLUSTERS = (
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
     mistake("all arrivals go to the first block", "wgmma_cluster", "",
-            Edit(RING, "mbarrier_arrive_remote(empty, thread)", "mbarrier_arrive_remote(empty, 0)"), shape=PAIR),
+            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, 0)"),
+            shape=PAIR),
     mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
             Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
     mistake("blocks of stream-K do not wait at the end", "wgmma_stream_k", "before the block ends",
@@ -277,7 +279,19 @@ SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
 _WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
 SWAPPED_AND_SLICED = (
+    mistake("stages are overwritten while another warpgroup reads them", "wgmma_cluster", RACE,
+            _gone(CLUSTER_SUMS, "    named_barrier_sync(Consumers + 1, Consumers * WARPGROUP_THREADS);"),
+            shape=(128, 64, 320), config=(("CLUSTER_K", 2), ("CLUSTER_M", 1), *TWO)),
+    mistake("partial sums are read before all blocks have written", "wgmma_cluster", "",
+            Edit(CLUSTER_SUMS, "    cluster_sync();\n    constexpr", "    constexpr"),
+            Edit(CLUSTER, "                cluster_sync();  // partial sums are in the stages\n", ""), config=PARTED),
+    mistake("a block ends while another reads its partial sums", "wgmma_cluster", "before the block ends",
+            Edit(CLUSTER_SUMS, "    }\n    cluster_sync();\n}", "    }\n}"),
+            Edit(CLUSTER, "                cluster_sync();  // all of them have been read\n", ""), config=PARTED),
+    mistake("a part of K is added twice", "wgmma_cluster", "outputs",
+            Edit(CLUSTER_SUMS, "for (int p = 1; p < Parts; ++p)", "for (int p = 0; p < Parts; ++p)"), config=PARTED),
     mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
             Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
-from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, useful_slices
-from gemmsmith.choose.columns import Shapes, Tiles, shape_of, tiles_of
+from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, one_wave_of_parts, useful_slices
+from gemmsmith.choose.columns import Shapes, Tiles, joined, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
@@ -126,28 +126,35 @@ def ranked(
     shape = shape_of(problem, alignment(problem, addresses))
     menus = [menu(spec, problem.layout) for spec in hopper_specs() if spec.takes(problem)]
     menus = [each for each in menus if each.configs]
-    considered = []
-    for each in menus:
-        tiles = replace(each.tiles, slices=useful_slices(shape, each.tiles, chip))
-        useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
-        useful &= tail_tiles_help(shape, each.tiles, chip) & ((each.tiles.slices == 1) | (tiles.slices > 1))
-        useful &= stored_along_rows(shape, tiles) & read_in_place(shape, tiles) & stored_in_wide_boxes(shape, tiles)
-        considered.append((tiles, useful))
-    # As the cost model predicts it, to correct only what is near: menus are corrected one by one.
-    plain = [
-        np.where(useful, predicted_seconds(shape, tiles, chip, constants), math.inf) for tiles, useful in considered
-    ]
-    fastest = min((float(seconds.min()) for seconds in plain), default=math.inf)
-    predicted = [(corrected_seconds(shape, tiles, chip, constants, seconds, fastest), tiles.slices)
-                 for (tiles, _), seconds in zip(considered, plain, strict=True)]  # fmt: skip
-    fastest = min((float(seconds.min()) for seconds, _ in predicted), default=math.inf)
-    found = [
-        Candidate(each.spec, with_slices(each.configs[i], int(slices[i])), float(seconds[i]))
-        for each, (seconds, slices) in zip(menus, predicted, strict=True)
-        for i in np.flatnonzero(np.isfinite(seconds) & (seconds <= fastest * within))
-    ]
+    considered = [useful_tiles(each, shape, chip, deterministic) for each in menus]
+    if not any(len(index) for index, _ in considered):
+        return []
+    tiles = joined([each for _, each in considered])  # all menus at once: NumPy's calls take most of the time
+    plain = predicted_seconds(shape, tiles, chip, constants)
+    seconds = corrected_seconds(shape, tiles, chip, constants, plain, float(plain.min()))
+    near, found, first = np.flatnonzero(seconds <= seconds.min() * within), [], 0
+    for each, (index, _) in zip(menus, considered, strict=True):
+        for i in near[(near >= first) & (near < first + len(index))]:
+            config = with_slices(each.configs[index[i - first]], int(tiles.slices[i]))
+            found.append(Candidate(each.spec, config, float(seconds[i])))
+        first += len(index)
     found.sort(key=lambda candidate: candidate.seconds)
     return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
+
+
+def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> tuple[NDArray[np.int64], Tiles]:
+    """Numbers of the configurations that may be best for this problem, and their columns: those that fill the GPU, need
+    no copy that others save, and store as the problem needs it. Cheap questions come first."""
+    useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
+    useful &= stored_along_rows(shape, each.tiles) & read_in_place(shape, each.tiles)
+    useful &= stored_in_wide_boxes(shape, each.tiles)
+    index = np.flatnonzero(useful)
+    tiles = each.tiles.at(index)
+    slices = useful_slices(shape, tiles, chip)
+    kept = ((tiles.slices == 1) | (slices > 1)) & one_wave_of_parts(shape, tiles, chip)
+    tail = np.flatnonzero(tiles.tail_bn)
+    kept[tail] &= tail_tiles_help(shape, tiles.at(tail), chip)
+    return index[kept], replace(tiles, slices=slices).at(np.flatnonzero(kept))
 
 
 def with_slices(config: Config, slices: int) -> Config:

@@ -1,7 +1,8 @@
 """The configurations of wgmma_cluster that are worth considering: thousands, so they are legal by construction.
 
 Asking the kernel whether each is legal would take seconds. Tiles come with as many stages as fit beside the staging of
-outputs. The number of slices of K depends on the problem: ``useful_slices``.
+outputs. The number of slices of K depends on the problem: ``useful_slices``; so does whether a cluster divides K:
+``one_wave_of_parts``.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
-from gemmsmith.choose.waves import Chip, used_sms
+from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.gpus import architecture
 from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
@@ -22,6 +24,9 @@ NAME = "wgmma_cluster"
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 _GROUPS = (4, 8, 16)
+_PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
+_LARGEST_CLUSTER = 8
+_LEAST_PARTED = 64 * 64  # outputs of a tile whose K is divided in a cluster
 _LEAST_OUTPUTS = 64 * 32  # of a tile
 _GROUPED_OUTPUTS = 128 * 128  # a smaller tile is for products of few waves, where the order hardly matters
 _TAIL = 128
@@ -48,17 +53,20 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
     columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
     stage = BOX_ROW * (rows + columns) + 16
     staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
-    for staged, slices in ((int(staging), 1), (0, 2)):
+    parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]
+    parted = parted if rows * width >= _LEAST_PARTED else []
+    for staged, slices, parts in ((int(staging), 1, 1), (0, 2, 1), *((0, 1, parts) for parts in parted)):
         stages = [n for n in legal_stages if n * stage + staged + 16 <= architecture(90).smem_per_block]
-        if not stages:
+        if not stages or (parts > 1 and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
-        tails = (0, _TAIL) if slices == 1 and not swap and width % BOX == 0 and width > _TAIL else (0,)
-        groups = _GROUPS if slices == 1 and rows * width >= _GROUPED_OUTPUTS else (8,)
+        tails = (0, _TAIL) if staged and not swap and width % BOX == 0 and width > _TAIL else (0,)
+        groups = _GROUPS if staged and rows * width >= _GROUPED_OUTPUTS else (8,)
         for tail in tails:
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
-                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices}  # fmt: skip
+                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
+                       "CLUSTER_K": parts}  # fmt: skip
 
 
 def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
@@ -73,6 +81,14 @@ def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
     return result
 
 
+def one_wave_of_parts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
+    """False where the blocks that divide K in a cluster do not all run at once, or have too little of K."""
+    grid = tile_grid(shape, tiles)
+    fits = (grid.work <= used_sms(tiles, chip)) & (ceil(shape.k / BOX) >= _LEAST_STEPS * tiles.cluster_k)
+    result: NDArray[np.bool_] = (tiles.cluster_k == 1) | fits
+    return result
+
+
 def is_cluster_menu(parameters: Mapping[str, object]) -> bool:
     """Whether a kernel has the parameters of this menu."""
-    return {"SWAP", "SLICES", "CLUSTER_M", "GROUP", "TAIL_BN"} <= set(parameters)
+    return {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN"} <= set(parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Tiles:
     stores          TMA stores that a consumer makes one after another for a tile of 16-bit outputs
     stores_32       the same of 32-bit outputs
     slices          slices of K that blocks of different clusters multiply, and add through global memory
+    cluster_k       parts of K that blocks of one cluster multiply, and add through their shared memory
     unaligned       operands that threads load unaligned: none, the first, or both
     """
 
@@ -74,6 +75,11 @@ class Tiles:
     slices: Column
     stores: Column
     stores_32: Column
+    cluster_k: Column
+
+    def at(self, index: NDArray[np.int64]) -> Tiles:
+        """The configurations with these numbers."""
+        return Tiles(*(getattr(self, each.name)[index] for each in fields(self)))
 
     def unaligned_bytes(self, shapes: Shapes) -> tuple[Any, Any]:
         """Bytes of the first and of the second operand, where their rows do not start on 16 bytes."""
@@ -94,7 +100,8 @@ class Tiles:
 
 # What a kernel without the parameter does.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
-           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1}  # fmt: skip
+           "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1,
+           "CLUSTER_K": 1}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Tiles:
@@ -112,7 +119,13 @@ def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Ti
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
-                 column("TAIL_BN"), column("SLICES"), *_stores(configs))  # fmt: skip
+                 column("TAIL_BN"), column("SLICES"), *_stores(configs),
+                 column("CLUSTER_K"))  # fmt: skip
+
+
+def joined(tiles: Sequence[Tiles]) -> Tiles:
+    """The configurations of several menus, one after another."""
+    return Tiles(*(np.concatenate([getattr(each, name.name) for each in tiles]) for name in fields(Tiles)))
 
 
 def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:

@@ -60,7 +60,8 @@ class Constants:
 
 
 CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
-_CORRECTED = 1.4  # of the fastest prediction: what is further away is not worth the time to correct
+# Of the fastest prediction, and at most so many: what is further away is not worth the time to correct.
+_CORRECTED, _MOST_CORRECTED = 1.4, 128
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
@@ -75,9 +76,10 @@ def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     if constants.trees is None:
         return seconds
     near = np.flatnonzero(seconds <= fastest * _CORRECTED)
-    some = Tiles(*(getattr(tiles, each.name)[near] for each in fields(Tiles)))
+    if len(near) > _MOST_CORRECTED:
+        near = near[np.argpartition(seconds[near], _MOST_CORRECTED)[:_MOST_CORRECTED]]
     result: Column = seconds.copy()
-    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, some, chip, seconds[near])))
+    result[near] = seconds[near] * np.exp(constants.trees(features(shapes, tiles.at(near), chip, seconds[near])))
     return result
 
 
@@ -107,7 +109,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     copied = t.copied_bytes(shapes)
     align_copy = np.where(copied > 0, fixed.align_copy + c.launch + 2.0 * copied / c.dram, 0.0)
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
-        t.cluster_m * t.cluster_n > 1, fixed.cluster_launch, 0.0
+        t.cluster_m * t.cluster_n * t.cluster_k > 1, fixed.cluster_launch, 0.0
     )
     clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
     from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
@@ -129,6 +131,8 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
+    in_cluster = wgmma_costs().cluster_sums + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
+    reduced = reduced + np.where(t.cluster_k > 1, in_cluster, 0.0)
     reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
     result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
     return result
@@ -177,7 +181,7 @@ def _rows_from_l2(shapes: Shapes, tiles: Tiles) -> Column:
 def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, outputs: Column) -> Column:
     """Storing a tile of C: by TMA, or by threads where its rows are unaligned."""
     t, fixed = tiles, wgmma_costs()
-    stored = outputs / t.split * shapes.out_bytes / constants.store
+    stored = outputs / (t.split * t.cluster_k) * shapes.out_bytes / constants.store
     # Threads store staged rows in pieces of 16 bytes, and the ends element by element; unstaged ones all that way.
     ends = np.where(t.staged_columns > 0, fixed.row_ends / np.maximum(t.staged_columns, 1.0), fixed.register_stores)
     pieces = np.where(
@@ -188,7 +192,7 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     stores = np.where(is_16_bit, t.stores, t.stores_32)
     staged = outputs / t.consumers * constants.output + stores * constants.tma_store
     boxes = stored * np.where(is_16_bit, BOX / t.box_columns, 1.0) + np.where(t.persistent > 0, staged, 0.0)
-    direct = outputs * shapes.out_bytes / constants.direct
+    direct = outputs / t.cluster_k * shapes.out_bytes / constants.direct
     from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
     boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
@@ -237,7 +241,11 @@ def _soft_maximum(*columns: Any) -> Column:
     largest = columns[0]
     for column in columns[1:]:
         largest = np.maximum(largest, column)
-    result: Column = largest * sum((column / largest) ** sharpness for column in columns) ** (1 / sharpness)
+    ratios = [column / largest for column in columns]
+    if sharpness == 4.0:  # squares are ten times as fast as powers
+        result: Column = largest * np.sqrt(np.sqrt(sum(np.square(np.square(ratio)) for ratio in ratios)))
+    else:
+        result = largest * sum(ratio**sharpness for ratio in ratios) ** (1 / sharpness)
     return result
 
 

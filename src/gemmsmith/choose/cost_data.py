@@ -21,9 +21,12 @@ class WgmmaCosts:
 
     tile_ends: int
     sms_in_large_clusters: int
+    sms_in_largest_clusters: int
     reduced_accumulators: int
     cluster_reduction: float
     cluster_launch: float
+    cluster_sums: float
+    cluster_sums_bandwidth: float
     unaligned_bandwidth: float
     unaligned_wait: float
     sector_overhead: float
@@ -126,6 +129,7 @@ def cost_table() -> Mapping[str, Any]:
     return tomllib.loads(files("gemmsmith.choose").joinpath("tables", "h200.toml").read_text(encoding="utf-8"))
 
 
+@cache
 def measured_gpu() -> GPU:
     """The GPU that the constants were measured on."""
     return gpu_named(cost_table()["gpu"])

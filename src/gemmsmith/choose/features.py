@@ -29,7 +29,7 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
     found = {
         "rows": t.bm, "columns": t.bn, "consumers": t.consumers, "cluster_m": t.cluster_m, "cluster_n": t.cluster_n,
         "cluster": t.cluster_m * t.cluster_n, "k_tiles_in_flight": t.stages * t.depth, "swap": t.swap,
-        "slices": t.slices, "split": t.split, "depth": t.depth, "persistent": t.persistent,
+        "slices": t.slices, "cluster_k": t.cluster_k, "split": t.split, "depth": t.depth, "persistent": t.persistent,
         "waves": np.minimum(waves, _MOST_WAVES), "fill": work / (sms * waves), "busy": busy / chip.sms,
         "log_steps": np.log(steps), "out_bytes": shapes.out_bytes, "mn_major_first": mn_major_first,
         "mn_major_second": mn_major_second, "half_aligned": half, "log_seconds": np.log(seconds),

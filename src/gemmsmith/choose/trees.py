@@ -37,26 +37,30 @@ class Trees:
 
     def __call__(self, values: Mapping[str, Column]) -> Column:
         """The correction of the logarithm of time for each row of ``values``. All trees are walked together."""
-        asked, thresholds, leaves = self._arrays
+        asked, feature, threshold, leaves = self._arrays
         table = np.stack([values[name] for name in self.features])
-        rows, node = np.arange(table.shape[1]), np.zeros((len(self.trees), table.shape[1]), np.int64)
-        first = 0
-        while first < asked.shape[1]:
-            feature = np.take_along_axis(asked, first + node, axis=1)
-            right = table[feature, rows] > np.take_along_axis(thresholds, first + node, axis=1)
-            node = node * 2 + right
+        count, (trees, questions) = table.shape[1], asked.shape
+        right = np.ascontiguousarray((table[feature] > threshold[:, None]).T)  # by row, then by question
+        rows = np.arange(count, dtype=np.int32)[:, None] * np.int32(right.shape[1])
+        node = np.zeros((count, trees), np.int32)
+        first, of_tree = 0, np.arange(trees, dtype=np.int32) * np.int32(questions)
+        while first < questions:
+            node = node * 2 + right.take(rows + asked.take(of_tree + first + node))
             first = first * 2 + 1
-        result: Column = np.take_along_axis(leaves, node, axis=1).sum(axis=0)
+        result: Column = leaves.take(np.arange(trees) * (questions + 1) + node).sum(axis=1)
         return result
 
     @cached_property
-    def _arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Features, thresholds and leaves of all trees, which have the same depth."""
-        asked = np.array([[max(0, feature) for feature, _ in tree.questions] for tree in self.trees])
-        thresholds = np.array(
-            [[at if feature >= 0 else math.inf for feature, at in tree.questions] for tree in self.trees]
-        )
-        return asked, thresholds, np.array([tree.leaves for tree in self.trees])
+    def _arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int64], Column, Column]:
+        """The number of every tree's questions, the feature and threshold of every number, and the leaves. Trees have
+        the same depth and ask the same few hundred questions, so each is answered once."""
+        plain = [[(max(0, feature), at if feature >= 0 else math.inf) for feature, at in tree.questions]
+                 for tree in self.trees]  # fmt: skip
+        number = {question: i for i, question in enumerate(dict.fromkeys(each for tree in plain for each in tree))}
+        asked = np.array([[number[question] for question in tree] for tree in plain], np.int32)
+        feature = np.array([question[0] for question in number], np.int64)
+        threshold = np.array([question[1] for question in number], np.float64)
+        return asked, feature, threshold, np.array([tree.leaves for tree in self.trees])
 
 
 def trees_from_fields(data: Mapping[str, Any]) -> Trees:

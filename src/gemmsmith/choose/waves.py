@@ -53,16 +53,17 @@ def tile_grid(shapes: Shapes, tiles: Tiles) -> TileGrid:
     rows, cols = np.where(t.swap > 0, shapes.n, shapes.m), np.where(t.swap > 0, shapes.m, shapes.n)
     down = ceil(ceil(rows / t.bm) / t.cluster_m) * t.cluster_m
     across = ceil(ceil(cols / t.bn) / t.cluster_n) * t.cluster_n
-    parts = t.split * t.clusters * t.slices
+    parts = t.split * t.clusters * t.slices * t.cluster_k
     steps = np.maximum(1, ceil(ceil(shapes.k / (BOX * t.depth)) / parts)) * t.depth
     return TileGrid(rows, cols, down, across, down * across * shapes.batch * parts, steps)
 
 
 def used_sms(tiles: Tiles, chip: Chip) -> Column:
     """SMs that whole clusters fill. Blocks that split K are a cluster as well."""
-    cluster = tiles.cluster_m * tiles.cluster_n * tiles.split
-    in_large_clusters = wgmma_costs().sms_in_large_clusters / measured_gpu().sms
-    usable = np.where(cluster > 2, chip.sms * in_large_clusters, chip.sms)
+    cluster = tiles.cluster_m * tiles.cluster_n * tiles.split * tiles.cluster_k
+    costs, sms = wgmma_costs(), measured_gpu().sms
+    usable = np.where(cluster > 2, chip.sms * costs.sms_in_large_clusters / sms, chip.sms)
+    usable = np.where((cluster > 4) & (tiles.cluster_k > 1), chip.sms * costs.sms_in_largest_clusters / sms, usable)
     result: Column = np.floor(usable / cluster) * cluster
     return result
 

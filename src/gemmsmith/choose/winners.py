@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
@@ -22,6 +22,7 @@ from gemmsmith.kernel.spec import KernelSpec
 # A winner at another shape is preferred to the model's favourite if it is predicted within 1.01 of it: the model errs
 # by more, and the winner was measured. The tolerance grows to 1.30 for winners at nearby shapes.
 CLOSE, FURTHEST = 1.01, 1.30
+_MOST_KEYS = 65_536  # of configurations: more than all menus have
 _APART = 3.0  # octaves: a winner of a shape further away says nothing
 _LEAST = (16, 16, 1, 1)  # of M, N, K and batch: a tile has at least 16 rows and columns, so smaller shapes are alike
 
@@ -71,6 +72,7 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
     return max(1.0, float(seconds[0]) / favourite[0].seconds)
 
 
+@lru_cache(maxsize=_MOST_KEYS)
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
     """The same for a configuration in any order, and without parameters at their defaults, which old tables lack."""
     return kernel, *sorted(set(config) - _defaults().get(kernel, frozenset()))
@@ -89,5 +91,5 @@ def distance(one: ShapeKey, other: ShapeKey) -> float:
 
 
 def forget_winners() -> None:
-    for cached in (_underrated, _defaults):
+    for cached in (_underrated, _defaults, config_key):
         cached.cache_clear()

@@ -7,7 +7,8 @@
 //           they do not fill the last wave, tail tiles of TAIL_BN columns at the right edge of C do (tail_tiles.cuh).
 //           SWAP transposes the product: wgmma's 64 rows are columns of C, so a tile has a multiple of 64 columns and
 //           any multiple of 8 rows. That wastes less of 300 rows, and outputs leave in rows of 128 bytes at any height.
-//           SLICES blocks, each with a slice of K, share a tile where tiles alone do not fill the GPU (slices.cuh).
+//           Where tiles alone do not fill the GPU, blocks share a tile, each with a part of K: CLUSTER_K blocks of one
+//           cluster (cluster_sums.cuh), or SLICES blocks of different clusters (slices.cuh).
 // Changed   From 18: a stage is empty when the consumers of the whole cluster have released it, because any block of
 //           the cluster may write to it.
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN (SWAP: of the transpose of C), a block one of them, a
@@ -23,12 +24,14 @@
 #include "epilogue/store.cuh"
 #include "epilogue/transposed_store.cuh"
 #include "ptx/pdl.cuh"
+#include "schedule/cluster_sums.cuh"
 #include "schedule/grouped_order.cuh"
 #include "schedule/slices.cuh"
 #include "schedule/tail_tiles.cuh"
 #include "tile/cluster_ring.cuh"
 
-constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+constexpr int SHARERS = CLUSTER_M * CLUSTER_N;  // blocks that load for each other
+constexpr int CLUSTER = SHARERS * CLUSTER_K;
 constexpr int M_TILES = BM / CONSUMERS / 64;  // 64-row tiles per consumer warpgroup
 constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the operand of wgmma's 64 rows
@@ -49,10 +52,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
     const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
-    init_ring<STAGES, CLUSTER, CONSUMERS>(full, empty, map_a, map_b);
+    init_ring<STAGES, SHARERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
-    const ClusterLoader<CLUSTER_M, CLUSTER_N> loader;
+    const ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K> loader;
     const KTileRange whole_k = k_tile_range(K, alpha);
     const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
@@ -74,29 +77,38 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         }
     };
     const auto k_tiles_of = [&](unsigned t) {
+        if constexpr (CLUSTER_K > 1) return k_tile_range(K, alpha, 1, loader.part, CLUSTER_K);
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, 1, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
-        if (threadIdx.x == 0) {
+        const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
+            const KTileRange range = k_tiles_of(t);
+            for (int k = range.begin; k < range.end; ++k) {
+                loader.load<TileA, TileB<decltype(width)::value>>(
+                    stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
+                    SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK, (SWAP ? strideB : strideA) ? z : 0,
+                    (SWAP ? strideA : strideB) ? z : 0);
+                ring.advance();
+            }
+        };
+        if constexpr (CLUSTER_K > 1) {
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
-                const KTileRange range = k_tiles_of(t);
-                for (int k = range.begin; k < range.end; ++k) {
-                    loader.load<TileA, TileB<decltype(width)::value>>(
-                        stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage,
-                        ring.parity ^ 1, SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK,
-                        (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);
-                    ring.advance();
-                }
+                if (threadIdx.x == 0) load_tile(width, row, col, z, t);
+                __syncwarp();
+                cluster_sync();  // partial sums are in the stages
+                cluster_sync();  // all of them have been read
             });
+        } else if (threadIdx.x == 0) {
+            for_each_tile(load_tile);
         }
     } else {  // a consumer
         consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
-        const auto release = [&](int stage) { release_stage<CLUSTER>(empty + 8 * stage, thread); };
+        const auto release = [&](int stage) { release_stage<SHARERS>(empty + 8 * stage, thread, loader.first); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
@@ -108,16 +120,19 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
             const auto epilogue = epilogue_at(top, left, alpha, beta, bias);
             const unsigned own = staging + (warpgroup - 1) * STAGED;
-            if constexpr (SLICES > 1) {
+            const auto store = [&](int i, const Vec<float, 4>& sum) {
+                const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
+                if constexpr (SWAP)
+                    store_transposed_four(c, j, offset, sum.at, epilogue, whole);
+                else
+                    store_four(c, offset, j, sum.at, epilogue, whole);
+            };
+            if constexpr (CLUSTER_K > 1) {
+                add_in_cluster<CLUSTER_K, CONSUMERS, COLS>(stages, warpgroup - 1, loader.part, loader.rank, SHARERS,
+                                                           acc, store);
+            } else if constexpr (SLICES > 1) {
                 const SliceWorkspace of_slices(workspace, tiles_m * wide() * batch * (CLUSTER * CONSUMERS));
                 const unsigned number = (slices.tile(t) * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
-                const auto store = [&](int i, const Vec<float, 4>& sum) {
-                    const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
-                    if constexpr (SWAP)
-                        store_transposed_four(c, j, offset, sum.at, epilogue, whole);
-                    else
-                        store_four(c, offset, j, sum.at, epilogue, whole);
-                };
                 add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup, acc, store);
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
@@ -136,5 +151,5 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         });
         if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
     }
-    if (CLUSTER > 1) cluster_sync();  // a block must not exit while others still write to its shared memory
+    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();  // a block must not exit while others still write to its shared memory
 }

@@ -37,6 +37,7 @@ SPEC = hopper.rung(
         hopper_store.TAIL_BN,
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
+        Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -44,8 +45,9 @@ SPEC = hopper.rung(
     ),
     small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2},
     # If some tiles may have TAIL_BN columns, as many blocks as if all had.
-    grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)") + "*SLICES",
-    cluster=hopper.CLUSTER_BLOCKS,
+    grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
+    + "*CLUSTER_K*SLICES",
+    cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
     smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
@@ -55,6 +57,13 @@ SPEC = hopper.rung(
         hopper_store.TRANSPOSED_BOXES_DIVIDE,
         *hopper_store.TAIL_FITS,
         Requires("TAIL_BN == 0 or SWAP == 0 and SLICES == 1", "{TAIL_BN} needs SWAP=0 and SLICES=1"),
+        Requires("TAIL_BN == 0 or CLUSTER_K == 1", "{TAIL_BN} needs CLUSTER_K=1"),
+        Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
+        Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
+        Requires(
+            "CLUSTER_K == 1 or BM*BN <= STAGES*32*(BM+BN)",
+            "{4*BM*BN} B of partial sums do not fit into the {:STAGES*128*(BM+BN)} B of the stages",
+        ),
     ),
     tensor_maps=hopper_store.maps_with_c,
     specialize=hopper_store.specialize_store,

@@ -116,10 +116,11 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
     """The mode that C allows, with as many boxes as fit; tail tiles only where TMA stores.
 
     TMA writes whole chunks of 16 bytes: if rows do not end on one, it would overwrite what follows them. Threads, which
-    write any row, have no registers left for tiles of two widths. Where K has slices, outputs come from a workspace.
+    write any row, have no registers left for tiles of two widths. Where blocks share a tile, outputs come from partial
+    sums.
     """
     size = problem.out_dtype.itemsize
-    mode = DIRECT if config.get("SLICES", 1) > 1 else config["STORE_MODE"]
+    mode = DIRECT if config.get("SLICES", 1) * config.get("CLUSTER_K", 1) > 1 else config["STORE_MODE"]
     by_tma = mode != DIRECT and (size == 2 or config.get("SWAP", 0))
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:

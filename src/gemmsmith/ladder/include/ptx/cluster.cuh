@@ -1,6 +1,8 @@
 // Thread block clusters: a block's rank, the cluster barrier, and stores into another block's shared memory.
 #pragma once
 
+#include "tile/vector.cuh"
+
 __device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -19,6 +21,16 @@ __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.w
 __device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
     cluster_wait();
+}
+
+// Loads 16 bytes from the shared memory of block `rank`, at the address that `address` is in this block.
+__device__ __forceinline__ Vec<float, 4> load_cluster_16(unsigned address, unsigned rank) {
+    Vec<float, 4> four;
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}"
+        : "=f"(four.at[0]), "=f"(four.at[1]), "=f"(four.at[2]), "=f"(four.at[3]) : "r"(address), "r"(rank) : "memory");
+    return four;
 }
 
 // Stores into the shared memory of block `rank`, at the address that `address` is in this block. The bytes are counted

@@ -2,7 +2,8 @@
 //
 // The cluster is Rows x Cols blocks. Blocks in the same column need the same columns of B; blocks in the same row need
 // the same rows of A. Each block loads one share of such a k-tile and multicasts it to all blocks that need it. So a
-// stage is empty only when the consumers of the whole cluster have released it.
+// stage is empty only when the consumers of all of them have released it. A cluster may have several such parts, each
+// with its own part of K (Parts); those share nothing.
 #pragma once
 
 #include "ptx/cluster.cuh"
@@ -10,8 +11,8 @@
 #include "tile/operand_tile.cuh"
 
 // Initialises the barriers of all stages and synchronises the cluster (or the block). Before that, no block may write
-// to another block's shared memory.
-template <int Stages, int Blocks, int Consumers>
+// to another block's shared memory. Blocks of the cluster's Cluster blocks share k-tiles.
+template <int Stages, int Blocks, int Consumers, int Cluster = Blocks>
 __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const TensorMap& map_a,
                                           const TensorMap& map_b) {
     if (threadIdx.x == 0) {
@@ -23,40 +24,42 @@ __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const T
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
     }
-    if (Blocks > 1)
+    if (Cluster > 1)
         cluster_sync();
     else
         __syncthreads();
 }
 
-// Called by a consumer warpgroup that has read a stage. `thread` is the caller's index in its warpgroup.
+// Called by a consumer warpgroup that has read a stage. `thread` is the caller's index in its warpgroup, `first` the
+// rank of the first of the Blocks blocks that share k-tiles.
 template <int Blocks>
-__device__ __forceinline__ void release_stage(unsigned empty, int thread) {
+__device__ __forceinline__ void release_stage(unsigned empty, int thread, int first = 0) {
     if (Blocks > 1) {
-        if (thread < Blocks) mbarrier_arrive_remote(empty, thread);
+        if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);
     } else if (thread == 0) {
         mbarrier_arrive(empty);
     }
 }
 
-// One block's position in its cluster, and what it loads.
-template <int Rows, int Cols>
+// One block's position in its part of the cluster, and what it loads. `first` is the rank of the part's first block.
+template <int Rows, int Cols, int Parts = 1>
 struct ClusterLoader {
-    int rank, row, col;
+    int part, first, rank, row, col;
 
     __device__ __forceinline__ ClusterLoader()
-        : rank(Rows * Cols > 1 ? cluster_rank() : 0), row(rank % Rows), col(rank / Rows) {}
+        : part(Parts > 1 ? cluster_rank() / (Rows * Cols) : 0), first(part * (Rows * Cols)),
+          rank(Rows * Cols > 1 ? cluster_rank() - first : 0), row(rank % Rows), col(rank / Rows) {}
 
     // The blocks of this cluster row, which need the same rows of A.
     __device__ __forceinline__ unsigned short multicast_mask_a() const {
         unsigned short mask = 0;
-        for (int i = 0; i < Cols; ++i) mask |= 1 << (i * Rows + row);
+        for (int i = 0; i < Cols; ++i) mask |= 1 << (first + i * Rows + row);
         return mask;
     }
     // The blocks of this cluster column, which need the same columns of B.
     __device__ __forceinline__ unsigned short multicast_mask_b() const {
         unsigned short mask = 0;
-        for (int i = 0; i < Rows; ++i) mask |= 1 << (col * Rows + i);
+        for (int i = 0; i < Rows; ++i) mask |= 1 << (first + col * Rows + i);
         return mask;
     }
 
