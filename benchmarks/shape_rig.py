@@ -48,7 +48,7 @@ QUICK_LARGE = Mode("quick", 5e-3, 0.012, 0.012)
 
 @dataclass(frozen=True)
 class Shape:
-    """One product of a benchmark. ``kind`` is the issue's; ``origin`` says where the shape comes from."""
+    """One product of a benchmark; ``origin`` says where the shape comes from. ``shared_b``: one B for the whole batch."""
 
     m: int
     n: int
@@ -58,16 +58,25 @@ class Shape:
     out: str = "bf16"
     batch: int = 1
     origin: str = ""
+    precision: str = ""
+    shared_b: bool = False
 
     @property
     def problem(self) -> Problem:
         return Problem(self.m, self.n, self.k, DTYPES[self.dtype], DTYPES[self.out], trans_a=self.layout[0] == "T",
-                       trans_b=self.layout[1] == "T", batch=self.batch)  # fmt: skip
+                       trans_b=self.layout[1] == "T", batch=self.batch, stride_b=0 if self.shared_b else -1)  # fmt: skip
+
+    @property
+    def operand_bytes(self) -> int:
+        p = self.problem
+        return (p.copies[0] * p.m + p.copies[1] * p.n) * p.k * p.dtype.itemsize
 
     @property
     def kind(self) -> str:
-        """Kinds are disjoint; the first that fits counts."""
+        """Kinds are disjoint; the first that fits counts. Of fp32 operands it is the precision."""
         p = self.problem
+        if self.dtype == "fp32":
+            return self.precision or "fp32"
         if self.batch > 1:
             return "batched"
         if any(ld * size % 16 for ld, size in ((p.lda, 2), (p.ldb, 2), (p.ldc, p.out_dtype.itemsize))):
@@ -82,7 +91,8 @@ class Shape:
 
     def __str__(self) -> str:
         many = f"{self.batch} of " if self.batch > 1 else ""
-        return f"{many}{self.m}x{self.n}x{self.k} {self.layout} {self.dtype}->{self.out}"
+        words = f"{many}{self.m}x{self.n}x{self.k} {self.layout} {self.dtype}->{self.out}"
+        return " ".join([words, *([self.precision] if self.precision else []), *(["one B"] if self.shared_b else [])])
 
 
 @dataclass
@@ -115,15 +125,15 @@ class Rig:
         """Sets of A, B and C as torch views; C is NaN."""
         torch, p = self.torch, shape.problem
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-        one = p.batch * ((p.m + p.n) * p.k * p.dtype.itemsize + p.m * p.n * p.out_dtype.itemsize)
+        one = shape.operand_bytes + p.batch * p.m * p.n * p.out_dtype.itemsize
         count = min(MOST_SETS, max(2, ceil_div(2 * self.device.l2_bytes, one)))
         batch = (p.batch,) if p.batch > 1 else ()
 
-        def normal(extents: tuple[int, int], transposed: bool) -> Any:
-            stored = torch.randn((*batch, *extents), device="cuda", dtype=kinds[shape.dtype])
+        def normal(extents: tuple[int, int], transposed: bool, copies: int) -> Any:
+            stored = torch.randn((*batch[: copies > 1], *extents), device="cuda", dtype=kinds[shape.dtype])
             return stored.transpose(-1, -2) if transposed else stored
 
-        made = [(normal(p.a_shape, p.trans_a), normal(p.b_shape, p.trans_b),
+        made = [(normal(p.a_shape, p.trans_a, p.copies[0]), normal(p.b_shape, p.trans_b, p.copies[1]),
                  torch.full((*batch, p.m, p.n), math.nan, device="cuda", dtype=kinds[shape.out]))
                 for _ in range(count)]  # fmt: skip
         torch.cuda.synchronize()
@@ -132,7 +142,8 @@ class Rig:
 
     def library(self, sets: Sequence[tuple[Any, Any, Any]]) -> Launch:
         """cuBLAS as torch calls it; with a 32-bit output of 16-bit operands where torch offers that."""
-        torch, multiply = self.torch, self.torch.bmm if sets[0][0].dim() == 3 else self.torch.mm
+        torch, dims = self.torch, (sets[0][0].dim(), sets[0][1].dim())
+        multiply = torch.mm if dims == (2, 2) else torch.bmm if dims == (3, 3) else torch.matmul
         if sets[0][2].dtype == sets[0][0].dtype:
             return lambda i: multiply(sets[i][0], sets[i][1], out=sets[i][2])
         return lambda i: multiply(sets[i][0], sets[i][1], out_dtype=torch.float32, out=sets[i][2])

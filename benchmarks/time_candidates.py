@@ -32,8 +32,10 @@ ROUNDS, ROUNDS_LARGE = 4, 3
 
 
 def compiled_as(shape: Shape) -> Problem:
-    """A product of aligned operands with the same code, so that a configuration is compiled once for all shapes."""
-    return replace(shape, m=1024, n=1024, k=1024).problem
+    """A product with the same code, so that a configuration is compiled once for all aligned shapes."""
+    p = shape.problem
+    aligned = all(ld * p.dtype.itemsize % 16 == 0 for ld in (p.lda, p.ldb, p.ldc))
+    return replace(shape, m=1024, n=1024, k=1024).problem if aligned else p
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str]) -> dict[str, Any]:
@@ -91,6 +93,7 @@ def main() -> int:
     parser.add_argument("plan", type=Path)
     parser.add_argument("times", type=Path)
     parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--processes", type=int, default=12, help="that compile")
     options = parser.parse_args()
     import torch
 
@@ -105,7 +108,7 @@ def main() -> int:
                       for row in each["candidates"] for spec in [rung_named(row["kernel"])]]  # fmt: skip
         work.append((Shape(**each["shape"]), candidates))
     record: list[dict[str, Any]] = []
-    with CompilePool(device.arch) as pool, watch.active(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
+    with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
         for shape, candidates in work:
             pool.begin(compiled_as(shape), candidates)
         for number, (shape, candidates) in enumerate(work):
