@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -25,6 +25,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DTYPES, Problem, ceil_div
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.verify.bounds import accuracy
 
 Launch = Callable[[int], Any]
 MOST_SETS = 64
@@ -48,7 +49,7 @@ QUICK_LARGE = Mode("quick", 5e-3, 0.012, 0.012)
 
 @dataclass(frozen=True)
 class Shape:
-    """One product of a benchmark; ``origin`` says where the shape comes from. ``shared_b``: one B for the whole batch."""
+    """One product of a benchmark; ``origin`` says where the shape is from. ``shared_b``: one B for the whole batch."""
 
     m: int
     n: int
@@ -64,7 +65,8 @@ class Shape:
     @property
     def problem(self) -> Problem:
         return Problem(self.m, self.n, self.k, DTYPES[self.dtype], DTYPES[self.out], trans_a=self.layout[0] == "T",
-                       trans_b=self.layout[1] == "T", batch=self.batch, stride_b=0 if self.shared_b else -1)  # fmt: skip
+                       trans_b=self.layout[1] == "T", batch=self.batch,
+                       stride_b=0 if self.shared_b else -1)  # fmt: skip
 
     @property
     def operand_bytes(self) -> int:
@@ -93,6 +95,13 @@ class Shape:
         many = f"{self.batch} of " if self.batch > 1 else ""
         words = f"{many}{self.m}x{self.n}x{self.k} {self.layout} {self.dtype}->{self.out}"
         return " ".join([words, *([self.precision] if self.precision else []), *(["one B"] if self.shared_b else [])])
+
+
+def compiled_as(shape: Shape) -> Problem:
+    """A product with the same code, so that a configuration is compiled once for all aligned shapes."""
+    p = shape.problem
+    aligned = all(ld * p.dtype.itemsize % 16 == 0 for ld in (p.lda, p.ldb, p.ldc))
+    return replace(shape, m=1024, n=1024, k=1024).problem if aligned else p
 
 
 @dataclass
@@ -205,6 +214,20 @@ class Rig:
             self.random.shuffle(order)
             for each in order:
                 self.sample(each, mode, power)
+
+    def rho(self, shape: Shape, a: Any, b: Any, out: Any) -> float:
+        """The largest error against float64 in units of the product's own rounding, as verification defines it; of
+        large products, of 128 rows; of 16 products of a batch."""
+        torch, p = self.torch, shape.problem
+        rows = slice(None) if p.flops < 2**37 else slice(0, p.m, max(1, p.m // 128))
+        if p.batch > 1:
+            a, b, out = (x if x.dim() == 2 else x[:: max(1, p.batch // 16)] for x in (a, b, out))
+        wide_a, wide_b = a[..., rows, :].double(), b.double()
+        expected, scale = wide_a @ wide_b, wide_a.abs() @ wide_b.abs()
+        rounding = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}[shape.out]
+        error = ((out[..., rows, :].double() - expected).abs() - rounding * expected.abs()).clamp(min=0)
+        ratio = error / (accuracy(p.dtype.name, p.k).unit * scale)
+        return float(torch.where(ratio.isnan(), math.inf, ratio).max())
 
     def difference(self, ours: Any, theirs: Any) -> float:
         """The largest difference over the root of K's scale: of two right results it is below about 0.05."""

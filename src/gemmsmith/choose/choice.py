@@ -22,6 +22,7 @@ from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
+from gemmsmith.choose.fp32_candidates import fp32_kernels
 from gemmsmith.choose.key import Addresses, alignment, alignment_if_tight, fastest, is_16_bit, shape_key, unaligned
 from gemmsmith.choose.models import forget_models, hopper_model, known_gpu, shipped_shapes, tuned_shapes
 from gemmsmith.choose.precision import DEFAULT
@@ -115,6 +116,10 @@ def _choose(request: Request) -> Choice:
         found = _on_hopper(request, request.gpu)
         if found is not None:
             return found
+    if request.gpu is not None and problem.dtype == FP32 and problem.flops:
+        tuned = _tuned_fp32(request, request.gpu)
+        if tuned is not None:
+            return tuned
     spec = default_rung(problem, request.precision, _architecture(request))
     config = _modelled_config(spec, request)
     if config is None:
@@ -136,7 +141,7 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     if known is not None:
         return known
     few = narrow.streaming(request.problem, model[0], alignment(request.problem, request.addresses))
-    if few is not None:
+    if few is not None and few.seconds <= candidates[0].seconds:
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
@@ -181,6 +186,17 @@ def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Cho
     return None
 
 
+def _tuned_fp32(request: Request, gpu: str) -> Choice | None:
+    """The user's own tuning of an fp32 product with this precision."""
+    problem, precision = request.problem, request.precision
+    entry = tuned_shapes(gpu).get(shape_key(problem, precision))
+    if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
+        return None
+    spec = fp32_kernels(precision, problem).get(entry.kernel)
+    config = legal_config(spec, entry) if spec is not None else None
+    return Choice(spec, config, "tuned") if spec is not None and config is not None else None
+
+
 def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     """The configuration of a default rung that has a model; None for the others, and without a number of SMs."""
     sms = _sms(request)
@@ -200,7 +216,7 @@ def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     if found is None:
         return None
     if spec.name == simt.NAME:
-        other = registers.cuda_core_seconds(simt.fastest(request.problem, sms, where)[1])
+        other = simt.fastest(request.problem, sms, where)[1]
     else:
         other = registers.split_seconds(request.problem, spec.arithmetic)
     return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None

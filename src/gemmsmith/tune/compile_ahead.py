@@ -47,6 +47,11 @@ class CompilePool:
         """Queue candidates that will be needed later."""
         self._submit(problem, candidates)
 
+    def is_compiled(self, problem: Problem, candidate: Candidate) -> bool:
+        """Whether the candidate's job has ended, well or not."""
+        job = self._jobs.get((problem, candidate.name))
+        return job is not None and job.done()
+
     def __call__(self, problem: Problem, candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], str]:
         """Compile candidates; returns the reason for each that fails, by name.
 
