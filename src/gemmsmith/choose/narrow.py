@@ -50,8 +50,11 @@ def streaming(problem: Problem, chip: Chip, alignment: int) -> Candidate | None:
     # Rows of a block's k-tile that are slow to load: of the small operand 64 across k, of the large one all along k.
     slow = (BOX if alignment & of_short and not short_k_major else 0), bool(alignment & of_large and along_k)
     every = (
-        Candidate(rung_named(NAME), config,
-                  predicted_seconds(p, config, chip, resident, slow[0] + (config["BM"] if slow[1] else 0)))
+        Candidate(
+            rung_named(NAME),
+            config,
+            predicted_seconds(p, config, chip, resident, slow[0] + (config["BM"] if slow[1] else 0)),
+        )
         for config, resident in _configs(many, width, swap, along_k, short_k_major, ceil_div(p.k, BOX), chip.sms)
     )
     return min(every, key=lambda candidate: candidate.seconds, default=None)

@@ -3,7 +3,7 @@
 The model errs by a factor. Where candidates of the same tile size were timed, their common factor is known, and what is
 left is how far single ones lie from it. So a candidate that was not timed takes, at the least,
 
-    prediction × the factor of its tile size × exp(−2 standard deviations)
+    prediction × the factor of its tile size × exp(−3 standard deviations)
 
 Candidates with the lowest such bound are timed next. When every bound exceeds 0.99 of the best time, the search ends.
 """
@@ -19,9 +19,9 @@ from gemmsmith.choose.candidates import Candidate, tile_size
 
 GAIN = 0.01  # what another candidate must be able to gain
 FIRST = 16  # candidates that are timed in the given order: their errors are the model's at this shape
-_DEVIATIONS = 2.0
+_DEVIATIONS = 3.0  # of some hundred candidates the best may lie as far below its expected time
 # The least standard deviation assumed: a few equal errors do not show that the model never errs.
-_LEAST_OF_SIZE, _LEAST_OF_ALL = 0.01, 0.03
+_LEAST_OF_SIZE, _LEAST_OF_ALL = 0.02, 0.05
 Name = tuple[str, str]
 
 
