@@ -61,8 +61,8 @@ def streaming(problem: Problem, chip: Chip, alignment: int) -> Candidate | None:
 
 
 def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: int, half_aligned: int = 0) -> float:
-    """Predicted time; ``resident`` blocks run on an SM at once. ``half_aligned`` rows of a k-tile start on 16 bytes, but
-    not on 32."""
+    """Predicted time; ``resident`` blocks run on an SM at once. ``half_aligned`` rows of a k-tile start on 16 bytes,
+    but not on 32."""
     c, p = narrow_costs(), problem
     swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
     many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
