@@ -142,7 +142,7 @@ class _Shape:
             history.tried.pop(self._key, None)
         self._finished = None if plan.fresh else history.best.get(self._key)
         self._known = history.tried.setdefault(self._key, {})
-        self._candidates: Sequence[Candidate] = shop.candidates(problem)
+        self._ranked = self._candidates = shop.candidates(problem)  # the second also has neighbours, once timed
         self._digests: dict[tuple[str, str], str] = {}
         seen = {(tried.kernel, frozenset(tried.config)) for tried in self._known.values()}
         # Digests take a millisecond each, and only few of thousands of candidates are timed.
@@ -161,7 +161,7 @@ class _Shape:
         """The candidates to time next."""
         times = {name: Times(tried.us, tried.cublas_us).score if tried.state == "timed" else math.inf
                  for name, tried in self._found.items() if tried.state}  # fmt: skip
-        return next_candidates(self._candidates, times, len(times), self._plan.per_shape, count)
+        return next_candidates(self._ranked, times, len(times), self._plan.per_shape, count)
 
     def tuned(self) -> Tuned:
         if self._finished is not None and not self._next(1)[0]:
@@ -214,9 +214,12 @@ class _Shape:
     def _best(self) -> Entry | None:
         """Time candidates until none can gain 1 %, the best ones again, and find the winner."""
         with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
-            self._search(arena)
-            self._time(arena, self._close(), QUICK)
-            self._refine(arena)
+            for _ in range(ROUNDS):
+                self._search(arena)
+                self._time(arena, self._close(), QUICK)
+                self._refine(arena)
+                if not self._next(1)[0]:  # longer samples may leave room for others
+                    break
             return self._winner(arena)
 
     def _search(self, arena: Arena) -> None:
