@@ -151,8 +151,8 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
 
 
 def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Candidate]:
-    """Of few rows or columns, tiles that hold them without much padding, where there are such. The trees saw few others,
-    and underrate them: 96 columns for the 8 rows of 8x5528x1488 have 0.59 of cuBLAS."""
+    """Of few rows or columns, tiles that hold them without much padding, where there are such. The trees saw few
+    others, and underrate them: 96 columns for the 8 rows of 8x5528x1488 have 0.59 of cuBLAS."""
 
     def padded(config: Config) -> bool:
         extent = problem.m if config.get("SWAP", 0) else problem.n  # along wgmma's columns
