@@ -37,8 +37,8 @@ GROUP = 8  # candidates timed in turn: few, so that rounds are short and their g
 # Finalists are timed again, longer. In short samples long kernels run at a common clock, which hides a lower power
 # draw, so more of them are finalists, with different tile sizes.
 FINALISTS, LONG_FINALISTS = 4, 8
-# A quarter of the candidates, at most KEPT, are timed a second time: those within CLOSE of the best. Very short samples
-# differ by up to 5 % from the medians of longer ones.
+# A quarter of the candidates, at most KEPT, are timed a second time: those within CLOSE of the best. Set by hand:
+# very short samples differ by some per cent from longer ones.
 KEPT, CLOSE = 24, 1.06
 AHEAD = 4 * GROUP  # candidates that are compiled while others are timed
 REFINED = 2  # candidates whose neighbours are timed as well
