@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -25,6 +25,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DTYPES, Problem, ceil_div
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice
+from gemmsmith.verify.bounds import accuracy
 
 Launch = Callable[[int], Any]
 MOST_SETS = 64
@@ -48,7 +49,7 @@ QUICK_LARGE = Mode("quick", 5e-3, 0.012, 0.012)
 
 @dataclass(frozen=True)
 class Shape:
-    """One product of a benchmark. ``kind`` is the issue's; ``origin`` says where the shape comes from."""
+    """One product of a benchmark; ``origin`` says where the shape is from. ``shared_b``: one B for the whole batch."""
 
     m: int
     n: int
@@ -58,16 +59,26 @@ class Shape:
     out: str = "bf16"
     batch: int = 1
     origin: str = ""
+    precision: str = ""
+    shared_b: bool = False
 
     @property
     def problem(self) -> Problem:
         return Problem(self.m, self.n, self.k, DTYPES[self.dtype], DTYPES[self.out], trans_a=self.layout[0] == "T",
-                       trans_b=self.layout[1] == "T", batch=self.batch)  # fmt: skip
+                       trans_b=self.layout[1] == "T", batch=self.batch,
+                       stride_b=0 if self.shared_b else -1)  # fmt: skip
+
+    @property
+    def operand_bytes(self) -> int:
+        p = self.problem
+        return (p.copies[0] * p.m + p.copies[1] * p.n) * p.k * p.dtype.itemsize
 
     @property
     def kind(self) -> str:
-        """Kinds are disjoint; the first that fits counts."""
+        """Kinds are disjoint; the first that fits counts. Of fp32 operands it is the precision."""
         p = self.problem
+        if self.dtype == "fp32":
+            return self.precision or "fp32"
         if self.batch > 1:
             return "batched"
         if any(ld * size % 16 for ld, size in ((p.lda, 2), (p.ldb, 2), (p.ldc, p.out_dtype.itemsize))):
@@ -82,7 +93,15 @@ class Shape:
 
     def __str__(self) -> str:
         many = f"{self.batch} of " if self.batch > 1 else ""
-        return f"{many}{self.m}x{self.n}x{self.k} {self.layout} {self.dtype}->{self.out}"
+        words = f"{many}{self.m}x{self.n}x{self.k} {self.layout} {self.dtype}->{self.out}"
+        return " ".join([words, *([self.precision] if self.precision else []), *(["one B"] if self.shared_b else [])])
+
+
+def compiled_as(shape: Shape) -> Problem:
+    """A product with the same code, so that a configuration is compiled once for all aligned shapes."""
+    p = shape.problem
+    aligned = all(ld * p.dtype.itemsize % 16 == 0 for ld in (p.lda, p.ldb, p.ldc))
+    return replace(shape, m=1024, n=1024, k=1024).problem if aligned else p
 
 
 @dataclass
@@ -115,15 +134,15 @@ class Rig:
         """Sets of A, B and C as torch views; C is NaN."""
         torch, p = self.torch, shape.problem
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-        one = p.batch * ((p.m + p.n) * p.k * p.dtype.itemsize + p.m * p.n * p.out_dtype.itemsize)
+        one = shape.operand_bytes + p.batch * p.m * p.n * p.out_dtype.itemsize
         count = min(MOST_SETS, max(2, ceil_div(2 * self.device.l2_bytes, one)))
         batch = (p.batch,) if p.batch > 1 else ()
 
-        def normal(extents: tuple[int, int], transposed: bool) -> Any:
-            stored = torch.randn((*batch, *extents), device="cuda", dtype=kinds[shape.dtype])
+        def normal(extents: tuple[int, int], transposed: bool, copies: int) -> Any:
+            stored = torch.randn((*batch[: copies > 1], *extents), device="cuda", dtype=kinds[shape.dtype])
             return stored.transpose(-1, -2) if transposed else stored
 
-        made = [(normal(p.a_shape, p.trans_a), normal(p.b_shape, p.trans_b),
+        made = [(normal(p.a_shape, p.trans_a, p.copies[0]), normal(p.b_shape, p.trans_b, p.copies[1]),
                  torch.full((*batch, p.m, p.n), math.nan, device="cuda", dtype=kinds[shape.out]))
                 for _ in range(count)]  # fmt: skip
         torch.cuda.synchronize()
@@ -132,7 +151,8 @@ class Rig:
 
     def library(self, sets: Sequence[tuple[Any, Any, Any]]) -> Launch:
         """cuBLAS as torch calls it; with a 32-bit output of 16-bit operands where torch offers that."""
-        torch, multiply = self.torch, self.torch.bmm if sets[0][0].dim() == 3 else self.torch.mm
+        torch, dims = self.torch, (sets[0][0].dim(), sets[0][1].dim())
+        multiply = torch.mm if dims == (2, 2) else torch.bmm if dims == (3, 3) else torch.matmul
         if sets[0][2].dtype == sets[0][0].dtype:
             return lambda i: multiply(sets[i][0], sets[i][1], out=sets[i][2])
         return lambda i: multiply(sets[i][0], sets[i][1], out_dtype=torch.float32, out=sets[i][2])
@@ -194,6 +214,20 @@ class Rig:
             self.random.shuffle(order)
             for each in order:
                 self.sample(each, mode, power)
+
+    def rho(self, shape: Shape, a: Any, b: Any, out: Any) -> float:
+        """The largest error against float64 in units of the product's own rounding, as verification defines it; of
+        large products, of 128 rows; of 16 products of a batch."""
+        torch, p = self.torch, shape.problem
+        rows = slice(None) if p.flops < 2**37 else slice(0, p.m, max(1, p.m // 128))
+        if p.batch > 1:
+            a, b, out = (x if x.dim() == 2 else x[:: max(1, p.batch // 16)] for x in (a, b, out))
+        wide_a, wide_b = a[..., rows, :].double(), b.double()
+        expected, scale = wide_a @ wide_b, wide_a.abs() @ wide_b.abs()
+        rounding = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}[shape.out]
+        error = ((out[..., rows, :].double() - expected).abs() - rounding * expected.abs()).clamp(min=0)
+        ratio = error / (accuracy(p.dtype.name, p.k).unit * scale)
+        return float(torch.where(ratio.isnan(), math.inf, ratio).max())
 
     def difference(self, ours: Any, theirs: Any) -> float:
         """The largest difference over the root of K's scale: of two right results it is below about 0.05."""

@@ -12,28 +12,22 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shape_rig import QUICK, QUICK_LARGE, Rig, Shape
+from shape_rig import QUICK, QUICK_LARGE, Rig, Shape, compiled_as
 
 from gemmsmith.bench.clocks import open_probe
 from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.tune.compile_ahead import CompilePool
 
 LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
-
-
-def compiled_as(shape: Shape) -> Problem:
-    """A product of aligned operands with the same code, so that a configuration is compiled once for all shapes."""
-    return replace(shape, m=1024, n=1024, k=1024).problem
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str]) -> dict[str, Any]:
@@ -91,6 +85,7 @@ def main() -> int:
     parser.add_argument("plan", type=Path)
     parser.add_argument("times", type=Path)
     parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--processes", type=int, default=12, help="that compile")
     options = parser.parse_args()
     import torch
 
@@ -105,7 +100,8 @@ def main() -> int:
                       for row in each["candidates"] for spec in [rung_named(row["kernel"])]]  # fmt: skip
         work.append((Shape(**each["shape"]), candidates))
     record: list[dict[str, Any]] = []
-    with CompilePool(device.arch) as pool, watch.active(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
+    stream = torch.cuda.ExternalStream(watch.stream)
+    with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(stream):
         for shape, candidates in work:
             pool.begin(compiled_as(shape), candidates)
         for number, (shape, candidates) in enumerate(work):

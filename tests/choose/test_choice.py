@@ -54,7 +54,7 @@ def real_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("problem", "gpu", "arch"),
     [
-        (SQUARE, None, SIMULATOR), (Problem(64, 64, 64), H200, 90), (Problem(64, 64, 64, TF32), H200, 90),
+        (SQUARE, None, SIMULATOR), (Problem(1, 1, 1), H200, 90), (Problem(64, 64, 64, TF32), H200, 90),
         (Problem(64, 64, 64, INT8), H200, 90), (SQUARE, "NVIDIA A100-SXM4-80GB", 80), (SQUARE, "NVIDIA B200", 100),
         (SQUARE, "A GPU of the future", 80), (SQUARE.with_(k=0), H200, 90), (SQUARE.with_(m=0), H200, 90),
     ],

@@ -14,11 +14,12 @@ from gemmsmith.problem import Problem
 
 H200 = 132
 # Shape, the tile chosen on an H200, whether operands were transposed first, and the measured time in microseconds.
+# That of 64x7168x18432 is of 64x256: the new choice, 64x128 with two teams, was not timed there.
 MEASURED = [
-    ((1024, 1024, 1024), (64, 128), 0, 51.9), ((2048, 2048, 2048), (128, 256), 0, 341.6),
+    ((1024, 1024, 1024), (64, 64), 0, 52.6), ((2048, 2048, 2048), (128, 256), 0, 341.6),
     ((4096, 4096, 4096), (128, 256), 1, 2628.4), ((8192, 8192, 8192), (128, 256), 1, 20_777.7),
     ((16, 4096, 4096), (16, 128), 0, 26.4), ((64, 4096, 4096), (32, 64), 0, 55.2),
-    ((128, 128, 16384), (32, 64), 0, 23.0), ((64, 7168, 18432), (64, 256), 1, 379.8),
+    ((128, 128, 16384), (32, 64), 0, 23.0), ((64, 7168, 18432), (64, 128), 1, 379.8),
     ((8192, 28672, 8192), (128, 256), 1, 71_066.8), ((4097, 4095, 4093), (128, 256), 1, 2806.4),
 ]  # fmt: skip
 
@@ -54,14 +55,14 @@ def test_the_last_wave_is_shared_where_that_pays() -> None:
 
 
 def test_limits_of_sharing() -> None:
-    """A batch with more sharers than flags, and a number of SMs that SHARERS does not have."""
+    """A batch with more sharers than flags, and a number of SMs that SHARERS does not have: it has twice four."""
     deep = Problem(128, 128, 16384)
     assert configuration_for(deep, H200)["SHARERS"] == 128
     for batch in (2, 3, 4, 8, 100):
         config = configuration_for(deep.with_(batch=batch), H200)
         assert config["SHARERS"] * batch <= 1024
         assert (shared_tiles(deep.with_(batch=batch), config) > 0) == (config["SHARERS"] > 0)
-    assert configuration_for(deep, 7)["SHARERS"] == 0
+    assert configuration_for(deep, 7)["SHARERS"] == 8
 
 
 @pytest.mark.parametrize("sms", sorted({gpu.sms for gpu in gpus()}))

@@ -49,6 +49,9 @@ class Pool:
 
     def __exit__(self, *_: object) -> None: ...
     def begin(self, *_: object) -> None: ...
+    def is_compiled(self, *_: object) -> bool:
+        return True
+
     def __call__(self, *_: object) -> dict[tuple[str, str], str]:
         return {}
 
@@ -244,7 +247,9 @@ def test_a_gpu_with_nothing_to_tune(
     ("words", "text"),
     [
         ([], "no shape given"), (["--shapes", "big"], "unknown shape suite"),
-        (["--shapes", "0x4x4"], "nothing to tune"), (["--shapes", "64", "--dtype", "fp32"], "nothing to choose"),
+        (["--shapes", "0x4x4"], "nothing to tune"), (["--shapes", "64", "--dtype", "int8"], "nothing to choose"),
+        (["--shapes", "64", "--precision", "ieee"], "is not tuned for bf16"),
+        (["--shapes", "64", "--dtype", "fp32", "--precision", "tf32"], "is not tuned for fp32"),
         (["--shapes", "64", "--layout", "NX"], "unknown layout"), (["--shapes", "64", "--budget", "0"], "not positive"),
         (["--shapes", "64", "--per-shape", "0"], "too few"), (["--shapes", "64", "--tuning", "."], "is a folder"),
         (["--shapes", "64", "--out-dtype", "fp16"], "bf16 inputs give"),

@@ -20,8 +20,9 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, Problem
-from gemmsmith.tune import compile_ahead as tuning_compile
-from gemmsmith.tune.compile_ahead import CompilePool, compile_one
+from gemmsmith.tune import compile_ahead, warm
+from gemmsmith.tune.compile_ahead import CompilePool
+from gemmsmith.tune.warm import compile_product
 
 PROBLEM = Problem(64, 48, 33, FP16, FP16, trans_b=True, activation="relu")
 SPEC = rung_named("mma_swizzled")
@@ -63,11 +64,11 @@ def test_candidates_are_compiled_into_the_shared_cache(tmp_path: Path) -> None:
 
 
 def test_a_compile_failure_has_a_reason() -> None:
-    fields = tuning_compile._problem_fields(PROBLEM)
+    fields = warm.problem_fields(PROBLEM)
     assert json.loads(json.dumps(fields)) == fields, "plain values only"
-    assert tuning_compile._problem(fields) == PROBLEM
-    assert "no rung called" in compile_one("mma_swizzle", {}, fields, "sm_80", "")
-    assert "sm_1" in compile_one(SPEC.name, dict(GOOD.config), fields, "sm_1", "")
+    assert warm._problem(fields) == PROBLEM
+    assert "no rung called" in compile_product("mma_swizzle", {}, fields, "sm_80", "")
+    assert "sm_1" in compile_product(SPEC.name, dict(GOOD.config), fields, "sm_1", "")
 
 
 def test_a_process_that_dies_fails_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,7 @@ def test_a_process_that_dies_fails_no_candidate(monkeypatch: pytest.MonkeyPatch)
 
         def shutdown(self, **_: Any) -> None: ...
 
-    monkeypatch.setattr(tuning_compile, "ProcessPoolExecutor", Dying)
+    monkeypatch.setattr(compile_ahead, "ProcessPoolExecutor", Dying)
     with CompilePool("sm_80") as pool:
         assert pool(PROBLEM, [GOOD]) == {}
         assert pool(PROBLEM, [GOOD]) == {}

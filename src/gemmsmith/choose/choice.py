@@ -22,6 +22,7 @@ from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
+from gemmsmith.choose.fp32_candidates import fp32_kernels
 from gemmsmith.choose.key import Addresses, alignment, alignment_if_tight, fastest, is_16_bit, shape_key, unaligned
 from gemmsmith.choose.models import forget_models, hopper_model, known_gpu, shipped_shapes, tuned_shapes
 from gemmsmith.choose.precision import DEFAULT
@@ -33,6 +34,7 @@ from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
 _EQUAL = 1.01
+_FEW, _LEAST_WIDTH = 64, 48  # 48 columns for 8 rows won at 8x32368x3144
 _MOST_REMEMBERED = 65_536
 _UNKNOWN_GPU_ARCH = 80  # a GPU without name and architecture
 
@@ -115,6 +117,10 @@ def _choose(request: Request) -> Choice:
         found = _on_hopper(request, request.gpu)
         if found is not None:
             return found
+    if request.gpu is not None and problem.dtype == FP32 and problem.flops:
+        tuned = _tuned_fp32(request, request.gpu)
+        if tuned is not None:
+            return tuned
     spec = default_rung(problem, request.precision, _architecture(request))
     config = _modelled_config(spec, request)
     if config is None:
@@ -135,12 +141,24 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     known = _winner_here(request, gpu, candidates)
     if known is not None:
         return known
+    candidates = _without_padding(candidates, request.problem)
     few = narrow.streaming(request.problem, model[0], alignment(request.problem, request.addresses))
-    if few is not None:
+    if few is not None and few.seconds <= candidates[0].seconds:
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
     return Choice(best.spec, best.config, "model")
+
+
+def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Candidate]:
+    """Of few rows or columns, tiles that hold them without much padding, where there are such. The trees saw few
+    others, and underrate them: 96 columns for the 8 rows of 8x5528x1488 have 0.59 of cuBLAS."""
+
+    def padded(config: Config) -> bool:
+        extent = problem.m if config.get("SWAP", 0) else problem.n  # along wgmma's columns
+        return extent <= _FEW and config["BN"] > max(_LEAST_WIDTH, -(-extent // 16) * 16)
+
+    return [each for each in candidates if not padded(each.config)] or candidates
 
 
 def _first(candidates: list[Candidate], constants: Constants) -> Candidate:
@@ -181,6 +199,17 @@ def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Cho
     return None
 
 
+def _tuned_fp32(request: Request, gpu: str) -> Choice | None:
+    """The user's own tuning of an fp32 product with this precision."""
+    problem, precision = request.problem, request.precision
+    entry = tuned_shapes(gpu).get(shape_key(problem, precision))
+    if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
+        return None
+    spec = fp32_kernels(precision, problem).get(entry.kernel)
+    config = legal_config(spec, entry) if spec is not None else None
+    return Choice(spec, config, "tuned") if spec is not None and config is not None else None
+
+
 def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     """The configuration of a default rung that has a model; None for the others, and without a number of SMs."""
     sms = _sms(request)
@@ -200,7 +229,7 @@ def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     if found is None:
         return None
     if spec.name == simt.NAME:
-        other = registers.cuda_core_seconds(simt.fastest(request.problem, sms, where)[1])
+        other = simt.fastest(request.problem, sms, where)[1]
     else:
         other = registers.split_seconds(request.problem, spec.arithmetic)
     return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None

@@ -111,13 +111,16 @@ class SimtCosts:
 
     bandwidth: float
     fixed: float
+    tile: float
+    store: float
+    unaligned_store: float
+    team: float
     sharing: float
     reading: float
     shared_rate: float
     unaligned_rate: float
     transpose: float
     transpose_bandwidth: float
-    full_warps: int
     half_warps_rate: float
     layout_rate: Mapping[str, float]
     candidates: tuple[SimtTile, ...]

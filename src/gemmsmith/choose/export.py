@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmsmith.choose.cost import Constants, with_memory_of
 from gemmsmith.choose.fit import Sample, fit
-from gemmsmith.choose.key import contiguous, unaligned
+from gemmsmith.choose.key import contiguous, is_16_bit_key, unaligned
 from gemmsmith.choose.models import TYPICAL_HOPPER, known_gpu
 from gemmsmith.choose.table import Table
 from gemmsmith.choose.tuning_file import History, TuningFile
@@ -44,7 +44,7 @@ def _samples(history: History) -> list[Sample]:
     return [
         Sample(key, tried.config, tried.us / 1e6)
         for key, candidates in sorted(history.tried.items())
-        if not unaligned(contiguous(key))
+        if is_16_bit_key(key) and not unaligned(contiguous(key))
         for tried in candidates.values()
         if tried.state == "timed" and tried.us > 0
     ]

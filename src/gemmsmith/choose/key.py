@@ -36,9 +36,10 @@ def is_16_bit(problem: Problem) -> bool:
     return problem.dtype.name in (FP16.name, BF16.name)
 
 
-def shape_key(problem: Problem) -> ShapeKey:
-    """The key of a problem with 16-bit inputs."""
-    return ShapeKey(KIND, problem.out_dtype.itemsize, problem.layout, problem.m, problem.n, problem.k, problem.batch)
+def shape_key(problem: Problem, precision: str = "") -> ShapeKey:
+    """The key of a problem; that of fp32 products has their precision in place of the inputs' type."""
+    kind = (precision or FP32.name) if problem.dtype == FP32 else KIND
+    return ShapeKey(kind, problem.out_dtype.itemsize, problem.layout, problem.m, problem.n, problem.k, problem.batch)
 
 
 def contiguous(key: ShapeKey) -> Problem:
@@ -48,13 +49,17 @@ def contiguous(key: ShapeKey) -> Problem:
 
 
 def fastest(key: ShapeKey) -> ShapeKey:
-    """The key of the same shape where results may differ between runs."""
-    return replace(key, kind=_FASTEST_KIND)
+    """The key of the same shape where results may differ between runs; those of fp32 kernels never do."""
+    return replace(key, kind=_FASTEST_KIND) if key.kind == KIND else key
 
 
 def deterministic(key: ShapeKey) -> ShapeKey:
     """The reverse of ``fastest``."""
-    return replace(key, kind=KIND)
+    return replace(key, kind=KIND) if is_fastest(key) else key
+
+
+def is_16_bit_key(key: ShapeKey) -> bool:
+    return key.kind in (KIND, _FASTEST_KIND)
 
 
 def is_fastest(key: ShapeKey) -> bool:

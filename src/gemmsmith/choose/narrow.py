@@ -46,16 +46,23 @@ def streaming(problem: Problem, chip: Chip, alignment: int) -> Candidate | None:
         return None
     short_k_major = not p.trans_a if swap else p.trans_b
     width = ceil_div(few, 16) * 16
-    half_aligned = not short_k_major and bool(alignment & (8 if swap else 16))
+    of_short, of_large = (8, 16) if swap else (16, 8)
+    # Rows of a block's k-tile that are slow to load: of the small operand 64 across k, of the large one all along k.
+    slow = (BOX if alignment & of_short and not short_k_major else 0), bool(alignment & of_large and along_k)
     every = (
-        Candidate(rung_named(NAME), config, predicted_seconds(p, config, chip, resident, half_aligned))
+        Candidate(
+            rung_named(NAME),
+            config,
+            predicted_seconds(p, config, chip, resident, slow[0] + (config["BM"] if slow[1] else 0)),
+        )
         for config, resident in _configs(many, width, swap, along_k, short_k_major, ceil_div(p.k, BOX), chip.sms)
     )
     return min(every, key=lambda candidate: candidate.seconds, default=None)
 
 
-def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: int, half_aligned: bool = False) -> float:
-    """Predicted time; ``resident`` blocks run on an SM at once."""
+def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: int, half_aligned: int = 0) -> float:
+    """Predicted time; ``resident`` blocks run on an SM at once. ``half_aligned`` rows of a k-tile start on 16 bytes,
+    but not on 32."""
     c, p = narrow_costs(), problem
     swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
     many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
@@ -67,7 +74,7 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
     short_k_major = not p.trans_a if swap else p.trans_b
     rows = bm + (config["BN"] * c.short_row if short_k_major else BOX * c.short_row_across)
-    k_tile = max(rows * BOX_ROW / rate, BOX * wgmma_costs().half_aligned_row if half_aligned else 0.0)
+    k_tile = rows * BOX_ROW / rate + half_aligned * wgmma_costs().half_aligned_row
     on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile
     waves = ceil_div(blocks, usable * resident)
     fixed = c.launch + (waves - 1) * c.wave + (c.cluster if split > 1 else 0.0)

@@ -17,9 +17,6 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "fp32_wgmma_registers"
-# What simt_best takes where its model predicts another time: measured for 20 shapes with several tiles per SM, 1.3 to
-# 1.8 times as much; for small products, where launches count, no more.
-_CUDA_CORES, _SMALL = 1.3, 2e-6
 _DEPTH = 64  # of a k-tile
 # Beyond, operands are read so often from L2 that splitting them once is worth it; at 4096 cubed both are as fast.
 _FEW, _MOST_FLOPS = 512, 1e11
@@ -39,14 +36,9 @@ def fastest(problem: Problem, precision: str, sms: int, unaligned: int) -> tuple
         return None
     if min(problem.m, problem.n) > _FEW and problem.flops > _MOST_FLOPS:
         return None
-    every = ((predicted_seconds(problem, config, sms, unaligned), config) for config in _configs(problem, sms))
+    every = ((predicted_seconds(problem, config, sms, unaligned), config) for config in configurations(problem, sms))
     seconds, config = min(every, key=lambda pair: pair[0])
     return config, seconds
-
-
-def cuda_core_seconds(predicted: float) -> float:
-    """The time of simt_best that decides, from the one that its own model predicts."""
-    return predicted * _CUDA_CORES - _SMALL
 
 
 def split_seconds(problem: Problem, arithmetic: str = "bf16x6") -> float:
@@ -58,7 +50,7 @@ def split_seconds(problem: Problem, arithmetic: str = "bf16x6") -> float:
     return c.launches + waves * p.k * c.step * products + numbers * c.split_bytes / c.bandwidth
 
 
-def _configs(problem: Problem, sms: int) -> Iterator[Config]:
+def configurations(problem: Problem, sms: int) -> Iterator[Config]:
     """Legal configurations with as many stages as fit, for either operand as the tall one."""
     k_tiles = ceil_div(problem.k, _DEPTH)
     for swap in (0, 1):

@@ -1,12 +1,14 @@
 """The configuration of simt_best for a problem: candidates → predicted time → the fastest.
 
-The predicted time is that of the SM with the most work: its tiles' products at the measured rate of such tiles, plus
-the cost of shared tiles, or DRAM time if that is longer. Rates and costs are an H200's (tables/h200.toml). Other GPUs
-have other clocks, but the order of configurations depends on the number of tiles and SMs.
+The predicted time is that of the SM with the most work: its tiles' products at the measured rate of such tiles, the
+beginning and end of each wave of blocks, the cost of shared tiles; or DRAM time if that is longer. Rates and costs are
+an H200's (tables/h200.toml). Other GPUs have other clocks, but the order of configurations depends on the number of
+tiles and SMs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,6 +21,8 @@ from gemmsmith.ladder.simt_best import MOST_SHARERS, shared_tiles, threads, tile
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "simt_best"
+_WARPS = 8  # on an SM; with fewer, the latency of shared memory shows
+_ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,17 @@ def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, flo
 
     ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B.
     """
-    transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
-    every = [(candidate, candidate.config(sharers, each)) for candidate in candidates()
-             for sharers in _sharers(candidate, problem, sms) for each in transposed]  # fmt: skip
-    timed = ((predicted_seconds(problem, candidate, config, sms, unaligned), config) for candidate, config in every)
+    timed = ((predicted_seconds(problem, candidate, config, sms, unaligned), config)
+             for candidate, config in configurations(problem, sms, unaligned))  # fmt: skip
     seconds, best = min(timed, key=lambda pair: pair[0])
     return best, seconds
+
+
+def configurations(problem: Problem, sms: int, unaligned: int = 0) -> list[tuple[Candidate, Config]]:
+    """All that are worth considering, largest tile first."""
+    transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
+    return [(candidate, candidate.config(sharers, each)) for candidate in candidates()
+            for sharers in _sharers(candidate, problem, sms) for each in transposed]  # fmt: skip
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:
@@ -81,28 +90,37 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
     costs, gpu = simt_costs(), measured_gpu()
     k_tiles = ceil_div(problem.k, config["BK"])
     tiles, wave = tiles_of(problem, config) * problem.batch, candidate.resident * sms
-    k_tile_work = config["BM"] * config["BN"] * config["BK"]
+    outputs = config["BM"] * config["BN"]
     shared = shared_tiles(problem, config) * problem.batch
     full, rest = divmod(tiles - shared, wave)
-    busiest = full * candidate.resident + ceil_div(rest, sms)  # tiles of the SM with the most
-    work = busiest * k_tiles * k_tile_work
-    last = ceil_div(rest, sms) or candidate.resident  # its blocks in the last wave
+    rate = gpu.units.fma_lanes * (gpu.boost_mhz * 1e6) * candidate.efficiency
     seconds = costs.fixed
-    if shared:
-        sharers = config["SHARERS"] * problem.batch
-        last = min(candidate.resident, ceil_div(sharers, sms))
-        work += ceil_div(sharers, sms) * ceil_div(shared * k_tiles, sharers) * k_tile_work
-        parts = ceil_div(sharers, shared) + (sharers % shared > 0)
-        seconds += costs.sharing + parts * config["BM"] * config["BN"] * 4 / (costs.reading * threads(config))
-    warps = min(costs.full_warps, last * threads(config) // cuda_limits().warp_size)
-    peak = gpu.units.fma_lanes * (gpu.boost_mhz * 1e6)
-    rate = peak * candidate.efficiency * (costs.shared_rate if config["SHARERS"] else 1)
     if config["TRANSPOSED_COPY"]:
         seconds += costs.transpose + 8 * _transposed_numbers(problem, unaligned) / costs.transpose_bandwidth
         rate *= costs.layout_rate["TN"]
     else:
         rate *= costs.layout_rate[problem.layout] * (costs.unaligned_rate if unaligned else 1)
-    if not full:  # the last wave is the only one
-        rate *= costs.half_warps_rate + (1 - costs.half_warps_rate) * (warps / costs.full_warps * 2 - 1)
+    # Blocks that run on an SM at once, their k-tiles, and how often: whole waves, the last wave, shared tiles.
+    waves = [(candidate.resident, k_tiles, full), (ceil_div(rest, sms), k_tiles, 1 if rest else 0)]
+    if config["SHARERS"]:
+        rate *= costs.shared_rate
+    if shared:
+        sharers = min(config["SHARERS"] * problem.batch, shared * k_tiles)
+        waves.append((ceil_div(sharers, sms), ceil_div(shared * k_tiles, sharers), 1))
+        parts = ceil_div(sharers, shared) + (sharers % shared > 0)
+        seconds += costs.sharing + parts * outputs * 4 / (costs.reading * threads(config))
+    of_thread = config["TM"] * config["TN"]
+    end = costs.tile + of_thread * (costs.store + (config["TEAMS"] - 1) * costs.team)
+    stored = outputs * costs.unaligned_store if problem.ldc % _ROW else 0.0
+    on_sms = sum(
+        count * (blocks * (steps * outputs * config["BK"] / (rate * _busy(blocks, config)) + stored) + end)
+        for blocks, steps, count in waves if count
+    )  # fmt: skip
     moved = problem.batch * 4 * (problem.m * problem.k + problem.k * problem.n + problem.m * problem.n)
-    return seconds + max(work / rate, moved / costs.bandwidth)
+    return seconds + max(on_sms, moved / costs.bandwidth)
+
+
+def _busy(blocks: int, config: Config) -> float:
+    """The rate of so many blocks on an SM, over that with enough warps to hide the latency of shared memory."""
+    warps = blocks * threads(config) // cuda_limits().warp_size
+    return float(simt_costs().half_warps_rate ** max(0.0, math.log2(_WARPS / warps)))

@@ -67,7 +67,8 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class Tried:
-    """The result of one candidate; ``state`` is '' until it is known, ``times`` counts how often it was started."""
+    """The result of one candidate; ``state`` is '' until it is known, ``times`` counts how often it was started.
+    ``brief``: its time is that of very short samples."""
 
     kernel: str
     config: Pairs
@@ -76,6 +77,7 @@ class Tried:
     cublas_us: float = math.nan
     why: str = ""
     times: int = 0
+    brief: bool = False
 
 
 @dataclass
@@ -150,7 +152,8 @@ class TuningFile:
     def add_candidate(self, gpu: str, key: ShapeKey, digest: str, tried: Tried) -> None:
         self._append({"event": "candidate", "gpu": gpu, "digest": digest, **self._stored(key), "kernel": tried.kernel,
                       "config": dict(tried.config), "state": tried.state, "us": number_or_null(tried.us),
-                      "cublas_us": number_or_null(tried.cublas_us), "why": tried.why})  # fmt: skip
+                      "cublas_us": number_or_null(tried.cublas_us), "why": tried.why,
+                      **({"brief": True} if tried.brief else {})})  # fmt: skip
 
     def add_fresh(self, gpu: str, key: ShapeKey) -> None:
         self._append({"event": "fresh", "gpu": gpu, **self._stored(key)})
@@ -238,7 +241,8 @@ def _remember(found: History, line: Mapping[str, Any]) -> None:
         known[digest] = replace(now, times=max(0, now.times + (1 if event == "tried" else -1)))
     else:
         known[digest] = replace(now, state=line["state"], us=number_or_nan(line["us"]), why=str(line["why"]),
-                                cublas_us=number_or_nan(line["cublas_us"]))  # fmt: skip
+                                cublas_us=number_or_nan(line["cublas_us"]),
+                                brief=line.get("brief") is True)  # fmt: skip
 
 
 def _cut_torn_line(handle: int, path: Path) -> None:

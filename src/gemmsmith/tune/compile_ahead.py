@@ -9,19 +9,14 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
 
 from gemmsmith.choose.candidates import Candidate
-from gemmsmith.compile.cache import CompileCache
-from gemmsmith.compile.compiler import compile_for
-from gemmsmith.errors import GemmsmithError
-from gemmsmith.kernel.spec import Addresses
-from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import Problem, dtype_named
-from gemmsmith.prologue.build import build_prologue
+from gemmsmith.problem import Problem
+from gemmsmith.tune.warm import compile_product, problem_fields
 
 _MOST_PROCESSES = 16  # one core is left for the timing process
 
@@ -52,6 +47,11 @@ class CompilePool:
         """Queue candidates that will be needed later."""
         self._submit(problem, candidates)
 
+    def is_compiled(self, problem: Problem, candidate: Candidate) -> bool:
+        """Whether the candidate's job has ended, well or not."""
+        job = self._jobs.get((problem, candidate.name))
+        return job is not None and job.done()
+
     def __call__(self, problem: Problem, candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], str]:
         """Compile candidates; returns the reason for each that fails, by name.
 
@@ -78,36 +78,13 @@ class CompilePool:
             # Spawned, not forked: a fork of a process that opened the GPU cannot use it, and may hang.
             self._pool = ProcessPoolExecutor(self.processes, get_context("spawn"))
         folder = str(self.folder) if self.folder is not None else ""
-        fields = _problem_fields(problem)
+        fields = problem_fields(problem)
         found = {}
         for candidate in candidates:
             known = self._jobs.get((problem, candidate.name))
             if known is None:
                 config = dict(candidate.config)
-                known = self._pool.submit(compile_one, candidate.spec.name, config, fields, self.arch, folder)
+                known = self._pool.submit(compile_product, candidate.spec.name, config, fields, self.arch, folder)
                 self._jobs[problem, candidate.name] = known
             found[candidate.name] = known
         return found
-
-
-def compile_one(kernel: str, config: Mapping[str, int], fields: Mapping[str, object], arch: str, folder: str) -> str:
-    """Compile into the cache; returns the error message, or an empty string. Runs in a separate process."""
-    try:
-        spec, problem = rung_named(kernel), _problem(fields)
-        # Timed operands are aligned to 256 bytes, so this is the code that will be launched.
-        seen = build_prologue(spec, spec.config(config), problem, Addresses(256, 256, 256)).problem
-        fitted = spec.specialize(spec.config(config), seen, (256, 256, 256))
-        compile_for(spec, fitted, seen, arch, CompileCache(Path(folder)) if folder else None)
-    except GemmsmithError as error:
-        return error.message
-    return ""
-
-
-def _problem_fields(problem: Problem) -> dict[str, object]:
-    """Plain values; data types by name."""
-    return asdict(problem) | {"dtype": problem.dtype.name, "out_dtype": problem.out_dtype.name}
-
-
-def _problem(fields: Mapping[str, object]) -> Problem:
-    types = {name: dtype_named(str(fields[name])) for name in ("dtype", "out_dtype")}
-    return Problem(**(dict(fields) | types))  # type: ignore[arg-type]

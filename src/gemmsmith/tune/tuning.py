@@ -1,8 +1,9 @@
 """Find the fastest kernel and configuration for each shape by timing candidates on this machine's GPU.
 
-    candidates, best prediction first ─► compile ─► short samples of all, in groups ─► the same for neighbours of the
-        best, until a round gains under 1 % ─► verify the best few ─► long samples of those ─► verify the winner again
-        ─► store
+    candidates, best prediction first ─► very short samples in groups, while the next ones are compiled, until no
+        candidate that is left can gain 1 % (search.py) ─► short samples of the best quarter ─► the same for neighbours
+        of the best, until a round gains under 1 % ─► verify the best few ─► long samples of those ─► verify the winner
+        again ─► store
 
 Every step is written to the tuning file before the next begins, so a run that was killed, stopped or out of time
 continues where it ended. A candidate that does not compile, does not run or is incorrect is stored with the reason and
@@ -21,12 +22,14 @@ from typing import TypeVar
 from gemmsmith.bench.rig import Rig
 from gemmsmith.choose.candidates import Candidate, varied
 from gemmsmith.choose.key import shape_key
+from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.table import Entry
 from gemmsmith.choose.tuning_file import History, Tried, TuningFile
 from gemmsmith.errors import GemmsmithError, UnsupportedError, UsageError
 from gemmsmith.problem import Problem
 from gemmsmith.run.contender import Contender
-from gemmsmith.tune.arena import LONG, QUICK, SETTLES, Arena, LostContextError, Runner, Times
+from gemmsmith.tune.arena import GLANCE, LONG, QUICK, SETTLES, Arena, LostContextError, Runner, Stage, Times
+from gemmsmith.tune.search import GAIN, Outlook, next_candidates
 
 _T = TypeVar("_T")
 
@@ -34,8 +37,12 @@ GROUP = 8  # candidates timed in turn: few, so that rounds are short and their g
 # Finalists are timed again, longer. In short samples long kernels run at a common clock, which hides a lower power
 # draw, so more of them are finalists, with different tile sizes.
 FINALISTS, LONG_FINALISTS = 4, 8
+# A quarter of the candidates, at most KEPT, are timed a second time: those within CLOSE of the best. Set by hand:
+# very short samples differ by some per cent from longer ones.
+KEPT, CLOSE = 24, 1.06
+AHEAD = 4 * GROUP  # candidates that are compiled while others are timed
 REFINED = 2  # candidates whose neighbours are timed as well
-ROUNDS, GAIN = 4, 0.01  # of such neighbours at most, and what a round must gain for another
+ROUNDS = 4  # of such neighbours at most
 _MOST_DEATHS = 2  # starts of a candidate during which the process died
 
 
@@ -43,15 +50,17 @@ _MOST_DEATHS = 2  # starts of a candidate during which the process died
 class TuningPlan:
     """How to tune.
 
-    per_shape  candidates per shape
+    per_shape  candidates per shape, at most
     budget     seconds in all; the last shape may exceed it slightly
     fresh      ignore earlier results
+    precision  of fp32 products: 'fp32', 'fp32-fast' or 'ieee'
     """
 
-    per_shape: int = 32
+    per_shape: int = 256
     budget: float = math.inf
     fresh: bool = False
     seed: int = 0
+    precision: str = DEFAULT
 
     def __post_init__(self) -> None:
         if self.per_shape < 1:
@@ -64,18 +73,21 @@ class TuningPlan:
 class Workshop:
     """The GPU, and how candidates become contenders on it.
 
-    ``begin_compiling`` gets the next shape while one is timed, when the CPU is idle.
+    candidates       all that are worth considering, in the order in which the first ones are timed
+    begin_compiling  in the background: the next candidates, and those of the next shape
+    is_compiled      whether a candidate can be timed without waiting for the compiler
     """
 
     gpu: str
     rig: Rig
-    candidates: Callable[[Problem, int], Sequence[Candidate]]
+    candidates: Callable[[Problem], Sequence[Candidate]]
     neighbours: Callable[[Problem, Candidate], Sequence[Candidate]]
     digest: Callable[[Candidate, Problem], str]
     begin_compiling: Callable[[Problem, Sequence[Candidate]], None]
     compile_all: Callable[[Problem, Sequence[Candidate]], Mapping[tuple[str, str], str]]
     contender: Callable[[Candidate], Contender]
     baseline: Callable[[], Contender | None]
+    is_compiled: Callable[[Problem, Candidate], bool] = lambda _problem, _candidate: True
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,7 @@ class Tuned:
     state      'tuned'; 'known': finished earlier; 'unfinished': out of time; 'nothing': no candidate is correct
     tried      candidates with a result, from this run and earlier ones
     unusable   candidates that failed or are incorrect
+    outlook    how many candidates are left, and what they can gain at most
     """
 
     problem: Problem
@@ -92,6 +105,7 @@ class Tuned:
     best: Entry | None = None
     tried: int = 0
     unusable: tuple[Tried, ...] = field(default=())
+    outlook: Outlook = field(default=Outlook(0, 0, 0.0, 0.0))
 
 
 class _OutOfTimeError(Exception):
@@ -122,28 +136,39 @@ class _Shape:
     def __init__(self, problem: Problem, shop: Workshop, file: TuningFile, history: History, plan: TuningPlan,
                  started: float) -> None:  # fmt: skip
         self._problem, self._shop, self._file, self._plan, self._started = problem, shop, file, plan, started
-        self._key = shape_key(problem)
+        self._key = shape_key(problem, plan.precision)
         if plan.fresh:
             file.add_fresh(shop.gpu, self._key)
             history.tried.pop(self._key, None)
         self._finished = None if plan.fresh else history.best.get(self._key)
         self._known = history.tried.setdefault(self._key, {})
-        self._candidates: Sequence[Candidate] = shop.candidates(problem, plan.per_shape)
-        self._digests = {c.name: shop.digest(c, problem) for c in self._candidates}
+        self._ranked = self._candidates = shop.candidates(problem)  # the second also has neighbours, once timed
+        self._digests: dict[tuple[str, str], str] = {}
+        seen = {(tried.kernel, frozenset(tried.config)) for tried in self._known.values()}
+        # Digests take a millisecond each, and only few of thousands of candidates are timed.
+        self._found: dict[tuple[str, str], Tried] = {
+            c.name: self._known[self._digest(c)] for c in self._candidates
+            if (c.spec.name, frozenset(c.config.values)) in seen and self._digest(c) in self._known
+        }  # fmt: skip
 
     def begin(self) -> None:
-        """Start compiling the candidates without a result, unless time is up."""
+        """Start compiling the first candidates without a result, unless time is up."""
         if self._out_of_time():
             return
-        self._shop.begin_compiling(self._problem, [c for c in self._candidates if not self._state(c)])
+        self._shop.begin_compiling(self._problem, self._next(AHEAD)[0])
+
+    def _next(self, count: int) -> tuple[list[Candidate], Outlook]:
+        """The candidates to time next."""
+        times = {name: Times(tried.us, tried.cublas_us).score if tried.state == "timed" else math.inf
+                 for name, tried in self._found.items() if tried.state}  # fmt: skip
+        return next_candidates(self._ranked, times, len(times), self._plan.per_shape, count)
 
     def tuned(self) -> Tuned:
-        todo = [c for c in self._candidates if not self._state(c)]
-        if self._finished is not None and not todo:
+        if self._finished is not None and not self._next(1)[0]:
             return self._outcome("known", self._finished)
         try:
             self._check_time()
-            best = self._best(todo)
+            best = self._best()
         except _OutOfTimeError:
             return self._outcome("unfinished", None)
         except UnsupportedError as error:  # operands do not fit in memory
@@ -152,8 +177,9 @@ class _Shape:
         return self._outcome("tuned" if best else "nothing", best)
 
     def _outcome(self, state: str, best: Entry | None) -> Tuned:
-        found = [self._result(c) for c in self._candidates if self._state(c)]
-        return Tuned(self._problem, state, best, len(found), tuple(t for t in found if t.state != "timed"))
+        found = [tried for tried in self._found.values() if tried.state]
+        return Tuned(self._problem, state, best, len(found), tuple(t for t in found if t.state != "timed"),
+                     self._next(0)[1])  # fmt: skip
 
     def _out_of_time(self) -> bool:
         return self._shop.rig.stopwatch.now() - self._started > self._plan.budget
@@ -164,29 +190,62 @@ class _Shape:
 
     # --- results of candidates
 
+    def _digest(self, candidate: Candidate) -> str:
+        found = self._digests.get(candidate.name)
+        if found is None:
+            found = self._digests[candidate.name] = self._shop.digest(candidate, self._problem)
+        return found
+
     def _result(self, candidate: Candidate) -> Tried:
-        found = self._known.get(self._digests[candidate.name])
-        return found or Tried(candidate.spec.name, candidate.config.values)
+        return self._found.get(candidate.name) or Tried(candidate.spec.name, candidate.config.values)
 
     def _state(self, candidate: Candidate) -> str:
         return self._result(candidate).state
 
-    def _store(self, candidate: Candidate, state: str, times: Times | None = None, why: str = "") -> None:
+    def _store(self, candidate: Candidate, state: str, times: Times | None = None, why: str = "",
+               brief: bool = False) -> None:  # fmt: skip
         us, cublas = (times.seconds * 1e6, times.baseline * 1e6) if times is not None else (math.nan, math.nan)
-        tried = replace(self._result(candidate), state=state, us=us, cublas_us=cublas, why=why)
-        digest = self._digests[candidate.name]
-        self._file.add_candidate(self._shop.gpu, self._key, digest, tried)
-        self._known[digest] = tried
+        tried = replace(self._result(candidate), state=state, us=us, cublas_us=cublas, why=why, brief=brief)
+        self._file.add_candidate(self._shop.gpu, self._key, self._digest(candidate), tried)
+        self._found[candidate.name] = tried
 
     # --- the steps
 
-    def _best(self, todo: Sequence[Candidate]) -> Entry | None:
-        """Time the candidates without a result, then find the winner."""
-        self._compile(todo)
+    def _best(self) -> Entry | None:
+        """Time candidates until none can gain 1 %, the best ones again, and find the winner."""
         with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
-            self._time(arena, todo)
-            self._refine(arena)
+            for _ in range(ROUNDS):
+                self._search(arena)
+                self._time(arena, self._close(), QUICK)
+                self._refine(arena)
+                if not self._next(1)[0]:  # longer samples may leave room for others
+                    break
             return self._winner(arena)
+
+    def _search(self, arena: Arena) -> None:
+        """Very short samples of the most promising candidates; meanwhile the next ones are compiled."""
+        while True:
+            ahead, outlook = self._next(AHEAD + GROUP)
+            if not ahead:
+                return
+            self._shop.rig.step(f"{self._problem}: {outlook.tried} candidates timed, {outlook.left} left")
+            self._shop.begin_compiling(self._problem, ahead)
+            # While the first ones are compiled, the GPU times others that are.
+            ready = [c for c in ahead if self._shop.is_compiled(self._problem, c)]
+            group = (ready or ahead)[:GROUP]
+            self._compile(group)
+            self._time(arena, group, GLANCE)
+
+    def _close(self) -> list[Candidate]:
+        """Candidates with very short samples only that may be the best."""
+        ordered = self._ordered()
+        if not ordered:
+            return []
+        most = min(KEPT, max(LONG_FINALISTS, math.ceil(len(ordered) / 4)))
+        near = [c for c in ordered[:most] if self._score(c) <= self._score(ordered[0]) * CLOSE]
+        if len(near) <= FINALISTS:  # they are timed again in any case
+            return []
+        return [c for c in near if self._result(c).brief]
 
     def _refine(self, arena: Arena) -> None:
         """Time the neighbours of the best, then theirs, until a round gains less than 1 %."""
@@ -194,21 +253,20 @@ class _Shape:
             ordered = self._ordered()
             around = self._around_the_best()
             self._compile(around)
-            self._time(arena, around)
+            self._time(arena, around, QUICK)
             if not around or not ordered or self._score(self._ordered()[0]) > self._score(ordered[0]) * (1 - GAIN):
                 return
 
     def _compile(self, todo: Sequence[Candidate]) -> None:
-        self._shop.rig.step(f"{self._problem}: compile {len(todo)} candidates")
         for name, why in self._shop.compile_all(self._problem, todo).items():
             self._store(next(c for c in todo if c.name == name), "failed", why=why)
 
-    def _time(self, arena: Arena, todo: Sequence[Candidate]) -> None:
-        waiting = [c for c in todo if not self._state(c)]
-        for group in self._groups(waiting):
-            done = sum(1 for c in waiting if self._state(c))
-            self._shop.rig.step(f"{self._problem}: time {done + 1} of {len(waiting)} candidates")
-            self._time_group(arena, group)
+    def _time(self, arena: Arena, todo: Sequence[Candidate], stage: Stage) -> None:
+        waiting = [c for c in todo if self._state(c) in ("", "timed")]
+        for number, group in enumerate(self._groups(waiting)):
+            if stage is not GLANCE:
+                self._shop.rig.step(f"{self._problem}: time {number * GROUP + 1} of {len(waiting)} again")
+            self._time_group(arena, group, stage)
             self._check_time()
 
     def _ordered(self) -> list[Candidate]:
@@ -219,28 +277,28 @@ class _Shape:
         """New neighbours of the best; they become candidates."""
         known = {c.name for c in self._candidates}
         near = [n for best in self._ordered()[:REFINED] for n in self._shop.neighbours(self._problem, best)]
-        new = list({n.name: n for n in near if n.name not in known}.values())
-        self._candidates = [*self._candidates, *new]
-        self._digests |= {n.name: self._shop.digest(n, self._problem) for n in new}
-        return [n for n in new if not self._state(n)]
+        near = list({n.name: n for n in near if not self._state(n)}.values())
+        self._candidates = [*self._candidates, *(n for n in near if n.name not in known)]
+        self._found |= {n.name: self._known[self._digest(n)] for n in near if self._digest(n) in self._known}
+        return [n for n in near if not self._state(n)]
 
     def _groups(self, waiting: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
         """Groups to time. Candidates that were running when a process died come last and alone."""
-        unsuspected = [c for c in waiting if not self._result(c).times]
+        unsuspected = [c for c in waiting if self._state(c) or not self._result(c).times]
         yield from (unsuspected[at : at + GROUP] for at in range(0, len(unsuspected), GROUP))
         yield from ([c] for c in waiting if c not in unsuspected)
 
-    def _time_group(self, arena: Arena, group: Sequence[Candidate]) -> None:
+    def _time_group(self, arena: Arena, group: Sequence[Candidate], stage: Stage) -> None:
         try:
             with ExitStack() as stack:
                 entered = [(c, runner) for c in group if (runner := self._entered(arena, c, stack)) is not None]
-                times = arena.times([runner for _, runner in entered], QUICK) if entered else []
+                times = arena.times([runner for _, runner in entered], stage) if entered else []
                 for (candidate, _), found in zip(entered, times, strict=True):
-                    self._store(candidate, "timed", found)
+                    self._store(candidate, "timed", found, brief=stage is GLANCE)
         except KeyboardInterrupt:
             for candidate in group:  # the user stopped the process; no candidate is to blame
                 if not self._state(candidate):
-                    self._file.add_stop(self._shop.gpu, self._key, self._digests[candidate.name],
+                    self._file.add_stop(self._shop.gpu, self._key, self._digest(candidate),
                                         candidate.spec.name, candidate.config.values)  # fmt: skip
             raise
 
@@ -251,7 +309,7 @@ class _Shape:
             if deaths >= _MOST_DEATHS:
                 self._store(candidate, "failed", why=f"the process died {deaths} times while it was running")
                 return None
-            self._file.add_start(self._shop.gpu, self._key, self._digests[candidate.name], candidate.spec.name,
+            self._file.add_start(self._shop.gpu, self._key, self._digest(candidate), candidate.spec.name,
                                  candidate.config.values)  # fmt: skip
         return self._guarded(candidate, lambda: arena.enter(self._shop.contender(candidate), stack))
 

@@ -68,7 +68,7 @@ def warm_jobs(problems: Sequence[Problem], gpu: GPU, device_name: str) -> list[W
 def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int = 0) -> Iterator[Warmed]:
     """Compile all, in any order; yields each as it is done."""
     count = processes or max(1, min(_MOST_PROCESSES, os.cpu_count() or 1, len(jobs)))
-    arguments = [(each.choice.spec.name, dict(each.choice.config), _fields(each.problem), arch,
+    arguments = [(each.choice.spec.name, dict(each.choice.config), problem_fields(each.problem), arch,
                   str(folder) if folder is not None else "") for each in jobs]  # fmt: skip
     if count == 1:
         for job, given in zip(jobs, arguments, strict=True):
@@ -96,7 +96,7 @@ def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str,
     return ""
 
 
-def _fields(problem: Problem) -> dict[str, Any]:
+def problem_fields(problem: Problem) -> dict[str, Any]:
     """Plain values; data types by name."""
     return asdict(problem) | {"dtype": problem.dtype.name, "out_dtype": problem.out_dtype.name}
 

@@ -49,7 +49,7 @@ class SearchOptions(OptionGroup):
     budget: Annotated[
         float, typer.Option("--budget", help="Seconds in all. The same command continues with the rest.")
     ] = math.inf
-    per_shape: Annotated[int, typer.Option("--per-shape", help="Candidates per shape.")] = TuningPlan.per_shape
+    per_shape: Annotated[int, typer.Option("--per-shape", help="Candidates per shape, at most.")] = TuningPlan.per_shape
     fresh: Annotated[bool, typer.Option("--fresh", help="Time known candidates again.")] = False
     fastest: Annotated[
         bool, typer.Option("--fastest", help="Also kernels that are not bit-reproducible, for calls that allow them.")
@@ -81,7 +81,8 @@ def command(
 ) -> None:
     """Find the fastest kernel and configuration for your shapes on this GPU.
 
-    The likeliest candidates are timed for each shape, and later calls use the fastest. Continues where it was stopped.
+    The likeliest candidates are timed for each shape until no other can gain 1 %, and later calls use the fastest.
+    Continues where it was stopped.
     Exits 1 where no candidate for a shape is correct.
     """
     file = TuningFile(chosen_path(kept.tuning), any_order=search.fastest)
@@ -90,7 +91,7 @@ def command(
             raise UsageError("no shape given", "write --shapes MxNxK,… or a suite, or --export FILE")
         _export(file, kept.export, kept.gpu, output.json)
         return
-    plan = TuningPlan(search.per_shape, search.budget, search.fresh, seed)
+    plan = TuningPlan(search.per_shape, search.budget, search.fresh, seed, asked.precision)
     problems = tuned_problems(asked)
     words = option_words(asked, always=("dtype", "layout", "out_dtype"))
     words += ["--per-shape", str(search.per_shape), "--seed", str(seed), *["--fresh"] * search.fresh,
@@ -124,7 +125,7 @@ def _here(
         task = bar.add_task("starting", total=len(problems))
         rig = stack.enter_context(cuda_rig(device, lambda text: bar.update(task, description=text), notes.append))
         pool = stack.enter_context(CompilePool(device.arch, cache.cache_dir))
-        shop = workshop_on(device, rig, pool, cache.compiler, not fastest)
+        shop = workshop_on(device, rig, pool, cache.compiler, not fastest, plan.precision)
         for tuned in tune(problems, shop, file, plan):
             found.append(tuned)
             bar.advance(task)
@@ -140,7 +141,7 @@ def _on_workers(
     tasks = [
         Task("tune", {"asked": encode(asked), "plan": encode(each), "fastest": fastest, "problem": at},
              f"{problem}", gpu=gpu_wanted(on), limit=on.limit(LIMIT_S),
-             context={"known": file.lines_of(shape_key(problem))})
+             context={"known": file.lines_of(shape_key(problem, plan.precision))})
         for at, problem in enumerate(problems)
     ]  # fmt: skip
 

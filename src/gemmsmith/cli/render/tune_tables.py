@@ -31,6 +31,7 @@ def print_tuning(gpu: str, file: Path, found: Sequence[Tuned], notes: Sequence[s
             item(f"{tuned.problem}: {tried.kernel} {_text(tried.config)} {tried.state}: {tried.why}")
         if len(tuned.unusable) > _SHOWN_REASONS:
             item(f"{tuned.problem}: and {len(tuned.unusable) - _SHOWN_REASONS} more")
+        item(_search(tuned))
     for note in dict.fromkeys(notes):
         item(note)
     if left := _unfinished(found):
@@ -40,6 +41,20 @@ def print_tuning(gpu: str, file: Path, found: Sequence[Tuned], notes: Sequence[s
 
 def _unfinished(found: Sequence[Tuned]) -> int:
     return sum(1 for tuned in found if tuned.state == "unfinished")
+
+
+def _search(tuned: Tuned) -> str:
+    """How many candidates were timed, and what those that are left can gain."""
+    seen = tuned.outlook
+    text = f"{tuned.problem}: {seen.tried} candidates tried, {seen.left} left"
+    if not seen.left:
+        return text
+    if seen.error == math.inf:
+        return f"{text}: too few were timed to know what those can gain"
+    range_ = f"the model errs by {seen.error:.0%} here"
+    if seen.is_exhausted:
+        return f"{text}: none of those can gain 1 % ({range_})"
+    return f"{text}: those can gain up to {seen.gain:.0%} ({range_}); --per-shape {2 * max(1, seen.tried)} tries more"
 
 
 def _row(tuned: Tuned) -> list[str]:
@@ -68,6 +83,9 @@ def _fields(tuned: Tuned) -> dict[str, Any]:
         "cublas_us": finite(best.cublas_us) if best else None,
         "speed": finite(_ratio(best)) if best else None,
         "tried": tuned.tried,
+        "left": tuned.outlook.left,
+        "most_gain": finite(tuned.outlook.gain),
+        "model_error": finite(tuned.outlook.error),
         "unusable": [{"kernel": t.kernel, "config": dict(t.config), "state": t.state, "why": t.why}
                      for t in tuned.unusable],
     }  # fmt: skip

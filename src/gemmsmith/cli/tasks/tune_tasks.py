@@ -44,10 +44,10 @@ def do_tune(parameters: dict[str, Any], folder: Path) -> Any:  # noqa: ARG001
     with ExitStack() as stack:
         rig = stack.enter_context(cuda_rig(device, lambda _: None, notes.append))
         pool = stack.enter_context(CompilePool(device.arch))
-        shop = workshop_on(device, rig, pool, Compiler(), not parameters["fastest"])
+        shop = workshop_on(device, rig, pool, Compiler(), not parameters["fastest"], plan.precision)
         (found,) = tune([problem], shop, file, plan)
     known = set(parameters["known"])
-    lines = tuple(line for line in file.lines_of(shape_key(problem)) if line not in known)
+    lines = tuple(line for line in file.lines_of(shape_key(problem, plan.precision)) if line not in known)
     file.path.unlink(missing_ok=True)
     return encode(TunedShape(device.name, found, tuple(notes), lines))
 
