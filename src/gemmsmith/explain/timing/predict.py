@@ -25,6 +25,7 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import rows_of
+from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
@@ -167,6 +168,18 @@ class Predictor:
         cold = changes.cold and self._first_touch(self.resident) >= 1
         return self._run(self.samples[-1], self.resident, cold, changes)
 
+    def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
+        """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
+        lane, turn = block % self.sms, block // self.sms // self.resident
+        together = list(range(lane, self.blocks, self.sms))[turn * self.resident :][: self.resident]
+        k = min(depth, self.problem.k) if depth else self._depths()[-1]
+        sample = self.subject.sample(self._short(k), together)
+        cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
+        sm = WatchedSm(rows_of(self.program, self.model.sm), sample.streams, self.model.sm,
+                       self._memory(len(together), cold, _NONE), sample.sm_of)  # fmt: skip
+        sm.run()
+        return sample, sm.log
+
     # -- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
@@ -216,9 +229,7 @@ class Predictor:
         if changes == _NONE and key in self._known:
             return self._known[key]
         model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
-        geometry = self.plan.kernel.geometry
-        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        memory = self._memory(size, cold, changes)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
@@ -226,6 +237,11 @@ class Predictor:
         if changes == _NONE:
             self._known[key] = found
         return found
+
+    def _memory(self, size: int, cold: bool, changes: Changes) -> Memory:
+        geometry = self.plan.kernel.geometry
+        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
+        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
 
     # -- K ----------------------------------------------------------------------------------------
 
