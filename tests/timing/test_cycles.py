@@ -26,9 +26,9 @@ def test_the_warps_of_a_block_in_cycles() -> None:
         assert all(a.end == b.since for a, b in zip(warp.spans, warp.spans[1:], strict=False))
         loads = [span for span in warp.spans if span.kind is Kind.LOAD_GLOBAL]
         stores = [span for span in warp.spans if span.kind is Kind.STORE_SHARED]
-        # What is stored was loaded before: the store waits until the load's data are there.
-        assert stores[0].start >= min(span.landed for span in loads)
-        assert stores[0].reason == "long_scoreboard"
+        # What is stored was loaded before: the store of B waits until both loads have come back.
+        assert stores[1].start >= loads[0].landed > loads[0].end
+        assert stores[1].reason == "long_scoreboard"
         assert sum(span.kind is Kind.BARRIER for span in warp.spans) == 4  # two k-tiles of 32
     assert sum(span.count for span in found.warps[0].spans) > 200
 
