@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gemmsmith.sim.timing.memory_path import Memory
-from gemmsmith.sim.timing.outcome import NEVER, REASONS, SELECTED, WAIT
+from gemmsmith.sim.timing.outcome import NEVER, WAIT
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
@@ -32,20 +32,24 @@ class Issued(NamedTuple):
 class WatchedSm(Sm):
     """``log`` has what issued, in order of time; ``warp`` is the number of the stream."""
 
+    watched = True
+
     def __init__(
         self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
         sm_of: dict[int, int] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(rows, streams, model, memory, sm_of)
         self.log: list[Issued] = []
+        self._before = {id(op): list(op[8]) for ops in self.ops for op in ops}
 
-    def _account(self, w: int, row: Row, part: int, now: float) -> None:
-        before = list(self.tallies.get(row.position) or [0.0] * len(REASONS))
-        super()._account(w, row, part, now)
-        waited = [b - a for a, b in zip(before, self.tallies[row.position], strict=True)]
-        waited[SELECTED] = 0.0
+    def _issue(self, w: int, part: int, now: float) -> tuple[Sequence[int], bool]:
+        op = self.ops[w][self.at[w]]
+        waited = [b - a for a, b in zip(self._before[id(op)], op[8], strict=True)]
+        self._before[id(op)] = list(op[8])
         longest = waited.index(max(waited)) if max(waited) > 0 else WAIT
-        self.log.append(Issued(w, row, self.last[w] + 1 if self.at[w] else 0.0, now, 0.0, longest))
+        since = self.last[w] + 1 if self.at[w] else 0.0
+        self.log.append(Issued(w, self.code[w][self.at[w]], since, now, 0.0, longest))
+        return super()._issue(w, part, now)
 
     def _effect(self, w: int, part: int, row: Row, payload: Any, now: float) -> float:
         done = super()._effect(w, part, row, payload, now)
