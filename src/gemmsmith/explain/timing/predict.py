@@ -31,6 +31,7 @@ _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
 _SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_MANY = 150_000  # instructions of the blocks of one SM
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
@@ -112,6 +113,7 @@ class Predictor:
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
         self._samples: list[Sample] = []
+        self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[tuple[int, int, bool], Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
@@ -131,8 +133,11 @@ class Predictor:
     @property
     def samples(self) -> list[Sample]:
         if not self._samples:
-            self._samples = [self.subject.sample(self._short(k), self.chosen) for k in dict.fromkeys(self._depths())]
+            self._samples = [self._sampled(k) for k in dict.fromkeys(self._depths())]
         return self._samples
+
+    def _sampled(self, k: int) -> Sample:
+        return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
 
     def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
@@ -248,14 +253,15 @@ class Predictor:
     def _depths(self) -> tuple[int, int]:
         """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
         opcodes = {i.opcode for i in self.program.instructions}
-        low, high = (128, 256) if "LDGSTS" in opcodes else (64, 192)
-        if "UTMALDG" in opcodes:
-            low, high = 512, 1024
-        k, signature = self.problem.k, self.spec.signature
-        if k <= high or not signature.has("K"):
+        k, rest = self.problem.k, self.problem.k % _UNIT
+        if not self.spec.signature.has("K"):
             return k, k
-        rest = k % _UNIT
-        return low + rest, high + rest
+        low, high = (128, 256) if "LDGSTS" in opcodes or "UTMALDG" in opcodes else (64, 192)
+        if k > high and "UTMALDG" in opcodes:  # stages of TMA are many; a block that does much has few k-tiles of them
+            self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
+            if sum(len(s.positions) for s in self._tried.streams) < _MANY:
+                low, high = 512, 1024
+        return (k, k) if k <= high else (low + rest, high + rest)
 
     def _short(self, k: int) -> Problem:
         problem = self.problem

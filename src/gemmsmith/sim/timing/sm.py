@@ -218,7 +218,7 @@ class Sm(Waits):
     def _choose(self, part: int, now: float) -> tuple[int, float]:
         """The oldest warp that can issue, or −1 and when to look again."""
         ready, at, ops, units = self.ready, self.at, self.ops, self.units[part]
-        later = NEVER
+        later, queue = NEVER, -1.0
         for w in self.members[part]:
             when = ready[w]
             if when <= now:
@@ -226,6 +226,10 @@ class Sm(Waits):
                 how = op[0]
                 if how == _ONE:
                     when = units[op[1]]
+                elif how == _QUEUE:  # the same for all warps
+                    if queue < 0:
+                        queue = self._free(part, op, now)
+                    when = queue
                 elif how == _ALWAYS:
                     return w, now
                 else:
