@@ -95,6 +95,7 @@ MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "time-model.svg": time_model.picture,
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
+    PACKAGED / "h200_time_model.json": time_model.packaged,
     WORKLOGS / "predicted.json": worklogs.packaged_predictions,
     WORKLOGS / "h200.json": worklogs.packaged_measurements,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -22,7 +23,8 @@ def summary_table() -> str:
     for name, found in load("time_model.json")["summary"].items():
         n = found["points"]
         shares = [f"{found[f'within_{limit}']} of {n} ({found[f'within_{limit}'] / n:.0%})" for limit in (10, 15, 20)]
-        rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"])])
+        rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"]),
+                     str(found.get("seen", 0))])  # fmt: skip
     columns = [
         "points",
         "within 10 %",
@@ -30,8 +32,9 @@ def summary_table() -> str:
         "within 20 %",
         "geometric mean of predicted / measured",
         "fitted, not counted",
+        "seen earlier, not counted",
     ]
-    return "\n".join(table(columns, "lrrrrr", rows))
+    return "\n".join(table(columns, "lrrrrrr", rows))
 
 
 def ladder_table() -> str:
@@ -49,7 +52,7 @@ def _cell(point: dict[str, Any] | None) -> str:
         return ""
     if "ratio" not in point:
         return "none"
-    text = f"{point['ratio']:.2f}{'°' if point['fitted'] else ''}"
+    text = f"{point['ratio']:.2f}{'°' if point['fitted'] else '*' if point.get('seen') else ''}"
     return text if abs(point["ratio"] - 1) <= 0.2 else f"**{text}**"
 
 
@@ -61,6 +64,17 @@ def others_table() -> str:
     return "\n".join(
         table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows)
     )
+
+
+def packaged() -> str:
+    """What `climb` explains the ladder's steps from: the rungs' predictions at 4096³, one a line."""
+    record = load("time_model.json")
+    explained = [p for p in record["points"] if "why" in p]
+    head = {"what": "predicted times of the ladder, with stall reasons and what-ifs", "origin": "predicted",
+            "date": record["date"], "command": record["command"],
+            "size": explained[0]["size"] if explained else 0}  # fmt: skip
+    rows = ",\n".join(f" {json.dumps(p['kernel'])}: {json.dumps(p['why'])}" for p in explained)
+    return f'{json.dumps(head)[:-1]}, "rungs": {{\n{rows}\n}}}}\n'
 
 
 def picture() -> str:

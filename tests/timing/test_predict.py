@@ -11,6 +11,7 @@ from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.predict import Predictor, predict
 from gemmsmith.explain.timing.step import step_of
+from gemmsmith.explain.timing.summary import summary_from_json, summary_of, summary_to_json
 from gemmsmith.explain.timing.timed import timed, to_json
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
@@ -57,11 +58,17 @@ def test_what_ifs_and_reasons_of_a_step() -> None:
     )
     assert naive.what_ifs[0].cost == "uncoalesced global accesses"
     assert naive.what_ifs[0].gain > 2
-    step = step_of(("naive", naive), ("coalesced", coalesced))
+    step = step_of(("naive", summary_of(naive)), ("coalesced", summary_of(coalesced)))
     assert step is not None
     assert (step.slow, step.fast) == ("naive", "coalesced")
     assert step.ratio > 2
     assert any("uncoalesced" in sentence for sentence in step.sentences)
+    short = summary_of(naive)
+    assert short is not None
+    kept = summary_from_json(json.loads(json.dumps(summary_to_json(short))))
+    again = step_of(("naive", kept), ("coalesced", summary_of(coalesced)))
+    assert again is not None
+    assert again.sentences[1:] == step.sentences[1:], "a record explains a step as the prediction does"
     made = json.loads(json.dumps(to_json(naive)))
     assert made["bound"] == "L1 tags"
     assert any(row["stalls"].get("lg_throttle") for row in made["lines"])

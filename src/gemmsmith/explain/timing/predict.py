@@ -169,9 +169,13 @@ class Predictor:
         return self.blocks / (self.per_sm * self.sms)
 
     def once(self, changes: Changes) -> Outcome:
-        """The most frequent round alone, without what ``changes`` take away, at the longer short K."""
+        """The most frequent round alone, without what ``changes`` take away.
+
+        At the longer short K; at the shorter one where that has so many instructions that start and end count little.
+        """
         cold = changes.cold and self._first_touch(self.resident) >= 1
-        return self._run(self.samples[-1], self.resident, cold, changes)
+        many = sum(len(s.positions) for s in self.samples[0].streams) >= _MANY
+        return self._run(self.samples[0 if many else -1], self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
         """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""

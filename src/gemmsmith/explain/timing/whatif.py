@@ -70,17 +70,18 @@ class WhatIf:
 def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     """All costs whose absence would make the kernel faster, the greatest gain first; at the same clock.
 
-    The round that most time passes in is run again, at the longer of the short K.
+    The most frequent round is run again, with and without each cost.
     """
     outcome = now.outcome
     waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
     total = sum(value for _, value in waiting) or 1.0
     shares = {name: value / total for name, value in waiting}
+    base = predictor.once(Changes())
     found = []
     for cost in _COSTS:
         if cost.worth(outcome, shares):
             then = predictor.once(cost.changes)
-            found.append(_gain(cost.name, now, then.cycles / outcome.cycles, bound_of(then)))
+            found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
     found.append(_gain("the tail", now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
 

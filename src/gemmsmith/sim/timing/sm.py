@@ -270,17 +270,17 @@ class Sm(Waits):
             done = self._effect(w, part, row, self.streams[w].payloads[at], now)
             if row.write >= 0 and (done > boards[row.write] or boards[row.write] >= NEVER):
                 boards[row.write] = done
-                far = kind == _GLOBAL_LOAD or kind == _ATOMIC or kind == _SYNCS
+                far = kind in (_GLOBAL_LOAD, _ATOMIC, _SYNCS)
                 self.board_reason[w][row.write] = LONG if far else SHORT
             if row.read >= 0:
                 boards[row.read] = max(boards[row.read], self.path.operand_free[part] + 2, now + 4)
                 self.board_reason[w][row.read] = SHORT
             if unit != _MIO:
-                if kind == _BARRIER or kind == _BARRIER_ARRIVE:
+                if kind in (_BARRIER, _BARRIER_ARRIVE):
                     touched = self._arrive(w, row, now)
-                elif kind == _CLUSTER_ARRIVE or kind == _CLUSTER_WAIT:
+                elif kind in (_CLUSTER_ARRIVE, _CLUSTER_WAIT):
                     touched = self._cluster(w, kind, now)
-                elif kind == _SYNCS or kind == _GMMA:
+                elif kind in (_SYNCS, _GMMA):
                     touched = self._woken
                     self._woken = []
         elif row.write >= 0:
@@ -323,7 +323,7 @@ class Sm(Waits):
             if free > ready:
                 kind = self.code[w][self.at[w]].kind
                 throttle = MIO if op[0] == _QUEUE else MATH
-                if kind == _GLOBAL_LOAD or kind == _GLOBAL_STORE or kind == _COPY:
+                if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _COPY):
                     throttle = LG
                 stalls[throttle] += free - ready
             stalls[NOT_SELECTED] += now - free
@@ -333,12 +333,12 @@ class Sm(Waits):
     def _effect(self, w: int, part: int, row: Row, payload: Any, now: float) -> float:
         """Reserve what an instruction needs; when its result is there."""
         kind, model = row.kind, self.model
-        if kind == _LOAD or kind == _STORE or kind == _SHUFFLE:
+        if kind in (_LOAD, _STORE, _SHUFFLE):
             waves = payload if isinstance(payload, int) else 1
             if not self.memory.conflicts:
                 waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
             return self.path.shared_access(part, row, waves, now)
-        if kind == _GLOBAL_LOAD or kind == _GLOBAL_STORE or kind == _ATOMIC:
+        if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _ATOMIC):
             return self.path.global_access(part, row, payload, now)
         if kind == _COPY:
             self.copying[w] = max(self.copying[w], self.path.copy(part, row, payload, now))
