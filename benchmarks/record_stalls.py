@@ -36,6 +36,11 @@ def launch_all(names: list[str], size: int) -> None:
                        "--m", str(size), "--n", str(size), "--k", str(size)])  # fmt: skip
 
 
+def _version(ncu: str) -> str:
+    told = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
+    return " ".join(told.split()[-2:])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", default="")
@@ -53,15 +58,14 @@ def main() -> int:
     head: dict[str, Any] = {
         "what": "cycles that a warp waits for each issued instruction, by stall reason, from ncu", "size": given.size,
         "date": datetime.now(UTC).date().isoformat(),
-        "ncu": subprocess.run([find_ncu(), "--version"], capture_output=True, text=True, check=False).stdout.split()[-2:],
+        "ncu": _version(find_ncu()),
         "command": "python benchmarks/record_stalls.py --output benchmarks/results/h200_stalls.json",
         "rungs": {},
     }  # fmt: skip
     for name in names:
         child = [sys.executable, __file__, "--launch", "--rungs", name, "--size", str(given.size)]
-        found = with_known_metrics(lambda asked, child=child: run_ncu(child, asked), [METRIC.format(r) for r in REASONS],
-                                   [])  # fmt: skip
-        # The kernel is the launch that waits for most: others only prepare operands or compare results.
+        asked = [METRIC.format(reason) for reason in REASONS]
+        found = with_known_metrics(lambda metrics, child=child: run_ncu(child, metrics), asked, [])
         head["rungs"][name] = [
             {
                 "kernel": kernel[:120],

@@ -4,9 +4,9 @@
                                     [--output benchmarks/results/time_model.json]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
-figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from which
-`climb` explains the ladder's steps. `python benchmarks/update_docs.py` makes the tables, the picture and the package's
-copy from the record.
+figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from
+which `climb` explains the ladder's steps. `python benchmarks/update_docs.py` makes the tables, the picture and the
+package's copy from the record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Point = dict[str, Any]
 
 
 def looked_at() -> dict[tuple[str, int], str]:
-    """(rung, size) of points that are no test: "fitted" (parameters may be set with them) or "seen" (earlier work did)."""
+    """(rung, size) of points that are no test: "fitted", parameters may be set with them, or "seen" by earlier work."""
     lines = (HERE / "time_model_fitted.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if line and line[0] != "#")
     return {(name, int(size)): how for name, size, how in rows}
@@ -136,7 +136,7 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     own = predictor.predict()
     # Contenders took turns, so that a kernel ran at the clock of all of them, which the record has.
     now = predictor.predict(mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
-    why = {"why": _why(predictor, own, size)} if point["set"] == "ladder" and size == EXPLAINED else {}
+    why = {"why": _why(predictor, own)} if point["set"] == "ladder" and size == EXPLAINED else {}
     return why | {
         "predicted_us": round(now.us, 3), "ratio": round(now.us / point["measured_us"], 4),
         "low_us": round(now.low_us, 3), "high_us": round(now.high_us, 3),
@@ -147,7 +147,7 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     }  # fmt: skip
 
 
-def _why(predictor: Any, own: Any, size: int) -> dict[str, Any]:
+def _why(predictor: Any, own: Any) -> dict[str, Any]:
     from gemmsmith.explain.timing.summary import summary_of, summary_to_json
     from gemmsmith.explain.timing.timed import timed_by
     from gemmsmith.report.collect import ladder_config
@@ -183,6 +183,14 @@ def summary(rows: list[Point]) -> dict[str, Any]:
     return made
 
 
+def _seconds_before(points: list[Point]) -> float:
+    """How long these took in the record, so that the longest start first."""
+    known = json.loads((RESULTS / "time_model.json").read_text(encoding="utf-8"))["points"]
+    mine = {(p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) for p in points}
+    return sum(p.get("seconds", 0.0) for p in known
+               if (p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) in mine)  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rungs", default="")
@@ -202,9 +210,11 @@ def main() -> int:
         ).append(p)
     rows: list[Point] = []
     with ProcessPoolExecutor(given.jobs) as pool:
-        for some in pool.map(predicted, kernels.values()):
+        for some in pool.map(predicted, sorted(kernels.values(), key=_seconds_before, reverse=True)):
             rows += some
             print("\n".join(shown(row) for row in some), flush=True)
+    rank = {(p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]): n for n, p in enumerate(points)}
+    rows.sort(key=lambda p: rank[p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]])
     found = summary(rows)
     print(json.dumps(found, indent=1))
     if given.output:

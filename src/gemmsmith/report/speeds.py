@@ -145,7 +145,7 @@ def _against(speed: Speed, baseline: Speed | None) -> Speed:
 
 
 def predicted(rung: Rung, model: ReportModel) -> Speed | None:
-    """The predicted speed on the report's GPU: the cycle model's, else by counts; None if the rung was not simulated."""
+    """The predicted speed on the report's GPU: the cycle model's, else by counts; None without counts."""
     if rung.diagnosis is None:
         return None
     case = rung.diagnosis.case

@@ -257,7 +257,7 @@ class Sm(Waits):
     # -- one instruction --------------------------------------------------------------------------
 
     def _issue(self, w: int, part: int, now: float) -> tuple[Sequence[int], bool]:
-        """Issue an instruction that is not plain: the sub-cores of the warps that it wakes, and whether it was the last."""
+        """Issue an instruction that is not plain: the sub-cores of warps that it wakes, and whether the warp ended."""
         at, code = self.at[w], self.code[w]
         row = code[at]
         unit, kind = row.unit, row.kind
