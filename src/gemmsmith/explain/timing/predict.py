@@ -22,7 +22,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
-from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
+from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import rows_of
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
@@ -184,7 +184,8 @@ class Predictor:
         k = min(depth, self.problem.k) if depth else self._depths()[-1]
         sample = self.subject.sample(self._short(k), together)
         cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
-        sm = WatchedSm(rows_of(self.program, self.model.sm), sample.streams, self.model.sm,
+        model = self._sm(len(together))
+        sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
                        self._memory(len(together), cold, _NONE), sample.sm_of)  # fmt: skip
         sm.run()
         return sample, sm.log
@@ -214,8 +215,10 @@ class Predictor:
 
     def _first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        if size == 1 and self.per_sm == 1:
-            return 1.0
+        return 1.0 if size == 1 and self.per_sm == 1 else self._own(size)
+
+    def _own(self, size: int) -> float:
+        """The share of what the blocks in flight read that no other of them reads."""
         problem = self.problem
         down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
         across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
@@ -237,7 +240,7 @@ class Predictor:
         key = sample.k, size, cold
         if changes == _NONE and key in self._known:
             return self._known[key]
-        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
+        model = replace(self._sm(size), **changes.sm)
         memory = self._memory(size, cold, changes)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
@@ -246,6 +249,19 @@ class Predictor:
         if changes == _NONE:
             self._known[key] = found
         return found
+
+    def _sm(self, size: int) -> SmParameters:
+        """The SM's parameters with the rates of L2 and DRAM for what these blocks read.
+
+        What only one block reads comes from L2 more slowly than what other SMs read too. Once blocks follow one
+        another, what they share crosses the bus of DRAM once.
+        """
+        sm, own, gpu = self.model.sm, self._own(size), self.gpu
+        l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
+        dram = sm.dram_sm_bytes_cycle
+        if self._first_touch(size) < 1:
+            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram)
 
     def _memory(self, size: int, cold: bool, changes: Changes) -> Memory:
         geometry = self.plan.kernel.geometry

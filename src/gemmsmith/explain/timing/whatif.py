@@ -37,7 +37,7 @@ def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
     return lambda outcome, _: outcome.busy.get(unit, 0.0) > _BUSY
 
 
-_L2 = {"l2_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
+_L2 = {"l2_bytes_cycle": _FREE, "l2_tma_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
 _LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
 _COSTS = (

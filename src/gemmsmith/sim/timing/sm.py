@@ -212,7 +212,7 @@ class Sm(Waits):
         sms = parts // PARTS
         found["shared memory and L1"] = out.data_cycles / cycles / sms
         found["L1 tags"] = out.tag_cycles / cycles / sms
-        found["L2 to SM"] = out.l2_bytes / model.l2_bytes_cycle / cycles / sms
+        found["L2 to SM"] = out.l2_cycles / cycles / sms
         out.busy = found
 
     def _choose(self, part: int, now: float) -> tuple[int, float]:
