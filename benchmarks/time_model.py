@@ -4,8 +4,9 @@
                                     [--output benchmarks/results/time_model.json]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
-figures that documentation quotes are of the others. `python benchmarks/update_docs.py` makes the tables and the picture
-from the record.
+figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from
+which `climb` explains the ladder's steps. `python benchmarks/update_docs.py` makes the tables, the picture and the
+package's copy from the record.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ RESULTS = HERE / "results"
 RECORDS = ("h200_ladder", "h200_ladder_again", "h200_ladder_third")
 KERNELS = HERE.parent / "src" / "gemmsmith" / "learn" / "worklogs" / "kernels"
 
+EXPLAINED = 4096  # the size at which `climb` explains steps
+
 Point = dict[str, Any]
 
 
-def fitted() -> set[tuple[str, int]]:
-    """(rung, size) of the points that parameters were set with."""
+def looked_at() -> dict[tuple[str, int], str]:
+    """(rung, size) of points that are no test: "fitted", parameters may be set with them, or "seen" by earlier work."""
     lines = (HERE / "time_model_fitted.txt").read_text(encoding="utf-8").splitlines()
-    return {(name, int(size)) for name, size in (line.split() for line in lines if line and line[0] != "#")}
+    rows = (line.split() for line in lines if line and line[0] != "#")
+    return {(name, int(size)): how for name, size, how in rows}
 
 
 def ladder_points() -> list[Point]:
@@ -52,11 +56,16 @@ def ladder_points() -> list[Point]:
                     if (timing["mode"], timing["cache"]) == ("graph", "cold"):
                         here["all_us"].append(timing["median"] * 1e6)
                         here["all_mhz"].append(m["conditions"]["sm_mhz"])
-    chosen = fitted()
+    chosen = looked_at()
     for key, point in found.items():
         us = sorted(point.pop("all_us"))
         mhz = point.pop("all_mhz")
-        point |= {"measured_us": us[len(us) // 2], "recorded_mhz": round(sum(mhz) / len(mhz)), "fitted": key in chosen}
+        point |= {
+            "measured_us": us[len(us) // 2],
+            "recorded_mhz": round(sum(mhz) / len(mhz)),
+            "fitted": chosen.get(key) == "fitted",
+            "seen": chosen.get(key) == "seen",
+        }
     return list(found.values())
 
 
@@ -127,7 +136,8 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     own = predictor.predict()
     # Contenders took turns, so that a kernel ran at the clock of all of them, which the record has.
     now = predictor.predict(mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
-    return {
+    why = {"why": _why(predictor, own)} if point["set"] == "ladder" and size == EXPLAINED else {}
+    return why | {
         "predicted_us": round(now.us, 3), "ratio": round(now.us / point["measured_us"], 4),
         "low_us": round(now.low_us, 3), "high_us": round(now.high_us, 3),
         "own_clock_us": round(own.us, 3), "own_clock_mhz": round(own.mhz),
@@ -135,6 +145,16 @@ def _predicted(point: Point, before: list[Any]) -> Point:
         "rounds": [(times, each.blocks, round(each.cycles)) for times, each in now.main.rounds],
         "other_us": round(now.us - now.main.us, 3),
     }  # fmt: skip
+
+
+def _why(predictor: Any, own: Any) -> dict[str, Any]:
+    from gemmsmith.explain.timing.summary import summary_of, summary_to_json
+    from gemmsmith.explain.timing.timed import timed_by
+    from gemmsmith.report.collect import ladder_config
+
+    found = summary_of(timed_by(predictor, own))
+    assert found is not None
+    return {"config": str(ladder_config(predictor.spec)), **summary_to_json(found)}
 
 
 def shown(row: Point) -> str:
@@ -148,18 +168,27 @@ def shown(row: Point) -> str:
 
 
 def summary(rows: list[Point]) -> dict[str, Any]:
-    """How many points lie within 10, 15 and 20 %: of each set, without those that were fitted."""
+    """How many points lie within 10, 15 and 20 %: of each set, without those that were fitted or seen."""
     made = {}
     for name in dict.fromkeys(row["set"] for row in rows):
-        mine = [row for row in rows if row["set"] == name and not row["fitted"]]
+        mine = [row for row in rows if row["set"] == name and not row["fitted"] and not row.get("seen")]
         ratios = [row["ratio"] for row in mine if "ratio" in row] or [math.nan]
         own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
         made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
+                      "seen": sum(bool(row.get("seen")) for row in rows if row["set"] == name),
                       **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
                       "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
                       "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
                       "failed": len(mine) - len(own)}  # fmt: skip
     return made
+
+
+def _seconds_before(points: list[Point]) -> float:
+    """How long these took in the record, so that the longest start first."""
+    known = json.loads((RESULTS / "time_model.json").read_text(encoding="utf-8"))["points"]
+    mine = {(p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) for p in points}
+    return sum(p.get("seconds", 0.0) for p in known
+               if (p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) in mine)  # fmt: skip
 
 
 def main() -> int:
@@ -181,9 +210,11 @@ def main() -> int:
         ).append(p)
     rows: list[Point] = []
     with ProcessPoolExecutor(given.jobs) as pool:
-        for some in pool.map(predicted, kernels.values()):
+        for some in pool.map(predicted, sorted(kernels.values(), key=_seconds_before, reverse=True)):
             rows += some
             print("\n".join(shown(row) for row in some), flush=True)
+    rank = {(p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]): n for n, p in enumerate(points)}
+    rows.sort(key=lambda p: rank[p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]])
     found = summary(rows)
     print(json.dumps(found, indent=1))
     if given.output:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, cluster, frameworks, ladder, shapes, time_model, worklogs
+from doc_tables import checks, choice, cluster, frameworks, ladder, machine_code, shapes, time_model, worklogs
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -36,9 +36,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "gates": checks.gate_table,
     "models": frameworks.models_table,
     "host cost": frameworks.host_cost_table,
+    "machine counts": machine_code.counts_table,
+    "micro benchmarks": machine_code.micro_table,
     "time model summary": time_model.summary_table,
     "time model ladder": time_model.ladder_table,
     "time model others": time_model.others_table,
+    "time model steps": time_model.steps_text,
+    "time model stalls": time_model.stalls_table,
     "untuned shapes": shapes.means_table,
     "cluster overhead": cluster.overhead_table,
     "cluster speedup": cluster.speedup_table,
@@ -95,6 +99,7 @@ MADE: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "time-model.svg": time_model.picture,
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
+    PACKAGED / "h200_time_model.json": time_model.packaged,
     WORKLOGS / "predicted.json": worklogs.packaged_predictions,
     WORKLOGS / "h200.json": worklogs.packaged_measurements,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -22,7 +23,8 @@ def summary_table() -> str:
     for name, found in load("time_model.json")["summary"].items():
         n = found["points"]
         shares = [f"{found[f'within_{limit}']} of {n} ({found[f'within_{limit}'] / n:.0%})" for limit in (10, 15, 20)]
-        rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"])])
+        rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"]),
+                     str(found.get("seen", 0))])  # fmt: skip
     columns = [
         "points",
         "within 10 %",
@@ -30,8 +32,9 @@ def summary_table() -> str:
         "within 20 %",
         "geometric mean of predicted / measured",
         "fitted, not counted",
+        "seen earlier, not counted",
     ]
-    return "\n".join(table(columns, "lrrrrr", rows))
+    return "\n".join(table(columns, "lrrrrrr", rows))
 
 
 def ladder_table() -> str:
@@ -49,7 +52,7 @@ def _cell(point: dict[str, Any] | None) -> str:
         return ""
     if "ratio" not in point:
         return "none"
-    text = f"{point['ratio']:.2f}{'°' if point['fitted'] else ''}"
+    text = f"{point['ratio']:.2f}{'°' if point['fitted'] else '*' if point.get('seen') else ''}"
     return text if abs(point["ratio"] - 1) <= 0.2 else f"**{text}**"
 
 
@@ -61,6 +64,17 @@ def others_table() -> str:
     return "\n".join(
         table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows)
     )
+
+
+def packaged() -> str:
+    """What `climb` explains the ladder's steps from: the rungs' predictions at 4096³, one a line."""
+    record = load("time_model.json")
+    explained = [p for p in record["points"] if "why" in p]
+    head = {"what": "predicted times of the ladder, with stall reasons and what-ifs", "origin": "predicted",
+            "date": record["date"], "command": record["command"],
+            "size": explained[0]["size"] if explained else 0}  # fmt: skip
+    rows = ",\n".join(f" {json.dumps(p['kernel'])}: {json.dumps(p['why'])}" for p in explained)
+    return f'{json.dumps(head)[:-1]}, "rungs": {{\n{rows}\n}}}}\n'
 
 
 def picture() -> str:
@@ -113,3 +127,45 @@ def picture() -> str:
         "hollow: fitted</text></svg>"
     )
     return "\n".join(parts) + "\n"
+
+
+def steps_text() -> str:
+    """Every rung against the one that climb compares it with, at 4096³: how often direction and size are right."""
+    from gemmsmith.ladder.registry import rungs
+    from gemmsmith.report.collect import rung_before
+
+    points = {p["kernel"]: p for p in _points("ladder") if p["size"] == 4096 and "ratio" in p}
+    names = [spec.name for spec in rungs()]
+    rows, right, near, nearer = [], 0, 0, 0
+    for at, name in enumerate(names[1:], 1):
+        before = rung_before(name, names[:at])
+        if name not in points or before not in points:
+            continue
+        one, other = points[before], points[name]
+        measured, found = (one[key] / other[key] for key in ("measured_us", "predicted_us"))
+        good = _direction(measured) == _direction(found)
+        off = abs(found / measured - 1)
+        right, near, nearer = right + good, near + (off <= 0.25), nearer + (off <= 0.15)
+        rows.append([f"`{name}`", f"`{before}`", f"{measured:.2f}", f"{found:.2f}", "" if good else "wrong"])
+    said = (f"The direction is right for {right} of {len(rows)} (2 % counts as no change), the size within 15 % for "
+            f"{nearer} and within 25 % for {near}. All of these points were fitted.")  # fmt: skip
+    heads = ["rung", "times as fast as", "measured", "predicted", "direction"]
+    return "\n".join([said, "", *table(heads, "llrrl", rows)])
+
+
+def _direction(ratio: float) -> int:
+    return 0 if abs(ratio - 1) <= 0.02 else 1 if ratio > 1 else -1
+
+
+def stalls_table() -> str:
+    """What warps wait for at 4096³: the three longest reasons of ncu, and the model's cycles for the same."""
+    model = {p["kernel"]: p["why"]["reasons"] for p in _points("ladder") if "why" in p}
+    rows = []
+    for name, launches in load("h200_stalls.json")["rungs"].items():
+        if name not in model or not launches:
+            continue
+        seen = launches[-1]["stalls"]
+        first = sorted((r for r in seen if r != "selected"), key=lambda r: -seen[r])[:3]
+        rows.append([f"`{name}`", ", ".join(f"{r.replace('_', ' ')} {seen[r]:.2g}" for r in first),
+                     ", ".join(f"{model[name].get(r, 0.0):.2g}" for r in first)])  # fmt: skip
+    return "\n".join(table(["rung", "ncu, cycles for each instruction", "the model's, same reasons"], "lll", rows))

@@ -5,7 +5,6 @@ Collection takes only the rung's name, so several processes can run it in parall
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,13 +13,14 @@ from markupsafe import Markup
 from gemmsmith.call.binding import aligned_code, aligned_config
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
-from gemmsmith.explain.comparison import Comparison, compare
+from gemmsmith.explain.comparison import Comparison, compare, without_gain
 from gemmsmith.explain.diagnosis import diagnose
 from gemmsmith.explain.occupancy import launched_blocks, occupancy
 from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import QUICK_DEPTH, QUICK_SAMPLE
 from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.explain.timing.step import step_of
+from gemmsmith.explain.timing.summary import TimeSummary, recorded_summary, summary_of
 from gemmsmith.explain.timing.timed import Timed
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
@@ -93,26 +93,39 @@ def rungs_of(collected: Sequence[CollectedRung], gpu: GPU) -> tuple[Rung, ...]:
 
     A rung that is not simulated is compared only by speed and source.
     """
-    made = []
+    made: list[Rung] = []
     for at, step in enumerate(collected):
         rung = _rung(step, gpu)
         if at:
             name = rung_before(step.name, [earlier.name for earlier in collected[:at]])
             before = next(earlier for earlier in collected if earlier.name == name)
             found = _compared(before, step, gpu)
-            rung = replace(rung, before=before.name, named=_named(step.name, [one.name for one in collected[:at]]))
-            if found is not None:
-                rung = replace(rung, changes=found.rows, why=_why(before, step, found))
+            rung = replace(rung, before=before.name, named=_named(step.name, [one.name for one in collected[:at]]),
+                           why=_why(next(r for r in made if r.name == name), rung, found),
+                           changes=rung.changes if found is None else found.rows)  # fmt: skip
         made.append(rung)
     return tuple(made)
 
 
-def _why(before: CollectedRung, step: CollectedRung, found: Comparison) -> tuple[str, ...]:
-    """What the cycle model says of the step, where both rungs were timed, before what the counts say."""
-    if before.timed is None or step.timed is None:
-        return found.sentences
-    stepped = step_of((before.name, before.timed), (step.name, step.timed))
-    return found.sentences if stepped is None else (*stepped.sentences, *found.sentences[1:])
+def _why(before: Rung, rung: Rung, found: Comparison | None) -> tuple[str, ...]:
+    """What the cycle model says of the step, where it has the time of both rungs, before what the counts say.
+
+    Gains that the older estimate gives to single differences are left out then.
+    """
+    counted = () if found is None else found.sentences
+    stepped = step_of((before.name, before.time), (rung.name, rung.time))
+    if stepped is None:
+        return counted
+    return (*stepped.sentences, *(without_gain(text) for text in counted[1:]))
+
+
+def time_of(step: CollectedRung, gpu: GPU) -> TimeSummary | None:
+    """The cycle model's time: as predicted in this run, else as recorded for this configuration."""
+    if step.timed is not None:
+        return summary_of(step.timed)
+    if step.profile is None:
+        return None
+    return recorded_summary(step.name, str(ladder_config(rung_named(step.name))), step.profile.problem, gpu)
 
 
 def rung_before(name: str, earlier: Sequence[str]) -> str:
@@ -145,10 +158,6 @@ def _compared(before: CollectedRung, step: CollectedRung, gpu: GPU) -> Compariso
     return compare((before.profile, before.sass), (step.profile, step.sass), gpu)
 
 
-def _predicted_us(found: Timed | None) -> float:
-    return math.nan if found is None or found.predicted is None else found.predicted.us
-
-
 def _rung(step: CollectedRung, gpu: GPU) -> Rung:
     spec = rung_named(step.name)
     used, geometry = step.compiled.resources, step.geometry
@@ -168,5 +177,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
         arithmetic=spec.arithmetic, owners=step.owners, animation=step.animation, wgmma=spec.arch_specific >= 90,
-        predicted_us=_predicted_us(step.timed),
+        time=time_of(step, gpu),
     )  # fmt: skip

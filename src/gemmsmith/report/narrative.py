@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"\s*\((\d\d) \w+\)")
 @dataclass(frozen=True)
 class Narrative:
     """problem    what an earlier rung's file says should come next, and that rung; '' and None for the first
-    limit      what limits that rung, by its counters; '' if they are not known
+    limit      what limits that rung, by the time model, else by its counters; '' if they are not known
     onward     what this rung's file says should come next, and the rung that does it, if it is on the page
     """
 
@@ -31,7 +31,10 @@ def narrative(model: ReportModel, rung: Rung, before: Rung | None) -> Narrative:
     pointing = [(other, words) for other, words in names if rung.number and f"({rung.number:02d} " in words]
     left_by, problem = pointing[-1] if pointing else (before, try_next(before) if before is not None else "")
     limit = ""
-    if left_by is not None and left_by.diagnosis is not None and left_by.diagnosis.sentences:
+    if left_by is not None and left_by.time is not None:
+        gains = "".join(f"; {each}" for each in left_by.time.what_ifs[:1])
+        limit = f"{left_by.name} is bound by {left_by.time.bound}{gains}."
+    elif left_by is not None and left_by.diagnosis is not None and left_by.diagnosis.sentences:
         limit = left_by.diagnosis.sentences[0]
     onward = try_next(rung)
     numbers = [int(n) for n in re.findall(r"\((\d\d) ", onward)]

@@ -80,7 +80,7 @@ def _timed(rung: Rung, before: Rung, model: ReportModel, speeds: Speeds) -> tupl
 
 def _predicted_ratio(rung: Rung, before: Rung) -> float:
     """The predicted speed ratio; NaN if either prediction is missing."""
-    if rung.predicted_us > 0 and before.predicted_us > 0:
-        return before.predicted_us / rung.predicted_us
+    if rung.time is not None and before.time is not None:
+        return before.time.us / rung.time.us
     one, other = (r.diagnosis.case.estimate.tflops if r.diagnosis is not None else math.nan for r in (rung, before))
     return one / other if one > 0 and other > 0 else math.nan

@@ -23,6 +23,7 @@ from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.occupancy import Occupancy
 from gemmsmith.explain.profile import Profile
+from gemmsmith.explain.timing.summary import TimeSummary
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import Problem
@@ -53,7 +54,7 @@ class Rung:
     named      the rung that its file says it changes; the code is compared with that one
     owners     which thread writes which outputs of block 0; None if the simulator does not run it
     animation  the step's idea as a small animation: HTML that the page shows between the idea and the drawings
-    predicted_us the cycle model's time; NaN where it was not asked for
+    time       the cycle model's time and reasons, predicted in this run or recorded; None where there are none
     wgmma      whether it uses instructions of one architecture alone, as Hopper's wgmma
     """
 
@@ -82,7 +83,7 @@ class Rung:
     named: str = ""
     owners: Owners | None = None
     wgmma: bool = False
-    predicted_us: float = math.nan
+    time: TimeSummary | None = None
     animation: Markup = Markup("")  # noqa: RUF009
 
 

@@ -145,10 +145,13 @@ def _against(speed: Speed, baseline: Speed | None) -> Speed:
 
 
 def predicted(rung: Rung, model: ReportModel) -> Speed | None:
-    """The predicted speed on the report's GPU; None if the rung was not simulated."""
+    """The predicted speed on the report's GPU: the cycle model's, else by counts; None without counts."""
     if rung.diagnosis is None:
         return None
     case = rung.diagnosis.case
+    if rung.time is not None:
+        return Speed(rung.name, case.profile.problem, rung.time.tflops, PREDICTED, model.gpu.name,
+                     seconds=rung.time.us / 1e6)  # fmt: skip
     return Speed(rung.name, case.profile.problem, case.estimate.tflops, PREDICTED, model.gpu.name,
                  seconds=case.estimate.seconds)  # fmt: skip
 

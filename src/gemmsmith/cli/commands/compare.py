@@ -26,9 +26,10 @@ from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject
 from gemmsmith.cli.timed_subject import time_subject, timed_rows
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.comparison import Comparison, compare, to_json
+from gemmsmith.explain.comparison import Comparison, compare, to_json, without_gain
 from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.timing.step import step_json, step_of
+from gemmsmith.explain.timing.summary import summary_of
 from gemmsmith.explain.timing.timed import to_json as timed_to_json
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.quick_check import QuickCheck
@@ -111,9 +112,11 @@ def command(
     doubtful = any(check is not None and not check.ok for check in checks)
     found = compare(counted[0], counted[1], gpu, (seen[0], seen[1]) if on_gpu else None, doubtful)
     times = [time_subject(subject, gpu, check) for subject, check in zip(both, checks, strict=True)]
-    step = step_of(*zip(_names(both), times, strict=True))
+    one, other = ((name, summary_of(time)) for name, time in zip(_names(both), times, strict=True))
+    step = step_of(one, other)
     if step is not None:
-        found = replace(found, sentences=(*step.sentences, *found.sentences[1:]), rows=timed_rows(found.rows, *times))
+        sentences = (*step.sentences, *map(without_gain, found.sentences[1:]))
+        found = replace(found, sentences=sentences, rows=timed_rows(found.rows, *times))
     if output.json:
         said = {side: check_json(check).get("checked") for side, check in zip("xy", checks, strict=True)}
         of_each = {side: timed_to_json(time) for side, time in zip("xy", times, strict=True)}

@@ -22,14 +22,16 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
-from gemmsmith.sim.timing.parameters import GpuParameters, errors_of, parameters_of
+from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import rows_of
+from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
 _SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_MANY = 150_000  # instructions of the blocks of one SM
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
@@ -111,6 +113,7 @@ class Predictor:
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
         self._samples: list[Sample] = []
+        self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[tuple[int, int, bool], Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
@@ -130,8 +133,11 @@ class Predictor:
     @property
     def samples(self) -> list[Sample]:
         if not self._samples:
-            self._samples = [self.subject.sample(self._short(k), self.chosen) for k in dict.fromkeys(self._depths())]
+            self._samples = [self._sampled(k) for k in dict.fromkeys(self._depths())]
         return self._samples
+
+    def _sampled(self, k: int) -> Sample:
+        return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
 
     def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
@@ -163,9 +169,26 @@ class Predictor:
         return self.blocks / (self.per_sm * self.sms)
 
     def once(self, changes: Changes) -> Outcome:
-        """The most frequent round alone, without what ``changes`` take away, at the longer short K."""
+        """The most frequent round alone, without what ``changes`` take away.
+
+        At the longer short K; at the shorter one where that has so many instructions that start and end count little.
+        """
         cold = changes.cold and self._first_touch(self.resident) >= 1
-        return self._run(self.samples[-1], self.resident, cold, changes)
+        many = sum(len(s.positions) for s in self.samples[0].streams) >= _MANY
+        return self._run(self.samples[0 if many else -1], self.resident, cold, changes)
+
+    def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
+        """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
+        lane, turn = block % self.sms, block // self.sms // self.resident
+        together = list(range(lane, self.blocks, self.sms))[turn * self.resident :][: self.resident]
+        k = min(depth, self.problem.k) if depth else self._depths()[-1]
+        sample = self.subject.sample(self._short(k), together)
+        cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
+        model = self._sm(len(together))
+        sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
+                       self._memory(len(together), cold, _NONE), sample.sm_of)  # fmt: skip
+        sm.run()
+        return sample, sm.log
 
     # -- rounds -----------------------------------------------------------------------------------
 
@@ -192,8 +215,10 @@ class Predictor:
 
     def _first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        if size == 1 and self.per_sm == 1:
-            return 1.0
+        return 1.0 if size == 1 and self.per_sm == 1 else self._own(size)
+
+    def _own(self, size: int) -> float:
+        """The share of what the blocks in flight read that no other of them reads."""
         problem = self.problem
         down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
         across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
@@ -215,10 +240,8 @@ class Predictor:
         key = sample.k, size, cold
         if changes == _NONE and key in self._known:
             return self._known[key]
-        model = replace(self.model.sm, **changes.sm) if changes.sm else self.model.sm
-        geometry = self.plan.kernel.geometry
-        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        memory = Memory(cold, max(64, (model.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        model = replace(self._sm(size), **changes.sm)
+        memory = self._memory(size, cold, changes)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
@@ -227,19 +250,38 @@ class Predictor:
             self._known[key] = found
         return found
 
+    def _sm(self, size: int) -> SmParameters:
+        """The SM's parameters with the rates of L2 and DRAM for what these blocks read.
+
+        What only one block reads comes from L2 more slowly than what other SMs read too. Once blocks follow one
+        another, what they share crosses the bus of DRAM once.
+        """
+        sm, own, gpu = self.model.sm, self._own(size), self.gpu
+        l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
+        dram = sm.dram_sm_bytes_cycle
+        if self._first_touch(size) < 1:
+            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram)
+
+    def _memory(self, size: int, cold: bool, changes: Changes) -> Memory:
+        geometry = self.plan.kernel.geometry
+        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
+        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+
     # -- K ----------------------------------------------------------------------------------------
 
     def _depths(self) -> tuple[int, int]:
         """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
         opcodes = {i.opcode for i in self.program.instructions}
-        low, high = (128, 256) if "LDGSTS" in opcodes else (64, 192)
-        if "UTMALDG" in opcodes:
-            low, high = 512, 1024
-        k, signature = self.problem.k, self.spec.signature
-        if k <= high or not signature.has("K"):
+        k, rest = self.problem.k, self.problem.k % _UNIT
+        if not self.spec.signature.has("K"):
             return k, k
-        rest = k % _UNIT
-        return low + rest, high + rest
+        low, high = (128, 256) if "LDGSTS" in opcodes or "UTMALDG" in opcodes else (64, 192)
+        if k > high and "UTMALDG" in opcodes:  # stages of TMA are many; a block that does much has few k-tiles of them
+            self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
+            if sum(len(s.positions) for s in self._tried.streams) < _MANY:
+                low, high = 512, 1024
+        return (k, k) if k <= high else (low + rest, high + rest)
 
     def _short(self, k: int) -> Problem:
         problem = self.problem

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsmith.explain.timing.timed import Timed
-from gemmsmith.sim.timing.outcome import Outcome
+from gemmsmith.explain.timing.summary import TimeSummary
 
 _SAME = 0.02
 _MORE = 0.03  # by which the gain of a what-if must differ to be a reason
@@ -23,27 +22,24 @@ class Step:
     sentences: tuple[str, ...]
 
 
-def step_of(one: tuple[str, Timed], other: tuple[str, Timed]) -> Step | None:
+def step_of(one: tuple[str, TimeSummary | None], other: tuple[str, TimeSummary | None]) -> Step | None:
     """The step between two kernels; None if one has no time."""
-    a, b = one[1].predicted, other[1].predicted
-    if a is None or b is None:
+    if one[1] is None or other[1] is None:
         return None
-    (slow, x), (fast, y) = (one, other) if a.us >= b.us else (other, one)
-    assert x.predicted is not None
-    assert y.predicted is not None
-    ratio = x.predicted.us / y.predicted.us
-    times = f"{x.predicted.us:,.4g} µs and {y.predicted.us:,.4g} µs"
-    bounds = f"{slow} is bound by {x.predicted.bound}, {fast} by {y.predicted.bound}"
+    (slow, x), (fast, y) = (one, other) if one[1].us >= other[1].us else (other, one)
+    assert x is not None
+    assert y is not None
+    ratio = x.us / y.us
+    times = f"{x.us:,.4g} µs and {y.us:,.4g} µs"
+    bounds = f"{slow} is bound by {x.bound}, {fast} by {y.bound}"
     if ratio < 1 + _SAME:
-        first = f"Both are predicted to take the same time on {x.predicted.gpu}: {times}; {bounds}."
+        first = f"Both are predicted to take the same time on {x.gpu}: {times}; {bounds}."
     else:
-        first = (
-            f"{fast} is predicted to be {ratio:.2f} times as fast as {slow} on {x.predicted.gpu}: {times}; {bounds}."
-        )
+        first = f"{fast} is predicted to be {ratio:.2f} times as fast as {slow} on {x.gpu}: {times}; {bounds}."
     return Step(slow, fast, ratio, (first, *_what_ifs(slow, x, fast, y), *_work(slow, x, fast, y))[: _MOST + 1])
 
 
-def _what_ifs(slow: str, x: Timed, fast: str, y: Timed) -> list[str]:
+def _what_ifs(slow: str, x: TimeSummary, fast: str, y: TimeSummary) -> list[str]:
     """Costs that the slower kernel has and the faster one has less of."""
     there = {each.cost: each.gain for each in y.what_ifs}
     return [
@@ -54,26 +50,15 @@ def _what_ifs(slow: str, x: Timed, fast: str, y: Timed) -> list[str]:
     ]
 
 
-def _work(slow: str, x: Timed, fast: str, y: Timed) -> list[str]:
+def _work(slow: str, x: TimeSummary, fast: str, y: TimeSummary) -> list[str]:
     """What the kernels do differently, over the whole launch."""
     found = []
-    for name in ("warp instructions", "cycles of shared memory and L1", "lines looked up in L1", "bytes from L2"):
-        one, other = _total(x, name), _total(y, name)
+    there = dict(y.amounts)
+    for name, one in x.amounts:
+        other = there.get(name, 0.0)
         if one > 0 and other > 0 and abs(one / other - 1) > 0.1:
             found.append((abs(one / other - 1), f"{fast} needs {other / one:.2f} times the {name} of {slow}."))
     return [text for _, text in sorted(found, reverse=True)]
-
-
-def _total(found: Timed, name: str) -> float:
-    assert found.predicted is not None
-    main, outcome = found.predicted.main, found.predicted.outcome
-    scale = main.cycles / outcome.cycles if outcome.cycles else 0.0
-    return scale * _amounts(outcome)[name]
-
-
-def _amounts(outcome: Outcome) -> dict[str, float]:
-    return {"warp instructions": float(outcome.issued), "cycles of shared memory and L1": outcome.data_cycles,
-            "lines looked up in L1": outcome.tag_cycles, "bytes from L2": outcome.l2_bytes}  # fmt: skip
 
 
 def step_json(step: Step | None) -> dict[str, Any] | None:

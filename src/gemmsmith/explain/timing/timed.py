@@ -59,9 +59,14 @@ def timed(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU) -> Timed
         now = predictor.predict()
     except (UnsupportedError, UnknownInstructionError, SimulationError) as error:
         return Timed(None, missing=error.message)
+    return timed_by(predictor, now)
+
+
+def timed_by(predictor: Predictor, now: Predicted) -> Timed:
+    """A prediction with its reasons: stalls and what-ifs."""
     outcome, program = now.outcome, predictor.program
     return Timed(now, what_ifs(predictor, now), tuple(reasons_of(outcome)), tuple(by_line(outcome, program)),
-                 tuple(by_instruction(outcome, program)), flops=float(problem.flops))  # fmt: skip
+                 tuple(by_instruction(outcome, program)), flops=float(predictor.problem.flops))  # fmt: skip
 
 
 def to_json(found: Timed) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
     return lambda outcome, _: outcome.busy.get(unit, 0.0) > _BUSY
 
 
-_L2 = {"l2_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
+_L2 = {"l2_bytes_cycle": _FREE, "l2_tma_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
 _LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
 _COSTS = (
@@ -70,17 +70,18 @@ class WhatIf:
 def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     """All costs whose absence would make the kernel faster, the greatest gain first; at the same clock.
 
-    The round that most time passes in is run again, at the longer of the short K.
+    The most frequent round is run again, with and without each cost.
     """
     outcome = now.outcome
     waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
     total = sum(value for _, value in waiting) or 1.0
     shares = {name: value / total for name, value in waiting}
+    base = predictor.once(Changes())
     found = []
     for cost in _COSTS:
         if cost.worth(outcome, shares):
             then = predictor.once(cost.changes)
-            found.append(_gain(cost.name, now, then.cycles / outcome.cycles, bound_of(then)))
+            found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
     found.append(_gain("the tail", now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
 

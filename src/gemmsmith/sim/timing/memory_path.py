@@ -150,7 +150,9 @@ class MemoryPath:
         model = self.model
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
-        self.l2_free[sm] = start + nbytes / model.l2_bytes_cycle
+        taken = nbytes / (model.l2_tma_bytes_cycle if rows else model.l2_bytes_cycle)
+        self.out.l2_cycles += taken
+        self.l2_free[sm] = start + taken
         arrival = self.l2_free[sm] + model.l2_latency
         if self.memory.cold:
             rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle

@@ -34,6 +34,7 @@ class Outcome:
     issued: int = 0
     stalls: dict[int, list[float]] = field(default_factory=dict)
     l2_bytes: float = 0.0
+    l2_cycles: float = 0.0  # that these bytes take the way from L2
     stored_bytes: float = 0.0
     data_cycles: float = 0.0  # of the data stage: shared memory and L1
     tag_cycles: float = 0.0

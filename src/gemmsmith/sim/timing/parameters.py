@@ -23,7 +23,9 @@ class SmParameters:
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
-    l2_bytes_cycle        from L2 to one SM, all SMs at work; dram_sm_bytes_cycle the same for what comes from DRAM
+    l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
+                          l2_tma_bytes_cycle: by TMA
+    dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -55,7 +57,9 @@ class SmParameters:
     l1_latency: float = 26.0
     l1_bytes: int = 262_144
     l2_latency: float = 300.0
-    l2_bytes_cycle: float = 40.0
+    l2_bytes_cycle: float = 35.0
+    l2_same_bytes_cycle: float = 67.0
+    l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 22.5
     fill: float = 0.5
