@@ -1,4 +1,4 @@
-"""The other blocks in outline: which rows and columns of each array a block loads and stores, and which work it does."""
+"""The other blocks in outline: rows and columns of each array that a block loads and stores, and its work."""
 
 from __future__ import annotations
 

@@ -58,10 +58,9 @@ def paired(of_a: Sequence[Extent], of_b: Sequence[Extent], stored: Sequence[Exte
         return ()
     found: list[Part] = []
     for a, b in zip(of_a, of_b, strict=True):
-        first, last = max(a.first_column, b.first_row), min(a.last_column, b.last_row)
-        if first > last:
+        if a.along(1) != b.along(0):  # not the same k: the arrays are not what they are taken for
             return ()
-        part = (a.first_row, a.last_row, b.first_column, b.last_column, first, last)
+        part = (a.first_row, a.last_row, b.first_column, b.last_column, *a.along(1))
         if not any(_inside(part, other) for other in found):
             found = [other for other in found if not _inside(other, part)] + [part]
     return tuple(_merged(found))

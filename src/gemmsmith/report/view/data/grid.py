@@ -28,7 +28,7 @@ def build(subject: ViewSubject) -> ViewData | None:
     inputs = [array for array in trace.arrays if array is not output and _read(blocks, array.name)]
     if any(array.role in ("A", "B") for array in inputs):  # flags and partial sums in a workspace are no operands
         inputs = [array for array in inputs if array.rows > 1]
-    tiles, parts = tiles_and_parts(blocks, output)
+    tiles, parts = tiles_and_parts(blocks, output, inputs)
     held, shown = _held(subject, gpu), len(blocks)
     launched = trace.grid[0] * trace.grid[1] * trace.grid[2]
     # So few blocks that they all run at once teach nothing about waves: then the page opens with a smaller GPU.
@@ -39,16 +39,18 @@ def build(subject: ViewSubject) -> ViewData | None:
         "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
         "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
         "blocks": [_block(block, output, inputs) for block in blocks],
-        "tiles": tiles, "parts": parts, "k": _depth(blocks, trace),
+        "tiles": tiles, "parts": parts, "k": _depth(parts, trace),
     }  # fmt: skip
     notice = _notice(shown, launched, gpu, held, start["sms"]) + _shared_notice(parts)
     return ViewData("The grid over SMs", notice, data)
 
 
-def tiles_and_parts(blocks: Sequence[Outline], output: Array) -> tuple[list[list[int]], list[list[list[int]]]]:
+def tiles_and_parts(
+    blocks: Sequence[Outline], output: Array, inputs: Sequence[Array]
+) -> tuple[list[list[int]], list[list[list[int]]]]:
     """The distinct tiles of the output, and for each block its parts: number of the tile, first and last k.
 
-    A block whose parts are not known has the tile that it stores, with k from 0 to −1. A copy may bring more columns
+    A block whose parts are not known has the tile that it stores, with the k that it read (0 and −1 if unknown). A copy may bring more columns
     than a tile has: what the blocks of a tile stored together bounds it.
     """
     stored: dict[tuple[int, ...], list[list[int]]] = {}
@@ -62,10 +64,8 @@ def tiles_and_parts(blocks: Sequence[Outline], output: Array) -> tuple[list[list
     def number(tile: tuple[int, ...], bounds: Sequence[Sequence[int]]) -> int:
         if tile not in numbers:
             numbers[tile] = len(tiles)
-            low, high = (
-                np.min(bounds, axis=0).tolist() if bounds else tile,
-                np.max(bounds, axis=0).tolist() if bounds else tile,
-            )
+            around = np.array(bounds or [tile])
+            low, high = around.min(axis=0).tolist(), around.max(axis=0).tolist()
             tiles.append([low[0], high[1], low[2], high[3]])
         return numbers[tile]
 
@@ -73,16 +73,23 @@ def tiles_and_parts(blocks: Sequence[Outline], output: Array) -> tuple[list[list
     for block in blocks:
         box = _of(block.stored, output.name)
         mine = [[number(part[:4], stored[part[:4]]), part[4], part[5]] for part in block.parts]
-        found.append(mine or ([[number(tuple(box), [box]), 0, -1]] if box else []))
+        found.append(mine or ([[number(tuple(box), [box]), *_k_read(block, inputs)]] if box else []))
     return tiles, found
+
+
+def _k_read(block: Outline, inputs: Sequence[Array]) -> tuple[int, int]:
+    """First and last k of what the block loaded of A and B; 0 and −1 if they differ, or one is not known."""
+    names = {array.role: array.name for array in inputs}
+    a, b = _of(block.loaded, names.get("A", "")), _of(block.loaded, names.get("B", ""))
+    return (a[2], a[3]) if a and b and a[2:] == b[:2] else (0, -1)
 
 
 def _within(box: Sequence[int], part: Sequence[int]) -> bool:
     return part[0] <= box[0] and box[1] <= part[1] and part[2] <= box[2] and box[3] <= part[3]
 
 
-def _depth(blocks: Sequence[Outline], trace: LaunchTrace) -> int:
-    deepest = max((part[5] + 1 for block in blocks for part in block.parts), default=0)
+def _depth(parts: Sequence[Sequence[Sequence[int]]], trace: LaunchTrace) -> int:
+    deepest = max((last + 1 for mine in parts for _, _, last in mine), default=0)
     return max(deepest, int(trace.problem.get("k", 0)) if deepest else 0)
 
 
@@ -96,7 +103,8 @@ def _shared_notice(parts: Sequence[Sequence[Sequence[int]]]) -> str:
     text = ""
     if shared:
         most = max(workers.values())
-        text = f" {shared} of {len(workers)} tiles are shared by up to {most} blocks, which divide K: a strip is one block's part."
+        text = (f" {shared} of {len(workers)} tiles are shared by up to {most} blocks, which divide K: a strip is one "
+                "block's part.")  # fmt: skip
     if several:
         text += f" {several} of {len(parts)} blocks work on more than one tile, one after the other."
     return text

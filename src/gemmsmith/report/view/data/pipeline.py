@@ -50,9 +50,12 @@ def build(subject: ViewSubject) -> ViewData | None:
         "depth": depth, "tiles": sorted({row[2] // depth for row in fills if row[2] >= 0}),
         "barriers": [{"at": at, "phases": [[p.phase, p.slot] for p in trace.phases if p.barrier == at],
                       "arrivals": _arrivals(trace, at)} for at in barriers],
-        "steps": packed(_steps(trace)), "slots": trace.slots, "cycles": cycle_axis(trace, subject.cycles),
+        "steps": packed(_steps(trace)), "slots": trace.slots,
+        "axis": "k" if trace.problem else "column", "cycles": cycle_axis(trace, subject.cycles),
     }  # fmt: skip
     timed = _timed_notice(subject.cycles) if data["cycles"] is not None and subject.cycles is not None else ""
+    if not trace.problem:
+        return ViewData("The block in time", (timed or _notice(trace)) + _turns(fills), data)
     return ViewData("The k-loop in time", (timed or _notice(trace)) + _overlap(fills, depth), data)
 
 
@@ -123,7 +126,8 @@ def _timed_notice(found: BlockCycles) -> str:
                 waited[span.reason] = waited.get(span.reason, 0.0) + span.start - span.since
     living = sum(warp.spans[-1].end for warp in found.warps if warp.spans) or 1.0
     share = 100 * sum(waited.values()) / living
-    text = f"The block takes {found.cycles:,.0f} cycles, predicted for {found.gpu}. Its warps spend {share:.0f} % of that waiting"
+    text = (f"The block takes {found.cycles:,.0f} cycles, predicted for {found.gpu}. Its warps spend {share:.0f} % of "
+            "that waiting")  # fmt: skip
     if not waited:
         return f"{text}."
     reason = max(waited, key=lambda name: waited[name])
@@ -136,6 +140,13 @@ def _overlap(fills: list[list[int]], depth: int) -> str:
     if _fills_while_used(fills, depth):
         return " Shared memory fills (hatched) while other k-tiles are multiplied: loads and arithmetic overlap."
     return " A k-tile is written, all warps meet at a barrier, it is read, and they meet again before the next."
+
+
+def _turns(fills: list[list[int]]) -> str:
+    """The same for a launch that is no matrix product."""
+    if not fills:
+        return " Warps do not exchange anything through shared memory."
+    return " Warps exchange values through shared memory: they write, meet at a barrier, and read what others wrote."
 
 
 def _fills_while_used(fills: list[list[int]], depth: int) -> bool:

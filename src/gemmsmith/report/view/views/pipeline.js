@@ -204,7 +204,7 @@
       let text = "";
       for (let f = 0; f < fills.band.length; f += 1) if (fills.band[f] === n && fills.issued[f] <= slot && slot < (fills.end[f] < 0 ? total : fills.end[f])) {
         const array = page.arrays[fills.array[f]], state = slot < fills.landed[f] ? "being filled" : slot <= fills.read[f] ? "in use" : "no longer needed";
-        text = `shared bytes ${data.first + n * data.band}–${data.first + (n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
+        text = `shared bytes ${data.first + n * data.band}–${data.first + (n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, ${data.axis === "k" ? `k-tile ${tileOf(fills.k[f])}, k` : data.axis} from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
       }
       GS.showTip(event, text); host.say(text.replace("\n", ": "));
     });
@@ -253,7 +253,7 @@
     const first = on().moments.findIndex((slot) => slot >= on().total * 0.3);
     return { steps: all.slots.moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
       GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
-      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
+      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `${data.axis} ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
     } };
   };
