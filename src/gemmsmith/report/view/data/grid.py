@@ -50,8 +50,8 @@ def tiles_and_parts(
 ) -> tuple[list[list[int]], list[list[list[int]]]]:
     """The distinct tiles of the output, and for each block its parts: number of the tile, first and last k.
 
-    A block whose parts are not known has the tile that it stores, with the k that it read (0 and −1 if unknown). A copy may bring more columns
-    than a tile has: what the blocks of a tile stored together bounds it.
+    A block whose parts are not known has the tile that it stores, with the k that it read (0 and −1 if unknown). A copy
+    may bring more columns than a tile has: what the blocks of a tile stored together bounds it.
     """
     stored: dict[tuple[int, ...], list[list[int]]] = {}
     for block in blocks:
