@@ -176,7 +176,8 @@ def test_lines_that_repeat(tell: Tell, capsys: pytest.CaptureFixture[str]) -> No
     code, facts = tell("verify", source, f"-DZ=1 {BLOCKS} --schedule random --strict")
     assert code == 1
     assert "--schedule random --schedule-seed 0 --strict" in facts["failures"][0]["repeat"]
-    assert tell("check", source, f"-DZ=1 {BLOCKS} --c set")[1]["trials"][-1]["repeat"].endswith("--c set")
+    repeat = tell("check", source, f"-DZ=1 {BLOCKS} --c set")[1]["trials"][-1]["repeat"]
+    assert "--c set --trial 'integers, bit for bit'" in repeat
 
 
 @pytest.mark.parametrize("command", ["check", "run"])

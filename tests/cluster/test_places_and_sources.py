@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,38 @@ def test_an_address_where_nothing_answers() -> None:
     pytest.importorskip("ray")
     with pytest.raises(GemmsmithError, match=r"nothing answers at ray://127.0.0.1:9"):
         connect(place_named("ray://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(("refusals", "message", "asked"), [
+    (2, "Initialization failure from server:\nno", 3),
+    (9, "Initialization failure from server:\nno", 3),
+    (9, "the versions differ", 1),
+])  # fmt: skip
+def test_a_busy_head_is_asked_again(
+    refusals: int, message: str, asked: int, monkeypatch: pytest.MonkeyPatch, listening_port: int
+) -> None:
+    ray = pytest.importorskip("ray")
+    calls: list[str] = []
+
+    def init(address: str, **_: object) -> None:
+        calls.append(address)
+        if len(calls) <= refusals:
+            raise ConnectionAbortedError(message)
+
+    monkeypatch.setattr(ray, "init", init)
+    place = Place("ray", 1, f"127.0.0.1:{listening_port}")
+    if refusals < asked:
+        assert connect(place)[1]
+    else:
+        with pytest.raises(GemmsmithError, match="no Ray cluster answers"):
+            connect(place)
+    assert calls == [f"ray://{place.address}"] * asked
+
+
+@pytest.fixture
+def listening_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
 
 def test_without_ray_a_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ INSTALL = "pip install 'gemmsmith[cluster]'"
 _CONNECT_S = 5.0
 _LOOK_S = 2.0  # between looks for new nodes
 _MOST_REFUSALS = 3  # seats that did not start, before any did
+_MOST_CONNECTIONS = 3
+_GAVE_UP = "Initialization failure from server"
 _KIND = "accelerator_type:"
 
 
@@ -167,8 +169,7 @@ def connect(place: Place) -> tuple[Any, bool]:
             return ray, False
         _check_reachable(place)
         try:
-            address = f"ray://{place.address}" if place.address else os.environ.get("RAY_ADDRESS") or "auto"
-            ray.init(address=address, log_to_driver=False, logging_level="CRITICAL", namespace="gemmsmith")
+            _init(ray, f"ray://{place.address}" if place.address else os.environ.get("RAY_ADDRESS") or "auto")
         except ImportError as error:  # the client's own requirements
             raise MissingDeviceError(f"Ray's client cannot be used: {_first_line(error)}", INSTALL) from None
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -176,11 +177,24 @@ def connect(place: Place) -> tuple[Any, bool]:
     return ray, True
 
 
+def _init(ray: Any, address: str) -> None:
+    """Connect. A busy head starts a process for each client, and gives up where that takes over 30 s: ask again."""
+    for attempt in range(1, _MOST_CONNECTIONS + 1):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="CRITICAL", namespace="gemmsmith")
+        except ConnectionError as error:
+            if attempt == _MOST_CONNECTIONS or _GAVE_UP not in str(error):
+                raise
+            ray.shutdown()
+        else:
+            return
+
+
 def _no_cluster(place: Place, error: BaseException) -> ClusterError:
     if place.address:
         return ClusterError(f"no Ray cluster answers at ray://{place.address}: {_first_line(error)}",
-                            "its port for clients is 10001 unless ray start was told another; start its head with "
-                            "--runtime-env-agent-port=45001 as well")  # fmt: skip
+                            "its port for clients is 10001 unless ray start was told another; a head that is busy "
+                            "may need a second try")  # fmt: skip
     named = os.environ.get("RAY_ADDRESS")
     what = f"no Ray cluster answers at RAY_ADDRESS={named}" if named else "no Ray cluster runs on this machine"
     return ClusterError(f"{what} ({type(error).__name__})",
