@@ -26,6 +26,7 @@ from gemmsmith.ladder.registry import rungs as ladder_rungs
 from gemmsmith.problem import BF16, FP16, TF32, Problem
 from gemmsmith.report import page, write_page
 from gemmsmith.report.charts.words import sentence
+from gemmsmith.report.compact import compact
 from gemmsmith.report.figures.machine import _smem_values
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.figures.speed import over_sizes
@@ -447,7 +448,7 @@ def test_the_page_is_replaced_atomically(tmp_path: Path, monkeypatch: pytest.Mon
     target = tmp_path / "climb.html"
     assert write_page(target, nothing()) == target
     first = target.read_text(encoding="utf-8")
-    assert first == page(nothing())
+    assert first == compact(page(nothing()))
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
     def fail(*_: object) -> None:

@@ -28,11 +28,11 @@ def _is_number(value: object) -> bool:
 
 
 def number(value: str | float | None) -> str:
-    """A coordinate with at most one decimal and no exponent; a non-finite one raises."""
+    """A coordinate with at most two decimals and no exponent; a non-finite one raises."""
     place = float(value or 0.0)
     if not math.isfinite(place):
         raise ValueError(f"{place} is not a coordinate")
-    return f"{place:.1f}".removesuffix(".0")
+    return f"{place:.2f}".rstrip("0").rstrip(".") if "." in f"{place:.2f}" else f"{place:.2f}"
 
 
 def join(*parts: str) -> Markup:

@@ -171,7 +171,8 @@
       const size = side(w), thread = selected();
       c.font = GS.font(10);
       c.fillStyle = colour("soft");
-      for (const lane of [0, 8, 16, 24, 31]) c.fillText(`${lane}`, 44 + lane * size, 10);
+      for (const lane of [0, 8, 16, 24, 31]) { c.textAlign = lane === 31 ? "right" : "left"; c.fillText(`${lane}`, 44 + (lane === 31 ? 32 : lane) * size, 10); }
+      c.textAlign = "left";
       for (let who = 0; who < page.threads; who += 1) {
         const warp = Math.floor(who / 32), x = 44 + (who % 32) * size, y = 14 + warp * size;
         if (who % 32 === 0 && (size > 8 || warp % 4 === 0)) { c.fillStyle = colour("soft"); c.fillText(`warp ${warp}`, 0, y + size - 2); }
