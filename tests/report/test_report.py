@@ -160,7 +160,8 @@ def test_hostile_names_and_sources_stay_text() -> None:
 
 
 def test_a_hostile_source_line_is_shown_verbatim() -> None:
-    rows = [row.all("td")[-1].text for table in hostile().all("table", "source") for row in table.one("tbody").all("tr")]
+    bodies = [table.one("tbody") for table in hostile().all("table", "source")]
+    rows = [row.all("td")[-1].text for body in bodies for row in body.all("tr")]
     assert f"__global__ void k() {{}} // {EVIL}" in rows
     assert f"{EVIL} */" in rows
 
