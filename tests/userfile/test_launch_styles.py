@@ -33,6 +33,22 @@ STYLES: dict[str, Case] = {
         f" dim3 b(side, side), g(N / side, M / side); mine<<<g, b>>>{ARGS}; }}\n"
         + f"{HOST} {{ go(8, A, B, C, M, N, K); }}",
         (32, 16, 1), (8, 8, 1), {}),
+    "a class template": (
+        TILED + f"template <int BM, int BN> struct Launch {{ static constexpr int THREADS = BM * 2; static {HOST}"
+        f" {{ mine<BM, BN><<<dim3(N / BN, M / BM), THREADS>>>{ARGS}; }} }};\n"
+        "int main() { float* p; Launch<32, 64>::run(p, p, p, 512, 512, 512); }",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
+    "a class template by another name": (
+        TILED + f"template <int BM, int BN> struct Launch {{ static constexpr int THREADS = BM * 2; static {HOST}"
+        f" {{ mine<BM, BN><<<dim3(N / BN, M / BM), THREADS>>>{ARGS}; }} }};\n"
+        "using Wide = Launch<32, 64>;\nint main() { float* p; Wide::run(p, p, p, 512, 512, 512); }",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
+    "a member outside its class template": (
+        TILED + "template <int BM, int BN> struct Launch { void run(float*, float*, float*, int, int, int); };\n"
+        f"template <int BM, int BN> {HOST.replace('run', 'Launch<BM, BN>::run')}"
+        f" {{ mine<BM, BN><<<dim3(N / BN, M / BM), BM * 2>>>{ARGS}; }}\n"
+        "int main() { float* p; Launch<32, 64>::run(p, p, p, 512, 512, 512); }",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
     "two levels up": (
         TILED + f"template <int T> void inner(float* A, float* B, float* C, int M, int N, int K)"
         f" {{ mine<T, T><<<dim3(N / T, M / T), T>>>{ARGS}; }}\n"

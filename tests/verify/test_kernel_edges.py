@@ -60,6 +60,29 @@ def test_guards_are_told_from_the_ends_of_loops(tmp_path: Path) -> None:
     assert edges_of(tmp_path, PLAIN).guards == set()
 
 
+ROUND = """
+        As[threadIdx.y][threadIdx.x] = A[row * K + k0 + threadIdx.x];
+        Bs[threadIdx.y][threadIdx.x] = B[(k0 + threadIdx.y) * N + col];
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) acc += As[threadIdx.y][k] * Bs[k][threadIdx.x];
+        __syncthreads();"""
+SWIZZLED = ROUND.replace("k0 + threadIdx.x]", "k0 + (threadIdx.x ^ (threadIdx.y & 8))]").replace(
+    "As[threadIdx.y][threadIdx.x] =", "As[threadIdx.y][threadIdx.x ^ (threadIdx.y & 8)] ="
+)
+PAIRS = f"""int k0 = 0;
+    for (; k0 + 2 * TILE <= K; k0 += TILE) {{ {ROUND} k0 += TILE; {ROUND} }}
+    if (k0 + TILE <= K) {{ {SWIZZLED} }}
+"""
+
+
+def test_the_code_for_an_odd_number_of_k_tiles_guards_nothing(tmp_path: Path) -> None:
+    start, end = TILED.index("for (int k0"), TILED.index("EXTRA")
+    edges = edges_of(tmp_path, TILED[:start] + PAIRS + TILED[end:].replace("STORE", ""))
+    assert edges.guards == {"K"}
+    assert not edges.guarded("K", 16)
+    assert edges_of(tmp_path, GUARDED).guarded("K", 16)
+
+
 @pytest.mark.parametrize(
     ("extra", "axis", "value"),
     [

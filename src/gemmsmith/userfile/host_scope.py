@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.parts import FunctionSource
-from gemmsmith.userfile.syntax import descend, parse, words
+from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -254,7 +254,7 @@ def calls_of(function: FunctionSource, name: str) -> tuple[tuple[int, str, tuple
     for node in descend(body, _ANYWHERE):
         if node.type == "call_expression":
             called = text_of(code, node.child_by_field_name("function"))
-            if called.split("<")[0].rsplit("::", 1)[-1].rsplit(".", 1)[-1].rsplit("->", 1)[-1].strip() == name:
+            if last_name(called) == name:
                 given = node.child_by_field_name("arguments")
                 texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
                 found.append((node.start_byte - shift, words(called), texts))

@@ -251,10 +251,18 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                 if required <= len(arguments) <= len(whole.parameters):
                     outer = Frame(source, frame.project, other, start)
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
-                                  template=launched(called)[1])  # fmt: skip
+                                  template=_template_of(called, outer))  # fmt: skip
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _template_of(called: str, frame: Frame) -> tuple[str, ...]:
+    """The template arguments of a called function, or else of the class that it is a member of."""
+    owner, qualified, name = called.rpartition("::")
+    if not qualified or "<" in name:
+        return launched(called)[1]
+    return launched(HostScope(frame, {}, Sizes(), Asked()).type_of(owner))[1]
 
 
 def _unpacked(function: FunctionSource, count: int) -> FunctionSource:

@@ -38,7 +38,7 @@ from gemmsmith.userfile.parts import (
 from gemmsmith.userfile.preprocessor import Macro, Preprocessed, expand, preprocess, telling_macros
 from gemmsmith.userfile.repository import include_closure
 from gemmsmith.userfile.stamp import Stamp, stamp
-from gemmsmith.userfile.syntax import parse, words
+from gemmsmith.userfile.syntax import last_name, parse, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -210,7 +210,7 @@ class _Reader:
         outer = template if template is not None else node
         head = self.code[outer.start_byte : body.start_byte]
         spelled = words(text_of(self.code, named))
-        name = spelled.split("<")[0].rsplit("::", 1)[-1].strip()
+        name = last_name(spelled)
         listed = template.child_by_field_name("parameters") if template is not None else None
         of = template_parameters(self.code, listed) if listed is not None else None
         given = parameters(self.code, declarator)
@@ -223,6 +223,8 @@ class _Reader:
             return
         if "::" in spelled:
             scope = (*scope, *re.split(r"\s*::\s*", spelled)[:-1])
+        if of is None and scope:
+            of = self.class_templates.get(scope[-1])
         device = re.search(r"\b__device__\b", head) is not None
         self.functions.append(FunctionSource(name, head, text, line, body.start_point[0] + 1, given, of,
                                              "::".join(scope), device))  # fmt: skip

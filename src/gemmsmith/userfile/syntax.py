@@ -67,3 +67,10 @@ def expression(text: str) -> tuple[str, Node] | None:
         if node.type == "parenthesized_expression" and not node.has_error and node.named_child_count == 1:
             return code, node.named_children[0]
     return None
+
+
+def last_name(spelled: str) -> str:
+    """The name itself in a qualified one: "run" of ``ns::Tiled<64, Row<8>>::run<1>``, and of ``op.run``."""
+    while (without := re.sub(r"<[^<>]*>", "", spelled)) != spelled:
+        spelled = without
+    return re.split(r"::|\.|->", spelled.partition("<")[0])[-1].strip()

@@ -42,6 +42,7 @@ _MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 _PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 _FAR = 2**18  # rows and columns of the product whose blocks are looked at
@@ -61,13 +62,19 @@ class Edge:
 class KernelEdges:
     """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
     guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
+    unguarded  k-tiles with which K is none of the guards after all
     was_read  the code could be read at all
     """
 
     depths: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
     guards: frozenset[str] = frozenset()
+    unguarded: frozenset[int] = frozenset()
     was_read: bool = False
+
+    def guarded(self, axis: str, step: int) -> bool:
+        """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
+        return bool(self.guards & set(axis)) and not (axis == "K" and step in self.unguarded)
 
     def along(self, axis: str) -> tuple[int, ...]:
         """The edges along one axis, ascending."""
@@ -115,11 +122,14 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges), self._guards(), True)
+        return KernelEdges(depths, tuple(edges), *self._guards(), True)
 
-    def _guards(self) -> frozenset[str]:
-        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's."""
-        found = set()
+    def _guards(self) -> tuple[frozenset[str], frozenset[int]]:
+        """Extents at whose ragged edge threads of one block part, and do not at a whole tile's; and the depths of a
+        k-tile with which K is none of them: a K that is shorter by one k-tile then shows the same parting, as the code
+        for an odd number of k-tiles does.
+        """
+        found, unguarded = set(), set()
         vector = max(1, 16 // self.base.dtype.itemsize)
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
@@ -127,9 +137,14 @@ class _Probe:
             ragged = [
                 self._parting(with_extent(self.base, axis, extent - less)) for less in (1, vector) if less < extent
             ]
-            if any(sites - whole for sites in ragged):
+            if parted := set().union(*ragged) - whole:
                 found.add(axis)
-        return frozenset(found)
+                if axis == "K":
+                    shorter = (
+                        (d, self._parting(self.base.with_(k=extent - d))) for d in _K_TILES if vector < d < extent
+                    )
+                    unguarded = {d for d, sites in shorter if parted <= sites}
+        return frozenset(found), frozenset(unguarded)
 
     def _parting(self, problem: Problem) -> set[int]:
         """Sites that fall out differently for some threads of one of the last blocks. Where threads of a block end

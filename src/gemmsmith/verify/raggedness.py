@@ -100,7 +100,7 @@ def find_raggedness(
             judged = None if small or vector >= min(step, extent) else run(single(at))
         if judged is None or refuses_extent(judged):
             continue
-        if edges.guards & set(axis) and not passes(replace(single(at), slack=_SLACK)):
+        if edges.guarded(axis, found[axis]) and not passes(replace(single(at), slack=_SLACK)):
             return Raggedness(Multiples(), axis, single(at), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)

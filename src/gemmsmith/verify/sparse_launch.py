@@ -158,7 +158,7 @@ def _judged(
     outside = (rows >= problem.m) | (columns >= problem.n)
     if outside.any():
         return (f"{int(np.count_nonzero(outside))} values were written outside C",)
-    if rows.size != written:
+    if rows.size < written:  # more is no fault: tiles may overlap
         return (f"the blocks wrote {rows.size} outputs, and should have written {written}",)
     own_rows, at_row = np.unique(rows, return_inverse=True)
     own_columns, at_column = np.unique(columns, return_inverse=True)
