@@ -1,10 +1,11 @@
 """Whole models with gemmsmith.torch.optimize, beside torch and torch.compile: step time and loss curves, on a GPU.
 
-    python benchmarks/models.py [OUTPUT.json] [--only gpt2,llama,vit,mlp] [--compile gpt2,mlp] [--steps 12]
+    python benchmarks/models.py [OUTPUT.json] [--only gpt2,llama,vit,mlp] [--compile gpt2,mlp] [--rounds 12] [--fill]
 
 Weights are random. Each model runs a forward pass and a training step as torch has it, with ``optimize``, and for the
 models of ``--compile`` both under torch.compile. Variants take turns; the table has medians of milliseconds. The loss
-curve is of 12 training steps from the same weights on the same data; its largest relative difference is shown.
+curve is of 12 training steps from the same weights on the same data; its largest relative difference is shown. With
+``--fill`` every model first runs in a process of its own, all at the same time, to fill the caches of both compilers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import copy
 import datetime
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -269,13 +271,27 @@ def measure(torch: Any, gemmsmith: Any, case: Case, compiled: bool, rounds: int)
     }
 
 
+def fill_caches(names: list[str], compiled: list[str]) -> None:
+    """Run every model once, in parallel."""
+    started = [
+        subprocess.Popen([sys.executable, __file__, "--only", name, "--compile", name if name in compiled else "",
+                          "--rounds", "1"], stdout=subprocess.DEVNULL)
+        for name in names
+    ]  # fmt: skip
+    for each in started:
+        each.wait()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path, nargs="?")
     parser.add_argument("--only", default="gpt2,llama,vit,mlp", help="models, comma-separated")
     parser.add_argument("--compile", default="", help="models that are also timed under torch.compile")
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--fill", action="store_true", help="fill the compilers' caches first, in parallel")
     options = parser.parse_args()
+    if options.fill:
+        fill_caches(options.only.split(","), options.compile.split(","))
     import torch
 
     import gemmsmith
@@ -286,7 +302,8 @@ def main() -> int:
         "what": "whole models with gemmsmith.torch.optimize beside torch", "origin": "measured",
         "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": f"python benchmarks/models.py --only {options.only} --compile {options.compile}", "models": {},
+        "command": f"python benchmarks/models.py --only {options.only} --compile {options.compile}".strip(),
+        "models": {},
     }  # fmt: skip
     for name in options.only.split(","):
         found = measure(torch, gemmsmith, CASES[name], name in options.compile.split(","), options.rounds)

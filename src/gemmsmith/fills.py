@@ -13,6 +13,7 @@ not be noticed.
     specials   normal, with NaN, infinities, zeros and subnormals in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
     nonfinite  normal, with one NaN or infinity in most rows of A and in some columns of B
+    largest    the ends of an 8-bit integer's range: the largest sums, of both signs
     zero sums  sums that are exactly +0, as they must be in any order of summation
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
 
@@ -167,7 +168,7 @@ def _addend_bound(problem: Problem, exact_limit: int = EXACT_LIMIT) -> int:
 
 
 # Fills for integer types.
-FOR_INTEGERS = ("normal", "uniform", "integers", "cancelling")
+FOR_INTEGERS = ("normal", "uniform", "integers", "cancelling", "largest")
 
 
 def _stream(seed: int, index: int) -> Rng:
@@ -300,6 +301,36 @@ def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dty
     for right in rights:
         for column in range(5, right.shape[1] if right.shape[0] else 0, 8):
             right[(3 * column + 2) % right.shape[0], column] = (math.nan, math.inf)[column // 8 % 2]
+    for left, right in zip(lefts, rights, strict=False):
+        _meet_zeros(left, right)
+
+
+def _meet_zeros(left: Array, right: Array) -> None:
+    """Let some NaN and infinities meet a zero: their product is NaN, which a kernel that skips zeros loses."""
+    if not left.size or not right.size:
+        return
+    depth = left.shape[1]
+    for column in range(5, right.shape[1], 8):
+        left[column % left.shape[0] // 3 * 3, (3 * column + 2) % depth] = 0.0  # a row that is finite
+    for row in range(1, left.shape[0], 6):
+        right[(5 * row + 1) % depth, row % right.shape[1] // 8 * 8] = 0.0  # a column that is
+
+
+def _largest(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
+    if dtype not in INTEGER_TYPES:
+        return
+    ends = np.iinfo(dtype.numpy)
+    low = ends.min or ends.max - 1
+    for left in lefts:
+        _most(left, np.full(left.shape, low))
+    for right in rights:  # every second column of the other sign, if there is one
+        _most(right, np.where(np.arange(right.shape[1]) % 2, ends.max, low) + np.zeros(right.shape, np.int64))
+
+
+def _most(values: Array, new: Array) -> None:
+    """Replace seven elements of eight: rows and columns must differ."""
+    change = (3 * np.arange(values.shape[0])[:, None] + np.arange(values.shape[1])) % 8 != 5
+    values[change] = new[change]
 
 
 def _zero_sums(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
@@ -361,6 +392,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
             Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, _nonfinite),
+            Fill("largest", "integers at both ends of their range", True, _normal, _largest),
             Fill("zero sums", "sums that are exactly +0", True, _uniform, _zero_sums),
             Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),

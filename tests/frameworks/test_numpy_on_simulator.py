@@ -29,6 +29,15 @@ def test_vectors() -> None:
     assert isinstance(gemmsmith.matmul(a[0], a[1]), np.float32)
 
 
+def test_elements_that_are_not_aligned() -> None:
+    room = np.zeros(4 * 15 + 1, np.uint8)
+    a = room[1:].view(np.float32).reshape(3, 5)
+    a[:] = np.arange(15).reshape(3, 5)
+    assert not a.flags.aligned
+    out = np.zeros(4 * 9 + 1, np.uint8)[1:].view(np.float32).reshape(3, 3)
+    assert np.array_equal(gemmsmith.matmul(a, a.T, out=out), a @ a.T)
+
+
 def test_int8_wraps_around_and_wider_results_are_there_on_request() -> None:
     a = np.full((2, 16), 100, np.int8)
     assert np.array_equal(gemmsmith.matmul(a, a.T), np.matmul(a, a.T))

@@ -78,6 +78,14 @@ def test_the_parts_of_a_kernel(tmp_path: Path) -> None:
         ("typename", "R", "", True), ("Layout", "L", "Layout::Row", False)]  # fmt: skip
 
 
+def test_a_parameter_that_a_concept_constrains_is_a_type(tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text("template <Size S, ns::Number T, Layout L> "
+                    "__global__ void mine(const T* A, Pack<S> b, T* C) {}")  # fmt: skip
+    (kernel,) = read_source_file(path).kernels
+    assert [p.kind for p in kernel.template or ()] == ["Size", "typename", "Layout"]
+
+
 def test_constants_and_aliases(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
     path.write_text("#define T 16\n#define F(x) x\nconst int a = 1, b{2};\nint g = 4;\n"

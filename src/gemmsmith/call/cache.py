@@ -12,6 +12,7 @@ from typing import Any
 from gemmsmith.choose.choice import ANSWERS
 
 CAPACITY = 4096  # a launch takes about 3 KB
+HINTS, HINTS_OF_A_NAME = 1024, 4  # of one weight: training and evaluation, with two numbers of rows
 
 
 class CallCache:
@@ -20,6 +21,7 @@ class CallCache:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self._entries: OrderedDict[Any, Any] = OrderedDict()
+        self._hints: dict[Any, tuple[Any, ...]] = {}
         self._generation = ANSWERS.generation
 
     def get(self, key: Any) -> Any:
@@ -42,6 +44,17 @@ class CallCache:
         except TypeError:
             return None
 
+    def hints(self, name: Any) -> tuple[Any, ...]:
+        """Calls that may be the one that is asked for, the latest first; the caller checks."""
+        if self._generation != ANSWERS.generation:
+            self.clear()
+        return self._hints.get(name, ())
+
+    def add_hint(self, name: Any, hint: Any) -> None:
+        if len(self._hints) >= HINTS:
+            self._hints.clear()
+        self._hints[name] = (hint, *self._hints.get(name, ())[: HINTS_OF_A_NAME - 1])
+
     def put(self, key: Any, value: Any) -> None:
         self._entries[key] = value
         while len(self._entries) > self.capacity:
@@ -49,6 +62,7 @@ class CallCache:
 
     def clear(self) -> None:
         self._entries.clear()
+        self._hints.clear()
         self._generation = ANSWERS.generation
 
     def __len__(self) -> int:

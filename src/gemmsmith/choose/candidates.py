@@ -25,7 +25,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import FP32, Problem
+from gemmsmith.problem import FP32, DType, Problem
 
 # Accumulators of a thread: 128 leave room for everything else; with two consumer warpgroups, whose threads have 240
 # registers, a kernel may allow 208. A producer thread keeps 24 registers, a consumer needs 32 beside its accumulators.
@@ -38,6 +38,7 @@ _FEW_OUTPUTS, _FEW_BYTES = 2**20, 2**21
 _SMALL_K = 256  # 50257x1023x77: tiles of 256 columns take 66 us, of 192 75, of 208, in boxes of 16, 85
 # At most two candidates per tile size until every size has two: the model hardly tells those of one size apart.
 _PER_SIZE = 2
+_SAMPLE_SIZE = 1024  # of the product that legality is asked for: any would do
 
 # Values to try, where the kernel allows them; other parameters keep their defaults. STAGES is the most that fits and,
 # where blocks are not persistent, also the most, up to eight, that leaves room for a second block. Large products suit
@@ -274,10 +275,13 @@ def _most_stages(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: lis
     """The configuration with as many stages as fit ``limit`` bytes of shared memory."""
     stage = chosen.get("DEPTH", 1) * (chosen["BM"] + chosen["BN"]) * BOX_ROW
     may_fit = [n for n in deepest_first if n * stage + _staging_bytes(chosen) <= limit]  # asking the kernel is slower
-    with_stages = [Config(tuple({**chosen, "STAGES": n}.items())) for n in may_fit]
-    if not with_stages or not is_legal(spec, with_stages[-1], layout, limit):  # illegal with the fewest: with all
+
+    def with_stages(count: int) -> Config:
+        return Config(tuple({**chosen, "STAGES": count}.items()))
+
+    if not may_fit or not is_legal(spec, with_stages(may_fit[-1]), layout, limit):  # illegal with the fewest: with all
         return None
-    return next(config for config in with_stages if is_legal(spec, config, layout, limit))
+    return next(config for config in map(with_stages, may_fit) if is_legal(spec, config, layout, limit))
 
 
 def _staging_bytes(values: Mapping[str, int]) -> int:
@@ -289,7 +293,13 @@ def is_legal(spec: KernelSpec, config: Config, layout: str, limit: int) -> bool:
     """Whether a configuration is legal and its launch fits ``limit`` bytes of shared memory."""
     if spec.illegal(config):
         return False
-    size = 1024  # any product of this layout
-    sample = Problem(size, size, size, spec.dtypes[0], FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
-    fitted = spec.specialize(config, sample, (size, size, size))
+    sample = _sample(spec.dtypes[0], layout)
+    fitted = spec.specialize(config, sample, (_SAMPLE_SIZE,) * 3)
     return spec.geometry(sample, fitted).smem <= limit
+
+
+@cache
+def _sample(dtype: DType, layout: str) -> Problem:
+    """Any product of this layout: made once, since thousands of configurations are asked about."""
+    return Problem(_SAMPLE_SIZE, _SAMPLE_SIZE, _SAMPLE_SIZE, dtype, FP32, trans_a=layout[0] == "T",
+                   trans_b=layout[1] == "T")  # fmt: skip

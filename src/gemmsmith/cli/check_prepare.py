@@ -181,7 +181,8 @@ def _larger(
     options: KernelOptions,
 ) -> tuple[Settled, CheckShapes]:  # fmt: skip
     """Larger shapes for a kernel that accesses memory outside its matrices: its tile or its pipeline may be larger."""
-    for times, deeper in ((1, 1), (2, 1), (4, 1), (2, 4)):
+    equal = settled.spec.signature.square  # one extent for all three
+    for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
         if times > 1 and settled.reading is None:
             settled = _settled(bench, settled.spec, config, tried, compiled, options, None)

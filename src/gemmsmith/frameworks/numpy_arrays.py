@@ -120,7 +120,7 @@ def kernel_layout(operand: Array) -> Array:
     whole = all(stride % size == 0 for stride in operand.strides) and operand.ctypes.data % size == 0
     if whole and has_kernel_layout(operand.shape, tuple(stride // size for stride in operand.strides)):
         return operand
-    return np.ascontiguousarray(operand)
+    return operand.copy(order="C")  # also of contiguous ones whose elements are not aligned
 
 
 def _wrapped(operands: tuple[Any, Any], result: Array) -> Array:

@@ -92,18 +92,18 @@ def gemm(
         library = _library_of(a, b)
     if library == _TORCH:
         home = torch_products()
-        of_two = c is None and bias is None and out is None and kernel is None and config is None and not (
+        of_two = c is None and bias is None and kernel is None and config is None and not (
             activation or dtype
         ) and alpha is _ONE and beta is _ZERO  # fmt: skip
         if of_two:
-            result = home.gemm_of_two(a, b, out_dtype, precision, deterministic)
+            result = home.gemm_of_two(a, b, out, out_dtype, precision, deterministic)
             if result is not None:
                 return result
         if home.needs_operator(a, b, c, bias):
             return home.gemm(a, b, c, alpha, beta, bias, activation, dtype, out_dtype, kernel, config, out,
                              precision, deterministic)  # fmt: skip
         if of_two:
-            return home.first_gemm_of_two(a, b, out_dtype, precision, deterministic)
+            return home.first_gemm_of_two(a, b, out, out_dtype, precision, deterministic)
     return plain_gemm(a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, dtype=dtype,
                       out_dtype=out_dtype, kernel=kernel, config=config, out=out, precision=precision,
                       deterministic=deterministic)  # fmt: skip

@@ -113,4 +113,5 @@ class AtBlock:
         lane = int(lanes[short[machine.block[lanes]]][0])
         step, gone = machine.program.step(group.position), machine.wave.threads - int(machine.live[machine.block[lane]])
         machine.log.note(f"{step.traits.called} at {step.first.instruction.where}: {gone} of {machine.wave.threads} "
-                         "threads of the block had returned before it and are not waited for")  # fmt: skip
+                         "threads of the block had returned before it and are not waited for; "
+                         "if others need what they load, let them reach it and guard their stores instead")  # fmt: skip

@@ -256,6 +256,10 @@ class Clocks:
         for these, known in learned:
             self._hold(these, known)
 
+    def saw(self, lane: int, flag: int, version: int) -> None:
+        """A lane has read this version of a flag: its later accesses of the flag itself come after that write."""
+        self.acquire(np.array([lane]), Clock(np.zeros(self._blocks, np.int32), flags={flag: version}))
+
     # -- the arrays -------------------------------------------------------------------------------
 
     def _change(self) -> None:

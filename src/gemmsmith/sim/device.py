@@ -30,6 +30,7 @@ from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import parse, registers_at_launch
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
+from gemmsmith.sim.shared_arrays import plain_name
 from gemmsmith.sim.syntax import Entry
 from gemmsmith.sim.wave import Wave, by_cluster
 
@@ -146,7 +147,8 @@ class SimDevice:
         self.variables[entry_name] = addresses
         for variable in entry.variables:
             if variable.space in ("global", "const"):
-                addresses[variable.name] = self.allocate(variable.size)
+                address = addresses[variable.name] = self.allocate(variable.size)
+                self.memory.label_variable(address, plain_name(variable.name), max(1, min(8, variable.align)))
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )

@@ -82,8 +82,13 @@ def describe_fault(state: WaveState, step: Bundle[Any], lanes: Lanes, fault: Acc
         state.lowered.fact(meant_parameters).get(operation.position, -1), _array(state, operation, fault),
     )  # fmt: skip
     return KernelFaultError(
-        f"{fault.kind} {space} {verb}{width} at address {fault.address:#x}: {fault.detail}", where, facts
+        f"{fault.kind} {space} {verb}{width} at {_place(fault.address)}: {fault.detail}", where, facts
     )
+
+
+def _place(address: int) -> str:
+    """An address in words; one that wrapped below 0 as so many bytes before the start."""
+    return f"address {address:#x}" if address < 2**63 else f"{2**64 - address} bytes before the start"
 
 
 def _array(state: WaveState, operation: Operation[Any], fault: AccessFault) -> SharedArray | None:

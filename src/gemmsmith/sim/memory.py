@@ -142,6 +142,7 @@ class GlobalMemory:
         self._size: dict[int, int] = {}
         self._unreadable: dict[int, str] = {}
         self._names: dict[int, str] = {}
+        self._variables: set[int] = set()
         self._itemsizes: dict[int, int] = {}
         self._next = _FIRST_ADDRESS
         self._before: dict[int, Saved] | None = None
@@ -185,6 +186,11 @@ class GlobalMemory:
         if found is not None:
             self._names[found[0]] = name
             self._itemsizes[found[0]] = itemsize
+
+    def label_variable(self, address: int, name: str, itemsize: int) -> None:
+        """Name the allocation of a ``__device__`` variable, whose elements messages then count."""
+        self.label(address, name, itemsize)
+        self._variables.add(address)
 
     def text(self, address: int) -> str:
         """The zero-terminated string at ``address``; empty if there is no memory."""
@@ -317,10 +323,13 @@ class GlobalMemory:
         return list(self._split(addresses, 1))
 
     def place(self, address: int) -> str:
-        """What lies at an address: 'byte 64 of C'."""
+        """What lies at an address: 'byte 64 of C', or 'counter[16]' in a variable of the module."""
         found = self.locate(address, 1)
         if found is None:
             return "unknown memory"
+        if found[0] in self._variables:
+            size, name = self._itemsizes[found[0]], self._names[found[0]]
+            return name if size >= self._size[found[0]] else f"{name}[{(address - found[0]) // size}]"
         what = self._names.get(found[0], f"a {self._size[found[0]]}-byte allocation")
         return f"byte {address - found[0]} of {what}"
 
@@ -381,8 +390,9 @@ class WindowMemory:
         if addresses.size and int(addresses.max()) + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
+            owner = "block" if self.space is Space.SHARED else "thread"
             raise AccessFault("out-of-bounds", position, address,
-                              f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
+                              f"the {owner} has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
     def mapped(self, addresses: Array, bases: Array) -> tuple[Array, Array]:

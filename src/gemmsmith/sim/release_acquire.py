@@ -154,6 +154,7 @@ class Flags:
         if flag.version == 0 or thread.versions.get(code) == flag.version:
             return
         thread.versions[code] = flag.version
+        clocks.saw(lane, code, flag.version)  # one location has one order, with or without a fence
         order, block = self.between.orders[operation.position], _block(clocks, lane)
         found = _through(code, flag, flag.seen(block, order.block_only))
         if order.acquires:

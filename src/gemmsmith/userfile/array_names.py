@@ -34,7 +34,7 @@ class DeclaredArray:
     def element(self, offset: int) -> str:
         """The element ``offset`` bytes from the start: 'As[3][17]'; empty where the extents are not known."""
         inner = self.extents[1:]
-        if offset < 0 or any(extent is None or extent < 1 for extent in inner):
+        if (offset < 0 and inner) or any(extent is None or extent < 1 for extent in inner):
             return ""
         index, indices = offset // self.itemsize, []
         for extent in reversed(inner):
@@ -42,6 +42,11 @@ class DeclaredArray:
             indices.append(index % extent)
             index //= extent
         return self.name + "".join(f"[{i}]" for i in (index, *reversed(indices)))
+
+    @property
+    def last(self) -> str:
+        """The last element."""
+        return self.element(math.prod(extent or 1 for extent in self.extents) * self.itemsize - 1)
 
     @property
     def shape(self) -> str:
@@ -97,13 +102,17 @@ class Constants:
             return 0
 
 
-def declared_array(trees: Iterable[SourceTree], constants: Constants, name: str, size: int) -> DeclaredArray | None:
-    """The ``__shared__`` array ``name`` that has ``size`` bytes, 0 for dynamic shared memory."""
+def declared_array(
+    trees: Iterable[SourceTree], constants: Constants, name: str, size: int, shared: bool = True
+) -> DeclaredArray | None:
+    """The ``__shared__`` array ``name`` that has ``size`` bytes, 0 for dynamic shared memory; or a thread's own."""
     for tree in trees:
         for node in nodes(tree.root):
-            if node.type != "declaration" or not re.search(r"\b__shared__\b", tree.text(node)):
+            if node.type != "declaration" or bool(re.search(r"\b__shared__\b", tree.text(node))) != shared:
                 continue
             for declarator in node.children_by_field_name("declarator"):
+                if declarator.type == "init_declarator":
+                    declarator = declarator.child_by_field_name("declarator") or declarator
                 if tree.text(innermost(declarator)) != name:
                     continue
                 found = _array(tree, node, declarator, name, constants)

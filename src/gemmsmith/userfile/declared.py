@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.parts import Field, KernelParameter, TemplateParameter
@@ -90,6 +91,15 @@ def template_parameters(code: str, listed: Node) -> tuple[TemplateParameter, ...
             kind = " ".join(word for word in kind.split() if word != "const")
         found.append(TemplateParameter(kind, name, words(text_of(code, default)), "variadic" in node.type))
     return tuple(found)
+
+
+def with_types(
+    template: tuple[TemplateParameter, ...], given: Sequence[KernelParameter]
+) -> tuple[TemplateParameter, ...]:
+    """Parameters that a concept constrains, ``std::integral T``, as types: those that a function's parameters have."""
+    used = {word for each in given for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"<.*>", "", each.type))}
+    return tuple(replace(p, kind="typename") if p.kind not in ("typename", "template") and p.name in used else p
+                 for p in template)  # fmt: skip
 
 
 @dataclass(frozen=True)

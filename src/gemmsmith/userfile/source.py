@@ -20,6 +20,7 @@ from gemmsmith.userfile.declared import (
     template_parameters,
     text_of,
     variables,
+    with_types,
 )
 from gemmsmith.userfile.driver_launch import with_function_names
 from gemmsmith.userfile.edited import Edited, edited_text
@@ -214,6 +215,7 @@ class _Reader:
         listed = template.child_by_field_name("parameters") if template is not None else None
         of = template_parameters(self.code, listed) if listed is not None else None
         given = parameters(self.code, declarator)
+        of = with_types(of, given) if of is not None else None
         text = self.code[body.start_byte + 1 : body.end_byte - 1]
         line = named.start_point[0] + 1
         if re.search(r"\b__global__\b", head):

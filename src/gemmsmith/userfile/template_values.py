@@ -11,6 +11,9 @@ from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 _INTEGER = re.compile(r"(?:unsigned|signed|long|short|int|char|bool|size_t|uint|auto|std::size_t|u?int\d+_t|\s)+")
 
+# The value of a lambda's parameter, as dispatchers pass it: ``tag.value``, ``decltype(tag)::value``.
+_OF_A_LAMBDA = re.compile(r"\b\w+\s*\.\s*value\b|\bdecltype\s*\(")
+
 
 def template_value(parameter: TemplateParameter, text: str, scope: HostScope) -> str:
     """A template argument as the compiler takes it outside the host code; empty if it is not known."""
@@ -22,7 +25,7 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
             value = evaluate_int(text, scope)
             return ("true" if value else "false") if parameter.kind == "bool" else str(value)
         except UnknownValueError:
-            return "" if is_open(text, scope.frame) else text
+            return "" if is_open(text, scope.frame) or _OF_A_LAMBDA.search(text) else text
     text = _enumerator(text, scope)
     return "" if is_open(text, scope.frame) else qualified(text, scope)
 

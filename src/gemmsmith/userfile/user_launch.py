@@ -39,6 +39,9 @@ def problem_sizes(problem: Problem) -> dict[str, int]:
     }  # fmt: skip
 
 
+_GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
+
+
 class KernelFacts:
     """What the sources tell about one kernel before its parameters' meaning is known.
 
@@ -216,7 +219,13 @@ class UserLaunch:
         smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
-        return Geometry(grid, block, smem, self._cluster(problem))
+        return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether host code launches it so that its blocks may wait for one another, or it needs that."""
+        launched = self.site is not None and "LaunchCooperativeKernel" in self.site.site.text
+        return launched or bool(_GRID_SYNC.search(self.facts.reached))
 
     def _guess(self) -> LaunchGuess:
         return LaunchGuess(self.signature, self.facts.kernel.body, self.facts.reached, self.facts.kernel.bounds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gemmsmith.sim.faults import Fault
@@ -18,6 +19,7 @@ from gemmsmith.verify.fault_words import (
     legend,
     misaligned,
     nth_iteration,
+    signed,
     thread_name,
     warp_title,
 )
@@ -64,8 +66,24 @@ class FaultReporter(Marker):
             return self._in_global(fault)
         if fault.space == "shared":
             return self._in_shared(fault, spot)
+        if fault.space == "local":
+            return self._in_local(fault, spot)
         where = f"byte {fault.address:#x} of {fault.space} memory" if fault.space else ""
         return "", where, fault.detail, []
+
+    def _in_local(self, fault: Fault, spot: Spot) -> tuple[str, str, str, list[str]]:
+        """An array of the thread's own, in registers as a rule; in local memory if its index is not constant."""
+        offset = signed(fault.address)
+        held = re.search(r"has (\d+) bytes", fault.detail)
+        array = self.source.local_array(spot.file, spot.line, int(held[1]) if held else 0)
+        if array is None or fault.kind != "out-of-bounds" or not (element := array.element(offset)):
+            where = f"byte {offset} of its local memory" if offset >= 0 else f"{-offset} bytes before its local memory"
+            return "", where, fault.detail, []
+        fact = f"{array.name} is the thread's own array: a GPU does not stop there, and another value is lost"
+        end = f"first element of {array.name} is {array.element(0)}"
+        if offset >= 0:
+            end = f"last element of {array.name}{array.shape} is {array.last}"
+        return array.name, element, f"but the {end}", [fact]
 
     def _in_global(self, fault: Fault) -> tuple[str, str, str, list[str]]:
         names = self.source.parameters
@@ -88,7 +106,10 @@ class FaultReporter(Marker):
     def _in_shared(self, fault: Fault, spot: Spot) -> tuple[str, str, str, list[str]]:
         array = fault.array
         if array is None:
-            return "", f"byte {fault.address:#x} of shared memory", fault.detail, []
+            where = f"byte {fault.address:#x} of shared memory"
+            if (offset := signed(fault.address)) < 0:
+                where = f"{-offset} bytes before the block's shared memory"
+            return "", where, fault.detail, []
         tree = self.source.tree(spot.file)
         expression = self.expression(spot, array.name, is_write(fault.verb), (array, fault.address))
         pointer = expression.name if expression is not None else ""

@@ -17,6 +17,7 @@ _MOST_WORK = 2**23  # multiply-adds of one simulated launch: some seconds
 _SAMPLE = 3  # blocks
 _DEEPER = 256  # for kernels whose pipeline needs more k-tiles
 _TILES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 320, 384, 512)
+_FEW = (1, 2, 3, 4, 5, 6)
 _TIMES = (2, 3, 5, 7, 16)
 _OTHER = 7680  # of the other extent: a multiple of every tile above but multiples of 7, 9, 11 and 13
 _USUAL = 32
@@ -36,8 +37,8 @@ class CheckShapes:
         return [self.distinct, (m, n, max(_DEEPER, 2 * k))]
 
 
-def tile_of_grid(spec: KernelSpec, config: Config) -> tuple[int, int]:
-    """Rows and columns of C per block: the smallest numbers whose multiples need as many times the blocks."""
+def tile_of_grid(spec: KernelSpec, config: Config, tiles: tuple[int, ...] = _TILES) -> tuple[int, int]:
+    """Rows and columns of C per block: the smallest of ``tiles`` whose multiples need as many times the blocks."""
 
     def blocks(m: int, n: int) -> int:
         try:
@@ -51,10 +52,15 @@ def tile_of_grid(spec: KernelSpec, config: Config) -> tuple[int, int]:
             (blocks(tile * times, _OTHER) if rows else blocks(_OTHER, tile * times)) == one * times for times in _TIMES
         )
 
-    found = [next((tile for tile in _TILES if fits(tile, rows)), 0) for rows in (True, False)]
+    found = [next((tile for tile in tiles if fits(tile, rows)), 0) for rows in (True, False)]
     boxes = box_sides(spec, config) if spec.tensor_maps is not None and not all(found) else (0, 0)
     bm, bn = (tile or box or _USUAL for tile, box in zip(found, boxes, strict=True))
     return bm, bn
+
+
+def block_tile(spec: KernelSpec, config: Config) -> tuple[int, int]:
+    """The same where a block may have a row, or a few: trials of several rows take several such blocks."""
+    return tile_of_grid(spec, config, (*_FEW, *_TILES))
 
 
 def box_sides(spec: KernelSpec, config: Config) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
 scalars   alpha and beta below 0, above 2, and at 0 and 1
+leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
 shapes    M = N, M < N, M > N, and equal to K
@@ -18,20 +19,24 @@ from gemmsmith.errors import GemmsmithError, ProblemError
 from gemmsmith.fills import integer_bound
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import BF16, FP16, INTEGER_TYPES, TF32, Problem
+from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.sparse_launch import is_exact
 from gemmsmith.verify.trial import LARGE, NO_K, Size, Trial
+from gemmsmith.verify.trials import padded
 
-_PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0))
+# The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
+_PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0), (-1.5, 0.0), (2.5, 1.0),
+          (1.0, -0.75))  # fmt: skip
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
 _LONG_ROWS = 2**22
 _MOST_BLOCKS = 65_535  # along y and z
+_SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 
 
@@ -40,7 +45,9 @@ class Subject:
     """A kernel and what was found out about it.
 
     base       whole tiles, right
-    tile       rows and columns of C of one block
+    tile       rows and columns of C of one block, or of several if a block has a few rows only
+    own        rows and columns of C of one block, if they are not ``tile``
+    corner     the last block computes the last rows and columns
     multiples  of M, N and K, which it needs
     floats     constants that it compares floats with; adds: whether it adds floats in global memory
     c          what C holds before a launch
@@ -59,6 +66,13 @@ class Subject:
     c: str = "unset"
     samples: bool = False
     square: bool = False
+    own: tuple[int, int] = (0, 0)
+    corner: bool = False
+
+    @property
+    def of_block(self) -> tuple[int, int]:
+        """Rows and columns of C of one block."""
+        return self.own if all(self.own) else self.tile
 
     @property
     def depth(self) -> int:
@@ -90,6 +104,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
         ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
+        ("leading dimensions", _padded_shapes(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
     ):  # fmt: skip
@@ -124,7 +139,7 @@ def _runnable(subject: Subject, trial: Trial) -> Trial:
     """The trial, on some blocks if all of them would take too long."""
     problem = trial.problem
     if trial.size is Size.WHOLE and problem.m * problem.n * max(1, problem.k) > _MOST_WORK and subject.samples:
-        return _sparse(subject, trial.label, problem, why=trial.why) or trial
+        return far_trial(subject, trial.label, problem, why=trial.why) or trial
     return trial
 
 
@@ -144,6 +159,7 @@ def _exact(subject: Subject, label: str, problem: Problem, why: str = "") -> Tri
 def _data(subject: Subject) -> Iterator[Trial]:
     spec, base = subject.spec, subject.base
     if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
+        yield from _largest_integers(subject)
         return
     plain = subject.one_tile(2 * subject.depth + 3)
     scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
@@ -168,6 +184,17 @@ def _data(subject: Subject) -> Iterator[Trial]:
         if constant < largest:
             yield trial(f"inputs on both sides of {constant:g}", f"near {constant:g}")
             yield trial(f"sums on both sides of {constant:g}", f"sums near {constant:g}")
+
+
+def _largest_integers(subject: Subject) -> Iterator[Trial]:
+    """Sums far beyond 16 and 24 bits, of both signs: a clamp, a narrow or a floating-point accumulator shows."""
+    base = subject.base
+    if base.dtype not in (INT8, UINT8) or base.out_dtype != INT32:
+        return
+    tile = subject.one_tile(subject.depth)
+    k = min(_SUMS_BEYOND_24_BITS, _MOST_WORK // max(1, tile.m * tile.n))
+    problem = subject.one_tile(max(subject.depth, k))
+    yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
 
 
 def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
@@ -195,6 +222,15 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
                 continue
             c = "set"
         yield Trial(f"alpha {alpha:g}, beta {beta:g}", problem, "float", "normal", "lockstep", c, False)
+
+
+def _padded_shapes(subject: Subject) -> Iterator[Trial]:
+    spec, (bm, bn) = subject.spec, subject.tile
+    scaled = (spec.is_rung or spec.signature.has("beta")) and subject.base.out_dtype not in INTEGER_TYPES
+    for label, m, n in (("M < N", bm, 2 * bn), ("M > N", 2 * bm, bn)):
+        problem = subject.problem(m, n, max(subject.depth, 72))
+        problem = padded(problem.with_(beta=0.5) if scaled else problem)
+        yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
 
 
 def _in_16_bits(value: float) -> float:
@@ -244,11 +280,12 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
     """The block at an edge, in a product that has it, and a block on the other side."""
-    index, (bm, bn) = "xyz".index(edge.axis), subject.tile
+    index, (bm, bn) = "xyz".index(edge.axis), subject.of_block
     count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
     for rows, columns in ((count, 1), (1, count), (side, side)):
         try:
-            problem = subject.cubed(_whole(subject).with_(m=rows * bm, n=columns * bn))
+            whole = _whole(subject)
+            problem = subject.cubed(whole.with_(m=max(whole.m, rows * bm), n=max(whole.n, columns * bn)))
             grid = subject.spec.geometry(problem, subject.config).grid
         except GemmsmithError:
             continue
@@ -257,7 +294,7 @@ def _at_block(subject: Subject, edge: Edge) -> Trial | None:
             block[index] = edge.value
             number = block[0] + grid[0] * (block[1] + grid[1] * block[2])
             label = f"block {edge.axis} = {edge.value}, where {edge.where} changes"
-            return _sparse(subject, label, problem, (0, number), edge.text)
+            return far_trial(subject, label, problem, (0, number), edge.text)
     return None
 
 
@@ -301,11 +338,11 @@ def _whole(subject: Subject) -> Problem:
     return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=2 * subject.depth)
 
 
-def _sparse(
+def far_trial(
     subject: Subject, label: str, problem: Problem, blocks: Iterable[int] | None = None, why: str = ""
 ) -> Trial | None:
     """Some blocks of a large product; by default the first and, of whole tiles, the last."""
-    bm, bn = subject.tile
+    bm, bn = subject.of_block
     try:
         total = subject.spec.geometry(problem, subject.config).blocks
     except GemmsmithError:
@@ -319,7 +356,8 @@ def _sparse(
     per_block = min(bm, problem.m) * min(bn, problem.n)
     return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
                  "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
-                 dry_k=_up(2 * subject.depth, subject.multiples.k))  # fmt: skip
+                 dry_k=_up(2 * subject.depth, subject.multiples.k),
+                 corner=subject.corner and whole and total - 1 in chosen)  # fmt: skip
 
 
 def _far(subject: Subject) -> Iterator[Trial]:
@@ -329,7 +367,7 @@ def _far(subject: Subject) -> Iterator[Trial]:
             problem = subject.cubed(with_extent(_whole(subject), axis, extent))
             if _is_large(problem) or not _is_legal(subject, problem):
                 continue
-            if (trial := _sparse(subject, f"blocks far along {axis}", problem)) is not None:
+            if (trial := far_trial(subject, f"blocks far along {axis}", problem)) is not None:
                 yield trial
                 break
 
@@ -351,14 +389,17 @@ def _large(subject: Subject) -> Iterator[Trial]:
                 shapes.append((name, m, n, deep))
                 break
     for name, m, n, deep in shapes:
-        trial = _sparse(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
+        trial = far_trial(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
         if trial is not None:
-            yield replace(trial, blocks=trial.blocks[-1:], written=bm * bn)
+            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:
     if subject.spec.batched and not subject.spec.is_rung:
-        yield _exact(subject, "a batch of seven", subject.one_tile(subject.depth + 1).with_(batch=7))
+        # M, N and K all different: so are the strides of A, B and C.
+        bm, bn = subject.tile
+        k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
+        yield _exact(subject, "a batch of seven", subject.problem(2 * bm, bn, k).with_(batch=7))
 
 
 def _is_large(problem: Problem) -> bool:

@@ -100,6 +100,12 @@ def operand_at(operands: Sequence[Operand], address: int, name: str = "") -> Ope
     return min(operands, key=distance, default=None)
 
 
+def operand_holding(operands: Sequence[Operand], address: int) -> Operand | None:
+    """The operand that an address lies in; None for other memory, as a variable of the module."""
+    inside = (each for each in operands if each.address <= address < each.address + each.nbytes)
+    return next(inside, None)
+
+
 @dataclass(frozen=True)
 class SharedName:
     """An address in shared memory: the element, the array that it belongs to, and what messages add once."""

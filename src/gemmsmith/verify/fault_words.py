@@ -130,3 +130,8 @@ def warp_title(detail: str, who: str) -> str:
     if detail.endswith(_SHORT):
         return f"{called} needs all 32 threads of a warp, but in the warp of {who} some have returned"
     return f"{detail}: {who}"
+
+
+def signed(address: int) -> int:
+    """An address that wrapped below 0, as a negative number of bytes."""
+    return address - 2**64 if address >= 2**63 else address - 2**32 if 2**31 <= address < 2**32 else address

@@ -8,8 +8,8 @@ from functools import partial
 
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.check_shapes import tile_of_grid
-from gemmsmith.verify.edge_trials import Subject, edge_trials
+from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
+from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
@@ -32,8 +32,17 @@ def fit_subject(
         axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
-                      square=square)  # fmt: skip
-    return replace(subject, samples=_samples(runner, subject)), found
+                      square=square, own=block_tile(spec, config))  # fmt: skip
+    subject = replace(subject, samples=_samples(runner, subject))
+    return replace(subject, corner=subject.samples and _ends_in_corner(runner, subject)), found
+
+
+def _ends_in_corner(runner: TrialRunner, subject: Subject) -> bool:
+    """Whether the last block of a small product computes the last rows and columns: then that of a large one must."""
+    rows, columns = subject.tile
+    problem = subject.cubed(subject.base.with_(m=2 * rows, n=3 * columns))
+    trial = far_trial(replace(subject, corner=True), "the last block", problem)
+    return trial is not None and runner.run(trial).trusted
 
 
 def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> list[Trial]:
@@ -53,8 +62,9 @@ def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:
     """Whether two blocks of several, run alone, give their tiles."""
-    bm, bn = subject.tile
-    problem = subject.cubed(subject.base.with_(m=2 * bm, n=3 * bn, k=subject.base.k))
+    bm, bn = subject.of_block
+    rows, columns = subject.tile
+    problem = subject.cubed(subject.base.with_(m=2 * rows, n=3 * columns, k=subject.base.k))
     if not isinstance(runner.open_device("lockstep", False), SimDevice):
         return False
     if any(arg.table for arg in subject.spec.signature.arguments):  # arrays of pointers: not in memory of parts

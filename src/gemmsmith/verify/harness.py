@@ -418,7 +418,7 @@ def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
 def _written_part(
     problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, written: int | None
 ) -> tuple[Comparison, NDArray[np.bool_]]:
-    """The judgement of the elements that were written; if there are not as many as there should be, none is right."""
+    """The judgement of the elements that were written; if their number is not the expected one, none is right."""
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     poisoned = problem.beta == 0 and not c_is_set
     old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
@@ -427,6 +427,8 @@ def _written_part(
     part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
     # An output may equal what C held before by chance; then it is right.
     too_few = same.all() if written is None else same.size - np.count_nonzero(same & comparison.wrong) < written
+    if written is not None and np.count_nonzero(~same) > written:  # these blocks took the work of others
+        return replace(part, wrong=np.ones_like(same)), same
     return part, same if too_few else np.zeros_like(same)
 
 

@@ -122,33 +122,52 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges), *self._guards(), True)
+        return KernelEdges(depths, tuple(edges), *self._guards(depths), True)
 
-    def _guards(self) -> tuple[frozenset[str], frozenset[int]]:
+    def _guards(self, depths: tuple[int, ...]) -> tuple[frozenset[str], frozenset[int]]:
         """Extents at whose ragged edge threads of one block part, and do not at a whole tile's; and the depths of a
         k-tile with which K is none of them: a K that is shorter by one k-tile then shows the same parting, as the code
         for an odd number of k-tiles does.
+
+        Threads may end before barriers of their block, and leave out their share of the loads. That alone guards no
+        edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
-        found, unguarded = set(), set()
-        vector = max(1, 16 // self.base.dtype.itemsize)
+        found = self._parted(ended=False)
+        guards, unguarded = set(found), frozenset[int]()
+        if parted := found.get("K"):
+            vector, extent = self._vector, self.base.k
+            shorter = (
+                (d, self._parting(self.base.with_(k=extent - d), False)) for d in _K_TILES if vector < d < extent
+            )
+            unguarded = frozenset(d for d, sites in shorter if parted <= sites)
+            if not unguarded & set(depths[:1]):
+                guards |= set(self._parted(ended=True))
+        return frozenset(guards), unguarded
+
+    @property
+    def _vector(self) -> int:
+        """Elements of 16 bytes."""
+        return max(1, 16 // self.base.dtype.itemsize)
+
+    def _parted(self, ended: bool) -> dict[str, set[int]]:
+        """By extent, the sites at which threads of one block part at a ragged edge only."""
+        found = {}
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
-            whole = self._parting(with_extent(self.base, axis, extent))
+            whole = self._parting(with_extent(self.base, axis, extent), ended)
             ragged = [
-                self._parting(with_extent(self.base, axis, extent - less)) for less in (1, vector) if less < extent
+                self._parting(with_extent(self.base, axis, extent - less), ended)
+                for less in (1, self._vector)
+                if less < extent
             ]
             if parted := set().union(*ragged) - whole:
-                found.add(axis)
-                if axis == "K":
-                    shorter = (
-                        (d, self._parting(self.base.with_(k=extent - d))) for d in _K_TILES if vector < d < extent
-                    )
-                    unguarded = {d for d, sites in shorter if parted <= sites}
-        return frozenset(found), frozenset(unguarded)
+                found[axis] = parted
+        return found
 
-    def _parting(self, problem: Problem) -> set[int]:
-        """Sites that fall out differently for some threads of one of the last blocks. Where threads of a block end
-        before its barriers, they leave out their share of the loads: that keeps them inside, and guards no edge.
+    def _parting(self, problem: Problem, ended: bool) -> set[int]:
+        """Sites that fall out differently for some threads of one of the last blocks.
+
+        ``ended``: also in blocks of which some threads end before its barriers.
         """
         launch = self._launch(problem)
         if launch is None:
@@ -166,7 +185,7 @@ class _Probe:
                 walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
                 met.append(walk.signs)
                 barriers |= {walk.barriers} if walk.complete else set()
-            if len(barriers) > 1:
+            if len(barriers) > 1 and not ended:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found

@@ -109,6 +109,16 @@ class SourceOfKernel:
         trees = [tree for file in self._paths if (tree := self.tree(file)) is not None]
         return declared_array(trees, self.constants, name, size)
 
+    def local_array(self, file: str, line: int, size: int) -> DeclaredArray | None:
+        """The thread's own array of ``size`` bytes that a line indexes, if there is one alone."""
+        tree = self.tree(file)
+        if tree is None or not 0 < line <= len(tree.lines):
+            return None
+        names = set(re.findall(r"\b([A-Za-z_]\w*)\s*\[", tree.lines[line - 1])) - set(self.parameters)
+        arrays = [declared_array([tree], self.constants, name, size, shared=False) for name in sorted(names)]
+        found = [array for array in arrays if array is not None and None not in array.extents]
+        return found[0] if len(found) == 1 else None
+
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The names of the kernel's parameters."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.sim.hazards import Hazard, HazardKind
 from gemmsmith.sim.spots import Spot
-from gemmsmith.verify.element_names import operand_at, shared_name
+from gemmsmith.verify.element_names import operand_holding, shared_name
 from gemmsmith.verify.fault_loops import iterations, kernel_place
 from gemmsmith.verify.fault_marks import Marker
 from gemmsmith.verify.fault_report import FaultReport
@@ -54,7 +54,7 @@ class RaceReporter(Marker):
 
     def _element(self, hazard: Hazard, spot: Spot | None = None) -> str:
         if hazard.is_global:
-            operand = operand_at(self.operands, hazard.address)
+            operand = operand_holding(self.operands, hazard.address)
             return operand.element(hazard.address) if operand is not None else hazard.memory
         return self._shared(hazard, spot or hazard.first.spot)[0]
 
@@ -94,8 +94,8 @@ class RaceReporter(Marker):
     def _array_name(self, hazard: Hazard) -> str:
         if not hazard.is_global:
             return hazard.array.name if hazard.array is not None else ""
-        operand = operand_at(self.operands, hazard.address)
-        return operand.name if operand is not None else ""
+        operand = operand_holding(self.operands, hazard.address)
+        return operand.name if operand is not None else hazard.memory.partition("[")[0]
 
     def _race_notes(self, hazard: Hazard, first: Spot, between: str, together: bool) -> list[str]:
         notes = []

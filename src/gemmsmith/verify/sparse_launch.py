@@ -50,11 +50,12 @@ class _Matrix:
 
 def sparse_reasons(
     device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, blocks: Sequence[int], written: int,
-    compile_fn: binding.CompileFn, dry_k: int,
+    compile_fn: binding.CompileFn, dry_k: int, corner: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Why the result of these blocks is wrong; empty if it is right. They must write ``written`` outputs.
 
-    ``dry_k``: a small K for the first run; it writes the same outputs.
+    ``dry_k``: a small K for the first run; it writes the same outputs. ``corner``: the last row and column of C must
+    be among these.
     """
     a = _matrix(device, problem.a_shape, problem.lda, problem.dtype.numpy, problem.trans_a)
     b = _matrix(device, problem.b_shape, problem.ldb, problem.dtype.numpy, problem.trans_b)
@@ -85,7 +86,8 @@ def sparse_reasons(
         if bias is not None:
             bias[:] = rng.integers(1, _LARGEST_VALUE + 1, bias.shape).astype(bias.dtype)
         run(problem)
-        return _judged(problem, a, b, bias, _written(device, problem, c), written)
+        found = _written(device, problem, c)
+        return _judged(problem, a, b, bias, found, written) or (_far_from_corner(problem, found) if corner else ())
     except SimulationError as error:
         return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
     finally:
@@ -149,6 +151,16 @@ def _written(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Ar
         return none, none, none
     rows, columns, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     return rows, columns, values
+
+
+def _far_from_corner(problem: Problem, found: tuple[Array, Array, Array]) -> tuple[str, ...]:
+    last = int(found[0].max()), int(found[1].max())
+    if last == (problem.m - 1, problem.n - 1):
+        return ()
+    return (
+        f"the last block wrote nothing in the last row and column of C ({problem.m - 1}, {problem.n - 1}): "
+        f"the blocks wrote up to ({last[0]}, {last[1]}), as if an index had too few bits",
+    )
 
 
 def _judged(

@@ -52,3 +52,4 @@ class Trial:
     slack: int = 0  # bytes around each matrix that may be accessed without a fault
     dry_k: int = 64  # a K that the kernel takes, for the first run of a sparse launch
     group: str = ""
+    corner: bool = False  # of some blocks: the last must write the last row and column of C

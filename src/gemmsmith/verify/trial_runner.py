@@ -59,7 +59,7 @@ class TrialRunner:
     def _sparse(self, trial: Trial, device: Device) -> Verdict:
         assert isinstance(device, SimDevice)
         found = sparse_reasons(device, self.spec, self.config, trial.problem, trial.blocks, trial.written,
-                               self.compile_fn, trial.dry_k)  # fmt: skip
+                               self.compile_fn, trial.dry_k, trial.corner)  # fmt: skip
         return Verdict(
             kernel=self.spec.name, config=str(self.config), problem=trial.problem, device=device.name, mode="exact",
             fill="integers", seed=0, rho=0.0, gate=0.0, theory=0.0, where=None, got=None, expected=None, unwritten=0,

@@ -36,7 +36,7 @@ def planned_trials(
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
     for label, problem in (
         (SCALED, _scaled(spec, base)),
-        (PADDED, _padded(base)),
+        (PADDED, padded(base)),
         (DISTINCT, distinct if distinct != base else None),
         (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
         # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
@@ -81,7 +81,7 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
     return base.with_(alpha=alpha) if signature.has("alpha") else base.with_(alpha=alpha, beta=beta)
 
 
-def _padded(base: Problem) -> Problem:
+def padded(base: Problem) -> Problem:
     """Leading dimensions beyond the rows, each by multiples of 16 bytes; ``obstacle`` sees to kernels without."""
     step, out = 16 // base.dtype.itemsize, 16 // base.out_dtype.itemsize
     return base.with_(lda=base.a_shape[1] + step, ldb=base.b_shape[1] + 2 * step, ldc=base.n + 3 * out)

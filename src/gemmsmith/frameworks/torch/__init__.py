@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gemmsmith.frameworks.torch import autocast, batching
+from gemmsmith.frameworks.torch import autocast, batching, flops
 from gemmsmith.frameworks.torch.layers import Linear
 from gemmsmith.frameworks.torch.ops import NAMESPACE, SCHEMAS, define
 from gemmsmith.frameworks.torch.optimize_model import optimize, report, restore
@@ -20,6 +20,7 @@ def _registered() -> torch.library.Library:
     define(library)
     batching.register(library)
     autocast.register(library, tuple(SCHEMAS))
+    flops.register()
     return library
 
 

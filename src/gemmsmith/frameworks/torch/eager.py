@@ -6,6 +6,7 @@ functions, so that it can be differentiated again.
 
 from __future__ import annotations
 
+from inspect import getattr_static
 from typing import Any
 
 import torch
@@ -19,12 +20,13 @@ from gemmsmith.frameworks.torch.ops import gemm_gradients
 
 Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device: the last arguments of every operator."""
+DEFAULT: Options = (None, "", True, "")
 _Function: Any = torch.autograd.Function
 
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _apply_mm(a, b, options, None)
+        return _apply_mm(a, b, options)
     return kernels.mm(a, b, *options)
 
 
@@ -38,7 +40,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Ten
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
-        return _apply_linear(x, weight, bias, options, None)
+        return _apply_linear(x, weight, bias, options)
     return kernels.linear(x, weight, bias, *options)
 
 
@@ -55,26 +57,28 @@ def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Te
 def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
     """A product that fast.py found, with its gradients."""
     if len(call.shape) == 2:
-        return _apply_mm(a, b, options, call)
+        return _apply_default_mm(a, b, call) if options == DEFAULT else _apply_found_mm(a, b, options, call)
     return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
 
 
 def recorded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options, call: CachedCall) -> Tensor:
     """A linear layer that fast.py found, with its gradients."""
-    return _apply_linear(x, weight, bias, options, call)
+    if options == DEFAULT:
+        return _apply_default_linear(x, weight, bias, call)
+    return _apply_found_linear(x, weight, bias, options, call)
 
 
 class _Mm(_Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall | None = None) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, options: Options) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.options = options
-        return kernels.mm(a, b, *options) if call is None else fast.run(call, a, b)
+        return kernels.mm(a, b, *options)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, b = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = _later(ctx)
         return (*product_gradients(grad, a, b, ctx.needs_input_grad[:2], lambda x, y: mm(x, y, *later)), None, None)
 
 
@@ -94,16 +98,15 @@ class _Bmm(_Function):  # type: ignore[misc]
 
 class _Linear(_Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options,
-                call: CachedCall | None = None) -> Tensor:  # fmt: skip
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.options = options
-        return kernels.linear(x, weight, bias, *options) if call is None else fast.run(call, x, weight, bias)
+        return kernels.linear(x, weight, bias, *options)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = _later(ctx)
         found = linear_gradients(grad, x, weight, ctx.needs_input_grad[:3], lambda p, q: mm(p, q, *later))
         return (*found, None, None)
 
@@ -128,7 +131,51 @@ class _Gemm(_Function):  # type: ignore[misc]
         return by_a, by_b, by_c, None, None, by_bias, None, None
 
 
+def _later(ctx: Any) -> Options:
+    """The options of gradients, in their operands' type; calls with default options leave none."""
+    return (None, *getattr(ctx, "options", DEFAULT)[1:])
+
+
+def _default_mm(ctx: Any, a: Tensor, b: Tensor, call: CachedCall) -> Tensor:
+    ctx.to_save = (a, b)
+    return fast.run(call, a, b)
+
+
+def _default_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: CachedCall) -> Tensor:
+    ctx.to_save = (x, weight)
+    return fast.run(call, x, weight, bias)
+
+
+def _found_mm(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
+    ctx.to_save = (a, b)
+    ctx.options = options
+    return fast.run(call, a, b)
+
+
+def _found_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options,
+                  call: CachedCall) -> Tensor:  # fmt: skip
+    ctx.to_save = (x, weight)
+    ctx.options = options
+    return fast.run(call, x, weight, bias)
+
+
+def _light(kind: Any, forward: Any) -> Any:
+    """``apply`` of a function with another ``forward``, at less cost to the host.
+
+    torch asks the class for several attributes at every call, by names that Python does not cache. In a class of one
+    base and one metaclass they are found at once. The node in the graph is that of ``kind``.
+    """
+    base: Any = torch._C._FunctionBase
+    known = set(dir(base))
+    names = (name for name in dir(kind) if not name.startswith("__") and name not in known)
+    members = {name: getattr_static(kind, name) for name in names}
+    found: Any = type(kind.__name__, (base,), {**members, "forward": staticmethod(forward), "__slots__": ()})
+    return found.apply
+
+
 # Function.apply first looks for functorch transforms and dead wrappers, which products.py has done already.
 _apply_mm, _apply_bmm, _apply_linear, _apply_gemm = (
     super(_Function, each).apply for each in (_Mm, _Bmm, _Linear, _Gemm)
 )
+_apply_found_mm, _apply_found_linear = _light(_Mm, _found_mm), _light(_Linear, _found_linear)
+_apply_default_mm, _apply_default_linear = _light(_Mm, _default_mm), _light(_Linear, _default_linear)

@@ -4,7 +4,7 @@ What is active, and what was computed before, decides who computes:
 
     compiling, tracing, a mode           ─► torch.ops.gemmsmith (ops.py)
     vmap, torch.func, forward AD         ─► autograd functions over them (transforms.py)
-    computed before                      ─► fast.py
+    computed before                      ─► fast.py, by a hint or a key
     else, with and without gradients     ─► eager.py, kernels.py
 """
 
@@ -19,11 +19,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gemmsmith.call.api import gemm as plain_gemm
+from gemmsmith.call.gemm_gpu import relaunch
 from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
 from gemmsmith.frameworks.torch import eager, fast, transforms
 from gemmsmith.frameworks.torch.autocast import cast
 from gemmsmith.frameworks.torch.composed import check_shapes, composed
+from gemmsmith.frameworks.torch.fast import LOW
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
 
@@ -31,6 +33,7 @@ _is_compiling = torch.compiler.is_compiling
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
 _tracing, _grad_enabled = torch._C._get_tracing_state, torch.is_grad_enabled
+_FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 _Parameter = torch.nn.Parameter
 _PLAIN_PAIRS = frozenset((x, y) for x in PLAIN for y in PLAIN)
 
@@ -39,21 +42,37 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     """``torch.matmul``."""
     if _is_compiling():
         return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
-    if _autocast():
+    options = (out_dtype, precision, deterministic, device)
+    if options == eager.DEFAULT:
+        name: Any = id(b) if _grad_enabled() else ~id(b)
+    else:
+        name = id(b), _grad_enabled(), options
+    if out is None and forward_ad._current_level < 0:
+        try:
+            for hint in fast.hints(name):
+                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
+                    if hint.recorded:
+                        return eager.recorded_product(a, b, options, hint.call)
+                    return fast.run(hint.call, a, b)
+        except TypeError:  # no tensors, or options without a hash: said below
+            pass
+    autocast = _autocast()
+    if autocast:
         a, b = cast(a), cast(b)
     kinds = type(a), type(b)
     if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
-    options = (out_dtype, precision, deterministic, device)
+    a, b = resolved(a), resolved(b)
     try:
         key = fast.product_key(a, b, options)
     except RuntimeError:  # a layout without strides or memory
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
     call = fast.found(key)
     if call is not None:
-        if (a.requires_grad or b.requires_grad) and _grad_enabled():
-            return eager.recorded_product(a, b, options, call)
-        return fast.run(call, a, b)
+        recorded = (a.requires_grad or b.requires_grad) and _grad_enabled()
+        if not autocast:
+            fast.remember(name, call, recorded, a, b)
+        return eager.recorded_product(a, b, options, call) if recorded else fast.run(call, a, b)
     result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
     fast.keep(key, a, b, options, None, result)
     return result
@@ -82,19 +101,38 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     """
     if _is_compiling():
         return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
-    if _autocast():
+    options = (out_dtype, precision, deterministic, device)
+    name = "linear", id(weight), _grad_enabled(), options
+    if forward_ad._current_level < 0:
+        try:
+            for hint in fast.hints(name):
+                same = hint.check(x, weight) if bias is None else hint.check(x, weight, bias)
+                if same and x.data_ptr() & LOW == hint.a_low and weight.data_ptr() & LOW == hint.b_low and (
+                    bias is None or bias.data_ptr() & LOW == hint.other_low
+                ):  # fmt: skip
+                    if hint.recorded:
+                        return eager.recorded_linear(x, weight, bias, options, hint.call)
+                    return fast.run(hint.call, x, weight, bias)
+        except TypeError:
+            pass
+    autocast = _autocast()
+    if autocast:
         x, weight, bias = cast(x), cast(weight), cast(bias)
     kinds = type(x), type(weight)
     if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
-    options = (out_dtype, precision, deterministic, device)
+    x, weight, bias = resolved(x), resolved(weight), bias if bias is None else resolved(bias)
+    given = (x, weight) if bias is None else (x, weight, bias)
     try:
         key = fast.linear_key(x, weight, bias, options)
     except RuntimeError:
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     call = fast.found(key)
     if call is not None:
-        if (weight.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad)) and _grad_enabled():
+        recorded = _grad_enabled() and any(each.requires_grad for each in given)
+        if not autocast:
+            fast.remember(name, call, recorded, *given)
+        if recorded:
             return eager.recorded_linear(x, weight, bias, options, call)
         return fast.run(call, x, weight, bias)
     result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
@@ -116,8 +154,10 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
         if value is not None:
             raise DTypeError(f"a, b, c or bias requires grad or is traced, and gemm with {name}= does not record "
                              "gradients", f"pass it detached, or leave out {name}")  # fmt: skip
-    given = (a, b, *(() if c is None else (c,)))
     check_operands("torch.matmul", a, b)
+    if not _is_compiling():
+        a, b, c, bias = (each if each is None else resolved(each) for each in (a, b, c, bias))
+    given = (a, b, *(() if c is None else (c,)))
     kind = torch.float32 if out_dtype in (None, "") else result_type(a.dtype, out_dtype)
     options = (kind, precision, deterministic, "")
     of_two = c is None and bias is None and not activation and alpha == 1 and a.dim() == 2 and b.dim() == 2
@@ -132,29 +172,54 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
     return eager.gemm(a, b, c, alpha, beta, bias, activation, *options)
 
 
-def gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
-    """``gemmsmith.gemm`` of two tensors and nothing else, if it was computed before; else None."""
-    if (type(a), type(b)) not in _PLAIN_PAIRS or _is_compiling() or _autocast() or _any_mode():
+def gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """``gemmsmith.gemm`` of two tensors, maybe into ``out``, and nothing else, if it was computed before; else None."""
+    if _is_compiling() or forward_ad._current_level >= 0:
         return None
+    name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
     try:
-        call = fast.found(fast.product_key(a, b, _gemm_options(out_dtype, precision, deterministic)))
-    except (RuntimeError, AttributeError, TypeError):
+        for hint in fast.hints(name):
+            if out is None:
+                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
+                    if hint.recorded:
+                        return eager.recorded_product(a, b, (None, precision, deterministic, ""), hint.call)
+                    return fast.run(hint.call, a, b)
+            elif hint.check(a, b, out):
+                places = a.data_ptr(), b.data_ptr(), out.data_ptr()
+                if tuple(each & LOW for each in places) == (hint.a_low, hint.b_low, hint.other_low):
+                    return relaunch(hint.call, *places[:2], 0, 0, places[2], out)
+        return None if out is not None else _gemm_by_key(a, b, name, out_dtype, precision, deterministic)
+    except (RuntimeError, AttributeError, TypeError):  # no plain tensors, or options without a hash
         return None
+
+
+def _gemm_by_key(a: Any, b: Any, name: tuple[Any, ...], out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    if (type(a), type(b)) not in _PLAIN_PAIRS or _autocast() or _any_mode() or a.is_neg() or b.is_neg():
+        return None
+    call = fast.found(fast.product_key(a, b, _gemm_options(out_dtype, precision, deterministic)))
     if call is None:
         return None
-    if (a.requires_grad or b.requires_grad) and _grad_enabled():
-        return (
-            eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if len(call.shape) == 2 else None
-        )
-    return fast.run(call, a, b)
+    recorded = (a.requires_grad or b.requires_grad) and _grad_enabled()
+    if recorded and len(call.shape) != 2:
+        return None
+    fast.remember(name, call, recorded, a, b)
+    return (
+        eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if recorded else fast.run(call, a, b)
+    )
 
 
-def first_gemm_of_two(a: Any, b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+def first_gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
     """The same, without gradients, for what was not computed before."""
-    result = plain_gemm(a, b, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
-    known, _ = call_key((a, b, None, None, None),
+    result = plain_gemm(a, b, out=out, out_dtype=out_dtype, precision=precision, deterministic=deterministic)
+    known, _ = call_key((a, b, None, None, out),
                         options_key(1, 0, "", "", out_dtype, precision, deterministic, None, None) or ())  # fmt: skip
-    _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), fast.found(known))
+    call = fast.found(known) if known else None
+    if out is None:
+        _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), call)
+    elif call is not None:
+        with suppress(RuntimeError, AttributeError, TypeError):
+            name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
+            fast.remember(name, call, False, a, b, out)
     return result
 
 
@@ -182,7 +247,14 @@ def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:
             return True
         if grad and getattr(each, "requires_grad", False):
             return True
+        if isinstance(each, Tensor) and each.is_neg():
+            return True
     return False
+
+
+def resolved(value: Tensor) -> Tensor:
+    """The tensor with its elements in memory as they are: a negated view has its sign as a bit of the tensor."""
+    return value.resolve_neg() if value.is_neg() else value
 
 
 def special_mode(*operands: Any) -> bool:
@@ -199,7 +271,10 @@ def _any_mode() -> bool:
 
 def _transformed() -> bool:
     """Whether torch.func or forward AD is active, which differentiate through autograd functions only."""
-    return _transforms() is not None or forward_ad._current_level >= 0
+    innermost = _transforms()
+    if innermost is None:
+        return bool(forward_ad._current_level >= 0)
+    return bool(innermost.key() != _FUNCTIONALIZE)  # which takes operators, and no autograd functions
 
 
 def _options(a: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ function that separates its context, whose rule for vmap torch derives from the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,16 +17,27 @@ from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradi
 _Function: Any = torch.autograd.Function
 
 
+@dataclass(frozen=True)
+class _Options:
+    """out_dtype, precision, deterministic, device: one leaf to torch's rules, which count a tuple's elements."""
+
+    values: tuple[Any, ...]
+
+    def later(self) -> _Options:
+        """Of the gradients, in their operands' type."""
+        return _Options((None, *self.values[1:]))
+
+
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
-    return _Product.apply("mm", a, b, options)
+    return _Product.apply("mm", a, b, _Options(options))
 
 
 def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
-    return _Product.apply("bmm", a, b, options)
+    return _Product.apply("bmm", a, b, _Options(options))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
-    return _Linear.apply(x, weight, bias, options)
+    return _Linear.apply(x, weight, bias, _Options(options))
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -36,8 +48,8 @@ class _Product(_Function):  # type: ignore[misc]
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(name: str, a: Tensor, b: Tensor, options: tuple[Any, ...]) -> Tensor:
-        return getattr(torch.ops.gemmsmith, name)(a, b, *options)
+    def forward(name: str, a: Tensor, b: Tensor, options: _Options) -> Tensor:
+        return getattr(torch.ops.gemmsmith, name)(a, b, *options.values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -55,7 +67,7 @@ class _Product(_Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         a, b = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = ctx.options.later()
         needs = (True, True)  # the rule for vmap loses which are needed
         return (None, *product_gradients(grad, a, b, needs, lambda x, y: _Product.apply(ctx.name, x, y, later)), None)
 
@@ -64,8 +76,8 @@ class _Linear(_Function):  # type: ignore[misc]
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
-        return torch.ops.gemmsmith.linear(x, weight, bias, *options)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, options: _Options) -> Tensor:
+        return torch.ops.gemmsmith.linear(x, weight, bias, *options.values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -78,13 +90,13 @@ class _Linear(_Function):  # type: ignore[misc]
     @staticmethod
     def jvp(ctx: Any, by_x: Tensor | None, by_weight: Tensor | None, by_bias: Tensor | None, _options: None) -> Tensor:
         x, weight = ctx.saved_tensors
-        found = _sum(None if by_x is None else linear(by_x, weight, None, *ctx.options),
-                     None if by_weight is None else linear(x, by_weight, None, *ctx.options))  # fmt: skip
+        found = _sum(None if by_x is None else linear(by_x, weight, None, *ctx.options.values),
+                     None if by_weight is None else linear(x, by_weight, None, *ctx.options.values))  # fmt: skip
         return found if by_bias is None else found + by_bias
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        later = (None, *ctx.options[1:])
+        later = ctx.options.later().values
         needs = (True, True, ctx.has_bias)
         return (*linear_gradients(grad, x, weight, needs, lambda p, q: mm(p, q, *later)), None)

@@ -153,6 +153,15 @@ class Flight:
     step: int
 
 
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """Lanes that arrive at an mbarrier when their copies numbered below ``issued`` have landed."""
+
+    own: Array
+    issued: int
+    landing: Landing | None
+
+
 class AsyncCopies:
     """The copies in flight of one wave, and each lane's count of committed groups."""
 
@@ -162,6 +171,7 @@ class AsyncCopies:
         self.pending: list[Pending] = []
         self.issued = 0
         self.flights: list[Flight] = []  # of copies that no thread has waited for yet, if somebody counts
+        self.arrivals: list[Arrival] = []  # that have not happened, in the order of the program
 
     def add(self, copy: Pending) -> None:
         self.issued += 1
@@ -206,15 +216,25 @@ class AsyncCopies:
     def arrive(self, lanes: Array, index: Array) -> None:
         """When what these lanes have issued so far has landed, they arrive at the mbarriers ``index``."""
         shadow = self.machine.shadow
-        landing = None if shadow is None else shadow.landing()
-        moment = None if shadow is None else shadow.arrive(lanes)
-        self.machine.postponed.append(partial(self._landed, lanes, index, landing, moment, self.issued))
-
-    def _landed(self, lanes: Array, index: Array, landing: Landing | None, moment: Moment | None, issued: int) -> None:
         own = np.zeros(self.committed.size, bool)
         own[lanes] = True
-        self._finish(lambda copy: own[copy.lanes] & (copy.number < issued), landing)
+        arrival = Arrival(own, self.issued, None if shadow is None else shadow.landing())
+        moment = None if shadow is None else shadow.arrive(lanes)
+        self.arrivals.append(arrival)
+        self.machine.postponed.append(partial(self._landed, arrival, lanes, index, moment))
+
+    def _landed(self, arrival: Arrival, lanes: Array, index: Array, moment: Moment | None) -> None:
+        # Arrivals happen in any order. A copy that an earlier one stands for as well is known to who waits for that.
+        for earlier in self.arrivals:
+            self._finish_before(earlier, earlier.own & arrival.own)
+            if earlier is arrival:
+                break
+        self.arrivals.remove(arrival)
         self.machine.unit(MBarriers).arrive(lanes, index, np.ones(lanes.size, np.int64), moment)
+
+    def _finish_before(self, arrival: Arrival, own: Array) -> None:
+        if own.any():
+            self._finish(lambda copy: own[copy.lanes] & (copy.number < arrival.issued), arrival.landing)
 
     def _finish(self, done: Callable[[Pending], Array], landing: Landing | None = None) -> None:
         """Land the copies that are ``done``; ``landing`` as the race detector's, if an mbarrier says when."""
