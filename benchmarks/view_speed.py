@@ -27,11 +27,14 @@ from gemmsmith import __version__
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.explain.source_text import source_lines
+from gemmsmith.explain.timing.cycles import BlockCycles
+from gemmsmith.gpus import gpu_named
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.report.view.page import write_view
 from gemmsmith.report.view.registry import built
+from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.launch_trace import LaunchTrace
 from gemmsmith.trace.recording.record import record_product
 
@@ -56,14 +59,21 @@ def recorded(spec: KernelSpec) -> tuple[LaunchTrace, float]:
     return trace, time.process_time() - start
 
 
-def frames(trace: LaunchTrace) -> dict[str, Any]:
+def timed(spec: KernelSpec, trace: LaunchTrace) -> BlockCycles | None:
+    """When the block does what, by the time model: the k-loop is drawn on its cycles."""
+    problem = spec.problem(SIZE, SIZE, SIZE)
+    config, _ = aligned_code(spec, spec.config(), problem)
+    return cycles_of(spec, config, problem, gpu_named("H200"), trace)
+
+
+def frames(trace: LaunchTrace, cycles: BlockCycles | None) -> dict[str, Any]:
     """Milliseconds of scripting a frame, by view; empty where there is no browser."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         return {}
     from playwright.sync_api import sync_playwright
 
-    subject = ViewSubject(trace)
+    subject = ViewSubject(trace, cycles=cycles)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         page = write_view(Path(folder) / "view.html", subject)
         running = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
@@ -110,7 +120,7 @@ def main() -> int:
         trace, seconds[spec.name] = recorded(spec)
         print(f"{spec.name:24} {seconds[spec.name]:6.2f} s", flush=True)
         if spec.name == DRAWN:
-            drawn = {"kernel": DRAWN, "threads": trace.threads, **frames(trace)}
+            drawn = {"kernel": DRAWN, "threads": trace.threads, **frames(trace, timed(spec, trace))}
     record: dict[str, Any] = {
         "what": f"recording one block of each rung at {SIZE}x{SIZE}x{SIZE} on one core, and scripting of a frame",
         "origin": "measured", "machine": platform.machine(), "python": platform.python_version(),

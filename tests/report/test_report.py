@@ -26,6 +26,7 @@ from gemmsmith.ladder.registry import rungs as ladder_rungs
 from gemmsmith.problem import BF16, FP16, TF32, Problem
 from gemmsmith.report import page, write_page
 from gemmsmith.report.charts.words import sentence
+from gemmsmith.report.compact import compact
 from gemmsmith.report.figures.machine import _smem_values
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.figures.speed import over_sizes
@@ -159,7 +160,8 @@ def test_hostile_names_and_sources_stay_text() -> None:
 
 
 def test_a_hostile_source_line_is_shown_verbatim() -> None:
-    rows = [n.text for n in hostile().all("td", "code")]
+    bodies = [table.one("tbody") for table in hostile().all("table", "source")]
+    rows = [row.all("td")[-1].text for body in bodies for row in body.all("tr")]
     assert f"__global__ void k() {{}} // {EVIL}" in rows
     assert f"{EVIL} */" in rows
 
@@ -398,7 +400,7 @@ def test_the_source_listing_has_counts_per_line() -> None:
     source = rung.source.splitlines()
     skipped = read_header_comment(rung.source).lines
     assert list(shown) == list(range(skipped + 1, len(source) + 1))
-    assert [row.one("td", "code").text for row in shown.values()] == [s.rstrip() for s in source[skipped:]]
+    assert [row.all("td")[-1].text for row in shown.values()] == [s.rstrip() for s in source[skipped:]]
     hottest = max((n for n in rung.profile.lines if n.file == rung.file), key=lambda n: n.executed)
     assert "__fmaf_rn" in hottest.text
     cell = shown[hottest.number].one("td", "counts").all("span")[0]
@@ -447,7 +449,7 @@ def test_the_page_is_replaced_atomically(tmp_path: Path, monkeypatch: pytest.Mon
     target = tmp_path / "climb.html"
     assert write_page(target, nothing()) == target
     first = target.read_text(encoding="utf-8")
-    assert first == page(nothing())
+    assert first == compact(page(nothing()))
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
     def fail(*_: object) -> None:

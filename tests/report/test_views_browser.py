@@ -16,6 +16,7 @@ from gemmsmith.explain.occupancy import occupancy
 from gemmsmith.gpus import gpus
 from gemmsmith.report.view.data.grid import union_area
 from gemmsmith.report.view.page import write_view
+from gemmsmith.trace.launch_trace import Outline
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
@@ -39,6 +40,17 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Four blocks share each of two tiles, along k: two clusters of four.
     split = [tile(n, n // 4, 0, 64 * (n % 4), 64 * (n % 4) + 63) for n in range(8)]
     write_view(folder / "split.html", with_blocks(split, cluster=4))
+    # Three blocks divide the k of two tiles: the second has the end of one and the beginning of the other.
+    parts = [((0, 0, 0, 191),), ((0, 0, 192, 255), (0, 1, 0, 127)), ((0, 1, 128, 255),)]
+    stream = [
+        Outline(
+            (n, 0, 0),
+            stored=tile(n, 0, n > 0).stored,
+            parts=tuple((64 * r, 64 * r + 63, 64 * c, 64 * c + 63, k0, k1) for r, c, k0, k1 in mine),
+        )
+        for n, mine in enumerate(parts)
+    ]
+    write_view(folder / "stream.html", with_blocks(stream))
     return folder
 
 
@@ -194,6 +206,16 @@ def test_split_k_is_seen_as_blocks_that_share_a_tile(browser: Any, where: Path) 
         assert "k 0–63; 4 blocks share this tile" in visit.label
         visit.page.keyboard.press("ArrowRight")
         assert "k 64–127; 4 blocks share this tile" in visit.label
+
+
+def test_stream_k_is_seen_as_parts_of_several_tiles(browser: Any, where: Path) -> None:
+    with Visit(browser, where / "stream.html", "grid", DESKTOP) as visit:
+        seen = []
+        for _ in range(6):
+            seen.append(visit.label)
+            visit.page.keyboard.press("ArrowRight")
+        assert any("k 192–255; 2 blocks share this tile; part 1 of 2 of this block" in label for label in seen)
+        assert any("k 0–127; 2 blocks share this tile; part 2 of 2 of this block" in label for label in seen)
 
 
 def test_a_line_and_what_it_became_are_highlighted_together(browser: Any, where: Path) -> None:

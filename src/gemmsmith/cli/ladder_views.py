@@ -22,6 +22,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.report.view.page import write_view
+from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.recording.record import record_product
 
 _SIZE = 256
@@ -64,7 +65,8 @@ def _write_one(folder: Path, name: str, arch: str, gpu: GPU, compiler: Compiler)
 
     title = f"{kernel_title(spec, config)}, {problem}"
     trace = record_product(spec, config, problem, compiled, title=title, text_of=text_of)
-    subject = ViewSubject(trace, compiled, gpu, f"gemmsmith view {name}")
+    cycles = cycles_of(spec, config, problem, gpu, trace)
+    subject = ViewSubject(trace, compiled, gpu, f"gemmsmith view {name}", cycles=cycles)
     return write_view(folder / f"{name}.html", subject)
 
 

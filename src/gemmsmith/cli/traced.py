@@ -27,10 +27,11 @@ _PERFETTO = ".perfetto"
 
 @dataclass(frozen=True)
 class Traced:
-    """A recorded launch and its machine code."""
+    """A recorded launch and its machine code; ``subject`` is the kernel if it computes a product."""
 
     trace: LaunchTrace
     compiled: CompiledKernel
+    subject: Subject | None = None
 
 
 def trace_word(
@@ -63,7 +64,7 @@ def trace_subject(subject: Subject, block: Size) -> Traced:
         trace = record_product(spec, subject.config, subject.problem, subject.compiled, title=subject.title,
                                block=block, text_of=text_of)  # fmt: skip
         bar.advance(task)
-    return Traced(trace, subject.compiled)
+    return Traced(trace, subject.compiled, subject)
 
 
 def write_trace(path: Path, trace: LaunchTrace) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gemmsmith.compile.sass import Sass
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.bottleneck import ISSUE, LATENCY, LSU, Work, conflicts_of, estimate
+from gemmsmith.explain.bottleneck import FMA, ISSUE, LATENCY, LSU, Work, conflicts_of, estimate
 from gemmsmith.explain.comparison_rows import Row, measured_rows, origin_of, rows_of
 from gemmsmith.explain.diagnosis import IN_SHORT, MODEL, Diagnosis, diagnose
 from gemmsmith.explain.findings import Case
@@ -115,6 +115,8 @@ def _ms(case: Case) -> str:
 
 def _bound(case: Case) -> str:
     name = case.estimate.bound
+    if name == FMA and case.work.tensor:
+        return "the tensor cores"
     return name if name in (ISSUE, LATENCY) else f"the {name}"
 
 

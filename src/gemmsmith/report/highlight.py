@@ -47,12 +47,18 @@ def _open_comment(row: str) -> int:
 
 
 def _line(row: str) -> Markup:
-    parts, done = [], 0
+    parts: list[Markup] = []
+    kind, words, done = "", "", 0
     for found in _TOKENS.finditer(row):
-        parts += [escape(row[done : found.start()]), _span(found.lastgroup or "", found[0])]
+        between = row[done : found.start()]
+        if found.lastgroup == kind and not between.strip():  # "const float" is one span
+            words += between + found[0]
+        else:
+            parts += [_span(kind, words), escape(between)]
+            kind, words = found.lastgroup or "", found[0]
         done = found.end()
-    return Markup("").join([*parts, escape(row[done:])])
+    return Markup("").join([*parts, _span(kind, words), escape(row[done:])])
 
 
 def _span(kind: str, words: str) -> Markup:
-    return Markup('<span class="{}">{}</span>').format(kind, words)
+    return Markup("") if not words else Markup('<span class="{}">{}</span>').format(kind, words)

@@ -15,9 +15,11 @@ from gemmsmith.report.charts.patterns import patterns
 from gemmsmith.report.charts.svg import colour
 from gemmsmith.report.charts.words import sentence, size_of
 from gemmsmith.report.choices import group_table
+from gemmsmith.report.compact import compact
 from gemmsmith.report.figures.ladder import ladders
 from gemmsmith.report.figures.names import anchors, contender
 from gemmsmith.report.files import inline, replace_file
+from gemmsmith.report.machine_loop import folded
 from gemmsmith.report.method import runs_of
 from gemmsmith.report.report_model import ReportModel
 from gemmsmith.report.rung_view import COUNTED, view_rung
@@ -56,7 +58,7 @@ def page(model: ReportModel) -> str:
 
 def write_page(path: str | Path, model: ReportModel) -> Path:
     """Write the page. Atomic for readers; not durable across power loss."""
-    return replace_file(path, page(model))
+    return replace_file(path, compact(page(model)))
 
 
 def policy(style: str, script: str) -> str:
@@ -83,7 +85,7 @@ def _environment() -> Environment:
     made = Environment(loader=PackageLoader("gemmsmith.report", "templates"), autoescape=True, trim_blocks=True,
                        lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
     made.globals.update(colour=colour)
-    made.filters.update(sentence=sentence)
+    made.filters.update(sentence=sentence, folded=folded)
     return made
 
 

@@ -228,11 +228,16 @@ class Box:
 
 @dataclass(frozen=True)
 class Outline:
-    """One block: its place in the grid, and what it loaded and stored."""
+    """One block: its place in the grid, and what it loaded and stored.
+
+    ``parts`` is what it multiplies, in order: first and last row of C, first and last column, first and last k. A block
+    of Stream-K has several; blocks of split-K share a tile and have other k. Empty where that is not known.
+    """
 
     block: Size
     loaded: tuple[Box, ...] = ()
     stored: tuple[Box, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def from_json(data: Mapping[str, Any]) -> LaunchTrace:
         phases=tuple(Phase(**each) for each in data["phases"]),
         snapshot=None if data["snapshot"] is None else Snapshot(data["snapshot"]["slot"],
                                                                 _tuples(data["snapshot"]["runs"])),
-        blocks=tuple(Outline(tuple(each["block"]), boxes(each["loaded"]), boxes(each["stored"]))
+        blocks=tuple(Outline(tuple(each["block"]), boxes(each["loaded"]), boxes(each["stored"]),
+                             tuple(tuple(part) for part in each.get("parts", ())))
                      for each in data["blocks"]),
         counts=tuple(Counted(**each) for each in data.get("counts", ())),
     )  # fmt: skip

@@ -19,12 +19,14 @@ from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.options.tracing import BlockOptions
-from gemmsmith.cli.render.output import print_json, say
-from gemmsmith.cli.traced import trace_word
+from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.traced import Traced, trace_word
 from gemmsmith.errors import UsageError
+from gemmsmith.explain.timing.cycles import BlockCycles
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.report.view.page import write_view
 from gemmsmith.report.view.registry import titles
+from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.trace_json import read_trace
 
 _SHAPE = ProblemOptions(256, 256, 256)
@@ -79,7 +81,17 @@ def command(
         if word.endswith((".json", ".json.gz")):
             return ViewSubject(read_trace(word), None, target.model, command_line, beside)
         found = trace_word(word, given, problem, arguments, target, cache, block.block)
-        return ViewSubject(found.trace, found.compiled, target.model, command_line, beside)
+        return ViewSubject(found.trace, found.compiled, target.model, command_line, beside, timed(found))
+
+    def timed(found: Traced) -> BlockCycles | None:
+        if found.subject is None:
+            return None
+        with progress() as bar:
+            task = bar.add_task("timing with the cycle model", total=1)
+            cycles = cycles_of(found.subject.spec, found.subject.config, found.subject.problem, target.model,
+                               found.trace)  # fmt: skip
+            bar.advance(task)
+        return cycles
 
     # Options that configure the first kernel may not exist in the second, which runs as it is.
     subject = recorded(kernel, options, recorded(other, KernelOptions()) if other else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmsmith.errors import UsageError
@@ -61,6 +61,17 @@ class WarpCycles:
     spans: tuple[Span, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class InstructionCycles:
+    """One machine instruction: how often warps of the block issued it, and the cycles they waited for it by reason."""
+
+    offset: int
+    file: str
+    line: int
+    issued: int
+    stalls: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True)
 class BlockCycles:
     """One block among those that share its SM. ``k`` is what was executed: the problem's, or fewer k-tiles of it.
@@ -74,6 +85,7 @@ class BlockCycles:
     resident: int
     cycles: float
     warps: tuple[WarpCycles, ...]
+    instructions: tuple[InstructionCycles, ...] = ()
     origin: str = "predicted"
 
 
@@ -97,7 +109,26 @@ def block_cycles(
     code = predictor.program.instructions
     warps = tuple(WarpCycles(numbers[n], _spans(found, code)) for n, found in mine.items())
     last = max((warp.spans[-1].end for warp in warps if warp.spans), default=0.0)
-    return BlockCycles(block, gpu.name, sample.k, predictor.resident, last, warps)
+    return BlockCycles(block, gpu.name, sample.k, predictor.resident, last, warps, _by_instruction(mine, code))
+
+
+def _by_instruction(
+    mine: Mapping[int, Sequence[Issued]], code: Sequence[MachineInstruction]
+) -> tuple[InstructionCycles, ...]:
+    counts: dict[int, int] = {}
+    waits: dict[int, dict[str, float]] = {}
+    for found in mine.values():
+        for issued in found:
+            position = issued.row.position
+            counts[position] = counts.get(position, 0) + 1
+            if issued.at > issued.since:
+                tally = waits.setdefault(position, {})
+                tally[REASONS[issued.reason]] = tally.get(REASONS[issued.reason], 0.0) + issued.at - issued.since
+    return tuple(
+        InstructionCycles(code[position].offset, code[position].file, code[position].line, counts[position],
+                          tuple(sorted(waits.get(position, {}).items(), key=lambda item: -item[1])))
+        for position in sorted(counts)
+    )  # fmt: skip
 
 
 def kind_of(row: table.Row, instruction: MachineInstruction) -> Kind:

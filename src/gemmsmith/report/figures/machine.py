@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.bottleneck import units_of
+from gemmsmith.explain.bottleneck import FMA, units_of
 from gemmsmith.explain.occupancy import Step, curve, steps
 from gemmsmith.gpus import GPU
-from gemmsmith.report.arithmetic import Peak, panels_of, peak_of
+from gemmsmith.report.arithmetic import TENSOR_CORES, Peak, panels_of, peak_of
 from gemmsmith.report.charts.bars import Bar, Reference, draw_bars
 from gemmsmith.report.charts.frame import Canvas, Chart, Drawing, Table, chart
 from gemmsmith.report.charts.roof import Ceiling, Roof, Spot, draw_roofline
@@ -153,7 +153,11 @@ def bounds(rung: Rung, anchor: str) -> Chart | None:
     if rung.diagnosis is None or rung.diagnosis.case.estimate.longest <= 0:
         return None
     case, guess = rung.diagnosis.case, rung.diagnosis.case.estimate
-    ordered = sorted(guess.cycles, key=lambda item: -item[1])
+
+    def named(name: str) -> str:
+        return TENSOR_CORES if name == FMA and case.work.tensor else name
+
+    ordered = [(named(name), cycles) for name, cycles in sorted(guess.cycles, key=lambda item: -item[1])]
     bars = [Bar(name, cycles / guess.longest * 100, percent(cycles / guess.longest), class_=colour(rung.number))
             for name, cycles in ordered]  # fmt: skip
     problem = case.profile.problem
@@ -161,6 +165,6 @@ def bounds(rung: Rung, anchor: str) -> Chart | None:
     table = Table(("resource", "cycles on the busiest SM", "share of the time"),
                   tuple((name, compact(c), percent(c / guess.longest)) for name, c in ordered))  # fmt: skip
     caption = (f"How long each resource is busy at {size} on {guess.gpu}, as a share of the predicted time. The "
-               f"longest bar bounds {rung.name}: {guess.bound}.")  # fmt: skip
-    return chart(f"{anchor}-bound", f"Bound by {guess.bound}", caption, table,
+               f"longest bar bounds {rung.name}: {named(guess.bound)}.")  # fmt: skip
+    return chart(f"{anchor}-bound", f"Bound by {named(guess.bound)}", caption, table,
                  lambda c: draw_bars(c, bars, [], "% of the predicted time"), [PREDICTED])  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.explain.timing.cycles import BlockCycles
 from gemmsmith.gpus import GPU
 from gemmsmith.trace.launch_trace import LaunchTrace
 
@@ -15,7 +16,8 @@ from gemmsmith.trace.launch_trace import LaunchTrace
 class ViewSubject:
     """One launch to look at: its trace, its machine code, the GPU it is meant for, and perhaps a second launch.
 
-    ``command`` is the command line that makes the page again.
+    ``command`` is the command line that makes the page again. ``cycles`` is when the block in full does what, by the
+    time model; None where it has no time.
     """
 
     trace: LaunchTrace
@@ -23,6 +25,7 @@ class ViewSubject:
     gpu: GPU | None = None
     command: str = ""
     other: ViewSubject | None = None
+    cycles: BlockCycles | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from gemmsmith.ladder.registry import check_accepts, rung_named
 from gemmsmith.problem import dtype_named
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.report.view.page import view_page, write_view
+from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.record import record_launch, record_product
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
@@ -94,7 +95,7 @@ def view(
 
     title = f"{spec.name} {str(aligned).replace(',', ', ')}".rstrip() + f", {problem}"
     trace = record_product(spec, aligned, problem, compiled, title=title, block=block, text_of=text_of)
-    return LaunchView(ViewSubject(trace, compiled, model))
+    return LaunchView(ViewSubject(trace, compiled, model, cycles=cycles_of(spec, aligned, problem, model, trace)))
 
 
 def _kernel(word: str, config: dict[str, int | str], entry: str) -> tuple[KernelSpec, Any]:

@@ -184,6 +184,7 @@ class AccessRecorder:
         if self._wave[0] is not machine:
             at = np.flatnonzero(machine.wave.blocks == self.traced)
             self._wave = machine, int(at[0]) if at.size else -1
+            self.outlines.seen[machine.wave.blocks] = True
         return self._wave[1]
 
     def _mine(self, machine: Any, lanes: Lanes) -> TracedLanes | None:

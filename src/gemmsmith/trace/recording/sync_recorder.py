@@ -115,8 +115,8 @@ class SyncRecorder(AccessRecorder):
         found = source.elements()
         if found is not None and found[1].any():
             inside = found[0][found[1]].astype(np.int64)
-            number = int(machine.wave.blocks[own])
-            self.outlines.touch(np.full(inside.size, number), inside, stores=False)
+            receivers = [int(machine.wave.blocks[int(chunks[0]) // stride]) for chunks in targets if chunks.size]
+            self.outlines.copied(int(machine.wave.blocks[own]), receivers, inside)
         here = next((chunks for chunks in targets if chunks.size and int(chunks[0]) // stride == block), None)
         if block < 0 or (own != block and here is None):
             return

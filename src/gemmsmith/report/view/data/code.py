@@ -8,9 +8,11 @@ from typing import Any
 
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.explain.timing.cycles import BlockCycles, InstructionCycles
 from gemmsmith.report.view.model import ViewData, ViewSubject
 from gemmsmith.report.view.packing import packed
-from gemmsmith.trace.launch_trace import Counted, LaunchTrace
+from gemmsmith.sim.timing.outcome import REASONS
+from gemmsmith.trace.launch_trace import Counted, LaunchTrace, Warp
 
 _MOST_STEPS = 4_000
 _MOST_LINES = 6_000  # of machine code
@@ -27,16 +29,27 @@ def build(subject: ViewSubject) -> ViewData | None:
     names = list(dict.fromkeys([trace.file, *(each.file for each in trace.counts)]))
     sass = _machine_code(subject)
     index = {name: at for at, name in enumerate(names)}
+    timed = {each.offset: each for each in (subject.cycles.instructions if subject.cycles is not None else ())}
+    # The warp that the player follows: a producer or an idle warp would show little.
+    warp = max((each for each in trace.warps if each.number >= 0), key=lambda each: len(each.events), default=None)
     hottest = max(each.executed for each in trace.counts)
     data = {
         "files": [{"name": name, "lines": _text(trace, name)} for name in names],
         "ptx": [[each.ptx, index[each.file], each.line, *_caller(each, index), each.executed, each.sectors,
                  each.wavefronts, each.conflicts, heat(each.executed, hottest)] for each in trace.counts],
-        "sass": [[i.text, index.get(i.file or "", -1), i.line or 0, i.offset]
+        "sass": [[i.text, index.get(i.file or "", -1), i.line or 0, i.offset, *_cost(timed.get(i.offset))]
                  for i in (sass.instructions if sass is not None else ())[:_MOST_LINES]],
-        "steps": packed(_steps(trace)), "warp": trace.warps[0].number if trace.warps else 0,
+        "timed": subject.cycles is not None, "reasons": list(REASONS),
+        "steps": packed(_steps(trace, warp)), "warp": warp.number if warp is not None else 0,
     }  # fmt: skip
-    return ViewData("Code", _notice(trace), data)
+    return ViewData("Code", _notice(trace, subject.cycles), data)
+
+
+def _cost(found: InstructionCycles | None) -> tuple[int, list[list[int]]]:
+    """How often warps of the block issued the instruction, and the cycles that they waited, by number of the reason."""
+    if found is None:
+        return 0, []
+    return found.issued, [[REASONS.index(name), round(cycles)] for name, cycles in found.stalls if cycles >= 1]
 
 
 def heat(executed: int, hottest: int) -> int:
@@ -44,7 +57,7 @@ def heat(executed: int, hottest: int) -> int:
     return max(0, _SHADES - 1 - round(2 * math.log10(hottest / executed))) if executed else 0
 
 
-def _notice(trace: LaunchTrace) -> str:
+def _notice(trace: LaunchTrace, cycles: BlockCycles | None) -> str:
     by_line: dict[tuple[str, int], int] = {}
     total = 0
     for each in trace.counts:
@@ -58,8 +71,15 @@ def _notice(trace: LaunchTrace) -> str:
     if costly.conflicts:
         where = _own_line(costly, trace.file)
         text += f" {where[0]}:{where[1]} has bank conflicts: {costly.conflicts:,} wavefronts of {costly.wavefronts:,}."
-    return (f"{text} Stall reasons are not in a trace: they come with the time model; on a GPU, gemmsmith profile "
-            "--lines samples them.")  # fmt: skip
+    if cycles is None:
+        return (f"{text} There are no stall reasons: the time model has no time for this launch; on a GPU, gemmsmith "
+                "profile --lines samples them.")  # fmt: skip
+    waits: dict[tuple[str, int], float] = {}
+    for one in cycles.instructions:
+        waits[one.file, one.line] = waits.get((one.file, one.line), 0.0) + sum(value for _, value in one.stalls)
+    (file, line), most_waited = max(waits.items(), key=lambda item: item[1])
+    share = most_waited / (sum(waits.values()) or 1.0)
+    return f"{text} Warps wait longest at {file}:{line}: {share:.0%} of their waiting, predicted for {cycles.gpu}."
 
 
 def _own_line(each: Counted, own: str) -> tuple[str, int]:
@@ -101,10 +121,10 @@ def _machine_code(subject: ViewSubject) -> Sass | None:
         return None
 
 
-def _steps(trace: LaunchTrace) -> list[int]:
-    """Indices into ``counts`` in the order in which the first warp executed them, thinned to the most that fit."""
+def _steps(trace: LaunchTrace, warp: Warp | None) -> list[int]:
+    """Indices into ``counts`` in the order in which a warp executed them, thinned to the most that fit."""
     place = {each.position: at for at, each in enumerate(trace.counts)}
-    events: Iterable[Any] = trace.warps[0].events if trace.warps else ()
+    events: Iterable[Any] = warp.events if warp is not None else ()
     found = [place[position] for event in events
              if (position := trace.instructions[event.instruction].position) in place]  # fmt: skip
     step = max(1, -(-len(found) // _MOST_STEPS))

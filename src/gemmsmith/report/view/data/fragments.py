@@ -99,6 +99,9 @@ def _load(trace: LaunchTrace, warp: int, event: Event) -> dict[str, Any]:
 
 def _notice(trace: LaunchTrace) -> str:
     kinds = {instruction.kind for instruction in trace.instructions}
+    if Kind.WGMMA in kinds and any(one.a_held and one.a_held[0] >= 0 for one in trace.fragments):
+        return ("A warpgroup multiplies A from its registers by B straight from shared memory: each warp has 16 of the "
+                "64 rows, and a lane's elements come in pairs. So A can be changed before it is used.")  # fmt: skip
     if Kind.WGMMA in kinds:
         return ("A warpgroup multiplies straight from shared memory: only the accumulators are in registers, each warp "
                 "has 16 of the 64 rows, and a lane's columns come in pairs.")  # fmt: skip

@@ -26,6 +26,9 @@ def build(subject: ViewSubject) -> ViewData | None:
     if output is None or not any(_of(block.stored, output.name) for block in blocks):
         return None
     inputs = [array for array in trace.arrays if array is not output and _read(blocks, array.name)]
+    if any(array.role in ("A", "B") for array in inputs):  # flags and partial sums in a workspace are no operands
+        inputs = [array for array in inputs if array.rows > 1]
+    tiles, parts = tiles_and_parts(blocks, output, inputs)
     held, shown = _held(subject, gpu), len(blocks)
     launched = trace.grid[0] * trace.grid[1] * trace.grid[2]
     # So few blocks that they all run at once teach nothing about waves: then the page opens with a smaller GPU.
@@ -36,8 +39,75 @@ def build(subject: ViewSubject) -> ViewData | None:
         "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
         "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
         "blocks": [_block(block, output, inputs) for block in blocks],
+        "tiles": tiles, "parts": parts, "k": _depth(parts, trace),
     }  # fmt: skip
-    return ViewData("The grid over SMs", _notice(shown, launched, gpu, held, start["sms"]), data)
+    notice = _notice(shown, launched, gpu, held, start["sms"]) + _shared_notice(parts)
+    return ViewData("The grid over SMs", notice, data)
+
+
+def tiles_and_parts(
+    blocks: Sequence[Outline], output: Array, inputs: Sequence[Array]
+) -> tuple[list[list[int]], list[list[list[int]]]]:
+    """The distinct tiles of the output, and for each block its parts: number of the tile, first and last k.
+
+    A block whose parts are not known has the tile that it stores, with the k that it read (0 and −1 if unknown). A copy
+    may bring more columns than a tile has: what the blocks of a tile stored together bounds it.
+    """
+    stored: dict[tuple[int, ...], list[list[int]]] = {}
+    for block in blocks:
+        box = _of(block.stored, output.name)
+        for part in block.parts:
+            stored.setdefault(part[:4], []).extend([box] if box and _within(box, part) else [])
+    numbers: dict[tuple[int, ...], int] = {}
+    tiles: list[list[int]] = []
+
+    def number(tile: tuple[int, ...], bounds: Sequence[Sequence[int]]) -> int:
+        if tile not in numbers:
+            numbers[tile] = len(tiles)
+            around = np.array(bounds or [tile])
+            low, high = around.min(axis=0).tolist(), around.max(axis=0).tolist()
+            tiles.append([low[0], high[1], low[2], high[3]])
+        return numbers[tile]
+
+    found = []
+    for block in blocks:
+        box = _of(block.stored, output.name)
+        mine = [[number(part[:4], stored[part[:4]]), part[4], part[5]] for part in block.parts]
+        found.append(mine or ([[number(tuple(box), [box]), *_k_read(block, inputs)]] if box else []))
+    return tiles, found
+
+
+def _k_read(block: Outline, inputs: Sequence[Array]) -> tuple[int, int]:
+    """First and last k of what the block loaded of A and B; 0 and −1 if they differ, or one is not known."""
+    names = {array.role: array.name for array in inputs}
+    a, b = _of(block.loaded, names.get("A", "")), _of(block.loaded, names.get("B", ""))
+    return (a[2], a[3]) if a and b and a[2:] == b[:2] else (0, -1)
+
+
+def _within(box: Sequence[int], part: Sequence[int]) -> bool:
+    return part[0] <= box[0] and box[1] <= part[1] and part[2] <= box[2] and box[3] <= part[3]
+
+
+def _depth(parts: Sequence[Sequence[Sequence[int]]], trace: LaunchTrace) -> int:
+    deepest = max((last + 1 for mine in parts for _, _, last in mine), default=0)
+    return max(deepest, int(trace.problem.get("k", 0)) if deepest else 0)
+
+
+def _shared_notice(parts: Sequence[Sequence[Sequence[int]]]) -> str:
+    """Split-K and Stream-K in words: tiles that several blocks share, blocks with parts of several tiles."""
+    workers: dict[int, int] = {}
+    for mine in parts:
+        for tile, *_ in mine:
+            workers[tile] = workers.get(tile, 0) + 1
+    shared, several = sum(n > 1 for n in workers.values()), sum(len(mine) > 1 for mine in parts)
+    text = ""
+    if shared:
+        most = max(workers.values())
+        text = (f" {shared} of {len(workers)} tiles are shared by up to {most} blocks, which divide K: a strip is one "
+                "block's part.")  # fmt: skip
+    if several:
+        text += f" {several} of {len(parts)} blocks work on more than one tile, one after the other."
+    return text
 
 
 def _held(subject: ViewSubject, gpu: GPU) -> int:

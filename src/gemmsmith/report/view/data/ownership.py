@@ -62,6 +62,9 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
         text += (f" A thread combines {_count(rows, 'row')} of {a.name} with {_count(columns, 'column')} of {b.name}: "
                  f"in each step of k, {_count(rows * columns, 'multiply-add')} for {rows + columns} elements."
                  )  # fmt: skip
+    copies = [name for name in fed if name.endswith(" in the workspace")]
+    if len(sides) < 2 and copies:
+        text += f" The kernel reads prepared copies ({', '.join(copies)}): where it does, A or B itself is not marked."
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."
     return text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gemmsmith.explain.timing.cycles import BlockCycles
+from gemmsmith.report.view.data.cycle_axis import cycle_axis
 from gemmsmith.report.view.data.shared_fills import shared_fills, tile_depth
 from gemmsmith.report.view.model import ViewData, ViewSubject
 from gemmsmith.report.view.packing import packed
@@ -12,6 +14,7 @@ from gemmsmith.trace.launch_trace import Kind, LaunchTrace, Warp
 _KINDS = tuple(Kind)
 _MOST_BARRIERS = 20
 _MOST_STEPS = 2_000
+_SOME_SLOTS = 8
 # Kinds that a step of the player stops at, the most telling first.
 _TELLING = (
     (Kind.BARRIER, Kind.WAIT, Kind.PHASE_WAIT, Kind.BULK_LOAD, Kind.BULK_STORE, Kind.COMMIT, Kind.ARRIVE),
@@ -19,6 +22,14 @@ _TELLING = (
     (Kind.MMA, Kind.LOAD_MATRIX, Kind.LOAD_SHARED, Kind.ARITHMETIC),
 )
 _TENSOR = (Kind.MMA, Kind.WGMMA)
+# Stall reasons of ncu in words.
+_WAITS = {
+    "long_scoreboard": "for global memory or an mbarrier", "short_scoreboard": "for shared memory",
+    "barrier": "for other warps at a barrier", "wait": "for the fixed latency of the instruction before",
+    "math_pipe_throttle": "for a busy arithmetic unit", "mio_throttle": "for room in the queue of memory instructions",
+    "lg_throttle": "for room in the queue of global accesses", "gmma": "for wgmma to finish",
+    "not_selected": "while another warp issues", "dispatch_stall": "for the dispatch unit", "membar": "for a fence",
+}  # fmt: skip
 
 
 def build(subject: ViewSubject) -> ViewData | None:
@@ -40,8 +51,12 @@ def build(subject: ViewSubject) -> ViewData | None:
         "barriers": [{"at": at, "phases": [[p.phase, p.slot] for p in trace.phases if p.barrier == at],
                       "arrivals": _arrivals(trace, at)} for at in barriers],
         "steps": packed(_steps(trace)), "slots": trace.slots,
+        "axis": "k" if trace.problem else "column", "cycles": cycle_axis(trace, subject.cycles),
     }  # fmt: skip
-    return ViewData("The k-loop in time", _notice(trace, fills), data)
+    timed = _timed_notice(subject.cycles) if data["cycles"] is not None and subject.cycles is not None else ""
+    if not trace.problem:
+        return ViewData("The block in time", (timed or _notice(trace)) + _turns(fills), data)
+    return ViewData("The k-loop in time", (timed or _notice(trace)) + _overlap(fills, depth), data)
 
 
 def _columns(trace: LaunchTrace, warp: Warp) -> dict[str, Any]:
@@ -89,7 +104,7 @@ def _steps(trace: LaunchTrace) -> list[int]:
     return ordered[::every]
 
 
-def _notice(trace: LaunchTrace, fills: list[list[int]]) -> str:
+def _notice(trace: LaunchTrace) -> str:
     total: dict[Kind, int] = {}
     for warp in trace.warps:
         for event in warp.events:
@@ -99,12 +114,52 @@ def _notice(trace: LaunchTrace, fills: list[list[int]]) -> str:
     waits = 100 * sum(total.get(kind, 0) for kind in (Kind.BARRIER, Kind.PHASE_WAIT)) / whole
     work = 100 * sum(total.get(kind, 0) for kind in (Kind.ARITHMETIC, *_TENSOR)) / whole
     words = "tensor-core instructions" if any(kind in total for kind in _TENSOR) else "arithmetic"
-    text = f"{work:.0f} % of the block's issue slots are {words}, {waits:.0f} % are waits for barriers."
-    ahead = sum(1 for row in fills if row[4] - row[3] > 8)
-    if ahead > 2:
-        return text + " Shared memory fills (hatched) while other k-tiles are multiplied: loads and arithmetic overlap."
-    if fills:
-        return (
-            text + " A k-tile is written, all warps meet at a barrier, it is read, and they meet again before the next."
-        )
-    return text + " Every operand comes from global memory, again and again: shared memory is not used."
+    return f"{work:.0f} % of the block's issue slots are {words}, {waits:.0f} % are waits for barriers."
+
+
+def _timed_notice(found: BlockCycles) -> str:
+    """How long the block takes, and what its warps wait for most."""
+    waited: dict[str, float] = {}
+    for warp in found.warps:
+        for span in warp.spans:
+            if span.reason != "selected":
+                waited[span.reason] = waited.get(span.reason, 0.0) + span.start - span.since
+    living = sum(warp.spans[-1].end for warp in found.warps if warp.spans) or 1.0
+    share = 100 * sum(waited.values()) / living
+    text = (f"The block takes {found.cycles:,.0f} cycles, predicted for {found.gpu}. Its warps spend {share:.0f} % of "
+            "that waiting")  # fmt: skip
+    if not waited:
+        return f"{text}."
+    reason = max(waited, key=lambda name: waited[name])
+    return f"{text}, mostly {_WAITS.get(reason, 'for ' + reason.replace('_', ' '))} ({reason.replace('_', ' ')})."
+
+
+def _overlap(fills: list[list[int]], depth: int) -> str:
+    if not fills:
+        return " Every operand comes from global memory, again and again: shared memory is not used."
+    if _fills_while_used(fills, depth):
+        return " Shared memory fills (hatched) while other k-tiles are multiplied: loads and arithmetic overlap."
+    return " A k-tile is written, all warps meet at a barrier, it is read, and they meet again before the next."
+
+
+def _turns(fills: list[list[int]]) -> str:
+    """The same for a launch that is no matrix product."""
+    if not fills:
+        return " Warps do not exchange anything through shared memory."
+    return " Warps exchange values through shared memory: they write, meet at a barrier, and read what others wrote."
+
+
+def _fills_while_used(fills: list[list[int]], depth: int) -> bool:
+    """Whether some k-tile is on its way while another is read, for more than a few slots."""
+    tiles: dict[int, list[list[int]]] = {}
+    for row in fills:
+        if row[2] >= 0:
+            tiles.setdefault(row[2] // depth, []).append(row)
+    filled = {tile: (min(row[3] for row in rows), max(row[4] for row in rows)) for tile, rows in tiles.items()}
+    used = {tile: (max(row[4] for row in rows), max(row[5] for row in rows)) for tile, rows in tiles.items()}
+    return any(
+        min(stop, last) - max(start, first) > _SOME_SLOTS
+        for tile, (start, stop) in filled.items()
+        for other, (first, last) in used.items()
+        if other != tile
+    )

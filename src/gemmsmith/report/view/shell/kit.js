@@ -153,5 +153,9 @@ const GS = (() => {
   const hex = (n) => `0x${n.toString(16)}`;
   const plural = (n, word, more = `${word}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? word : more}`;
 
-  return { views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, font, series, canvas, showTip, refill, legend, choice, unpack, rangeText, bytes, hex, plural };
+  /** Stall reasons of ncu, in words. */
+  const STALLS = { long_scoreboard: "for global memory or an mbarrier", short_scoreboard: "for shared memory", barrier: "at a barrier", wait: "for the fixed latency of the instruction before", math_pipe_throttle: "for a busy arithmetic unit", mio_throttle: "for room in the queue of memory instructions", lg_throttle: "for room in the queue of global accesses", gmma: "for wgmma", not_selected: "while another warp issues", dispatch_stall: "for the dispatch unit", membar: "for a fence", sleeping: "asleep" };
+  const stallWords = (name) => `${STALLS[name] || "for something else"} (${name.replace(/_/g, " ")})`;
+
+  return { stallWords, views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, font, series, canvas, showTip, refill, legend, choice, unpack, rangeText, bytes, hex, plural };
 })();

@@ -15,96 +15,154 @@
   GS.unionArea = unionArea;
 
   /**
-   * Blocks start in the order of their numbers, whole clusters together, as soon as an SM has room. All blocks take
-   * equally long here, so that they run in waves; a real GPU starts a block when any other ends.
-   * @returns {{wave: number, sm: number, slot: number}[]}
+   * Blocks start in the order of their numbers, whole clusters together, as soon as an SM has room. A block takes as
+   * long as its multiply-adds here; a real GPU also waits for memory.
+   * @returns {{wave: number, sm: number, slot: number, start: number, end: number}[]}
    */
-  const placed = (count, cluster, sms, held) => {
-    const groups = Math.max(1, Math.floor((sms * held) / cluster));
-    return Array.from({ length: count }, (_, n) => {
-      const group = Math.floor(n / cluster), at = (group % groups) * cluster + (n % cluster);
-      return { wave: Math.floor(group / groups), sm: at % sms, slot: Math.floor(at / sms) };
-    });
+  const placed = (count, cluster, sms, held, long = () => 1) => {
+    const groups = Math.max(1, Math.floor((sms * held) / cluster)), free = new Float64Array(groups), rounds = new Int32Array(groups), made = [];
+    for (let first = 0; first < count; first += cluster) {
+      let group = 0;
+      for (let g = 1; g < groups && free[group] > 0; g += 1) if (free[g] < free[group]) group = g;
+      const start = free[group], last = Math.min(count, first + cluster);
+      let end = start;
+      for (let n = first; n < last; n += 1) {
+        const at = group * cluster + (n - first);
+        made.push({ wave: rounds[group], sm: at % sms, slot: Math.floor(at / sms), start, end: start + long(n) });
+        end = Math.max(end, start + long(n));
+      }
+      free[group] = end; rounds[group] += 1;
+    }
+    return made;
   };
   GS.placedBlocks = placed;
 
   /** @param {Host} host */
   const create = (host) => {
-    const { el, colour, plural } = GS, { data } = host, blocks = data.blocks;
-    let sms = data.start.sms, held = data.start.held, order = "real", where = [], waves = 1, pointed = -1;
+    const { el, colour, plural } = GS, { data } = host, blocks = data.blocks, depth = data.k || 1;
+    let sms = data.start.sms, held = data.start.held, order = "real", items = [], waves = 1, span = 1, pointed = -1;
     /** Block numbers in the order that is shown. */
     let sequence = blocks.map((_, n) => n);
-    const byRows = () => sequence.slice().sort((a, b) => (blocks[a][1][0] - blocks[b][1][0]) || (blocks[a][1][2] - blocks[b][1][2]) || a - b);
+    const firstTile = (n) => (data.parts[n].length ? data.tiles[data.parts[n][0][0]] : [Infinity, 0, 0, 0]);
+    const byRows = () => sequence.slice().sort((a, b) => (firstTile(a)[0] - firstTile(b)[0]) || (firstTile(a)[2] - firstTile(b)[2]) || a - b);
+    const work = ([tile, first, last]) => { const [a, b, c, d] = data.tiles[tile]; return ((b - a + 1) * (d - c + 1) * (last < first ? depth : last - first + 1)); };
+    const unit = Math.max(1, ...data.parts.map((mine) => mine.reduce((sum, part) => sum + work(part), 0)));
+    const long = (number) => (data.parts[number].length ? data.parts[number].reduce((sum, part) => sum + work(part), 0) / unit : 0.02);
+    const sharers = data.tiles.map(() => 0);
+    data.parts.forEach((mine) => mine.forEach(([tile]) => { sharers[tile] += 1; }));
+    /** What an array's part is, of a block and its part: rows and columns. */
+    const boxOf = (at, number, part) => {
+      const { role } = data.inputs[at];
+      if (!part || part[2] < part[1] || (role !== "A" && role !== "B")) return blocks[number][2][at];
+      const [a, b, c, d] = data.tiles[part[0]];
+      return role === "A" ? [a, b, part[1], part[2]] : [part[1], part[2], c, d];
+    };
+    /** Each item is one part of a block's work; a block without work has one item as well. */
     const plan = () => {
       sequence = blocks.map((_, n) => n);
       if (order === "rows") sequence = byRows();
-      where = placed(blocks.length, data.cluster, sms, held);
-      waves = where.length ? where[where.length - 1].wave + 1 : 1;
+      const where = placed(blocks.length, data.cluster, sms, held, (n) => long(sequence[n]));
+      items = [];
+      where.forEach((place, n) => {
+        let start = place.start;
+        const number = sequence[n], mine = data.parts[number].length ? data.parts[number] : [null];
+        for (const part of mine) { const end = start + (part ? work(part) / unit : 0.02); items.push({ ...place, number, part, n, start, end }); start = end; }
+      });
+      items.sort((a, b) => a.start - b.start || a.n - b.n);
+      waves = items.reduce((most, item) => Math.max(most, item.wave + 1), 1);
+      span = items.reduce((most, item) => Math.max(most, item.end), 0) || 1;
     };
     plan();
-    const stepsOf = () => Math.max(1, Math.min(blocks.length, 400));
-    const lastOf = (step) => Math.min(blocks.length - 1, Math.floor(((step + 1) * blocks.length) / stepsOf()) - 1);
-    const inWave = (wave) => sequence.filter((_, n) => where[n].wave === wave);
+    const stepsOf = () => Math.max(1, Math.min(items.length, 400));
+    const lastOf = (step) => Math.min(items.length - 1, Math.floor(((step + 1) * items.length) / stepsOf()) - 1);
+    /** Items in flight when an item starts: with those that start at the same moment. */
+    const inFlight = (item) => items.filter((one) => one.start <= item.start + 1e-9 && one.end > item.start + 1e-9);
 
     /** Bytes that a wave asks for, and those that are distinct. */
-    const traffic = (numbers) => data.inputs.reduce(([all, once], array, at) => {
-      const boxes = numbers.map((n) => blocks[n][2][at]).filter((box) => box.length);
+    const traffic = (flight) => data.inputs.reduce(([asked, once], array, at) => {
+      const boxes = flight.map((item) => boxOf(at, item.number, item.part)).filter((box) => box.length);
       const size = boxes.reduce((sum, [a, b, c, d]) => sum + (b - a + 1) * (d - c + 1), 0);
-      return [all + size * array.bytes, once + unionArea(boxes) * array.bytes];
+      return [asked + size * array.bytes, once + unionArea(boxes) * array.bytes];
     }, [0, 0]);
     const short = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)} MB` : n >= 1e3 ? `${(n / 1e3).toFixed(1)} kB` : `${n} B`);
+    const frame = (c, x, y, w, h, tint, wide) => { c.strokeStyle = colour(tint); c.lineWidth = wide; c.strokeRect(x + wide / 2, y + wide / 2, Math.max(1, w - wide), Math.max(1, h - wide)); };
+    const written = (c, text, x, y, w, h, tint) => { if (h > 13 && w > c.measureText(text).width + 4) { c.fillStyle = colour(tint); c.textAlign = "center"; c.fillText(text, x + w / 2, y + h / 2 + 4); c.textAlign = "left"; } };
 
-    const tint = (n, last, wave) => (n > last ? colour("sunk") : where[n].wave < wave ? colour("h2") : GS.series(where[n].sm));
-    const matrix = (of, box, label, strong) => GS.canvas({ label, height: (w) => Math.max(34, Math.min(strong ? 360 : 110, (w * of.rows) / Math.max(1, of.columns))), paint: (c, w, h) => {
-      const last = lastOf(host.player.step), wave = where[last].wave, sx = w / of.columns, sy = h / of.rows;
-      c.fillStyle = colour("sunk"); c.fillRect(0, 0, w, h);
-      const counts = new Map();
-      sequence.forEach((number, n) => {
-        const b = box(blocks[number]);
-        if (!b.length || n > last || (!strong && where[n].wave !== wave)) return;
-        const x = b[2] * sx, y = b[0] * sy, bw = (b[3] - b[2] + 1) * sx, bh = (b[1] - b[0] + 1) * sy, key = b.join();
-        counts.set(key, (counts.get(key) || 0) + 1);
-        if (!strong && counts.get(key) > 1) return;
-        c.fillStyle = strong ? tint(n, last, wave) : colour("h4");
-        c.globalAlpha = strong ? 1 : 0.8;
-        c.fillRect(x, y, Math.max(1, bw - (bw > 4 ? 1 : 0)), Math.max(1, bh - (bh > 4 ? 1 : 0)));
-        c.globalAlpha = 1;
-        if (strong && bw > 24 && bh > 14 && counts.get(key) === 1) { c.fillStyle = where[n].wave < wave ? colour("ink") : colour("on-series"); c.textAlign = "center"; c.fillText(String(number), x + bw / 2, y + bh / 2 + 4); c.textAlign = "left"; }
-      });
-      if (strong) for (const [key, many] of counts) if (many > 1) { const b = key.split(",").map(Number); c.strokeStyle = colour("ink"); c.lineWidth = 2; c.strokeRect(b[2] * sx + 1, b[0] * sy + 1, (b[3] - b[2] + 1) * sx - 3, (b[1] - b[0] + 1) * sy - 3); }
-      const at = pointed >= 0 ? pointed : sequence[last], b = box(blocks[at]);
-      if (b.length) { c.strokeStyle = colour("pick"); c.lineWidth = 3; c.strokeRect(b[2] * sx + 1.5, b[0] * sy + 1.5, Math.max(2, (b[3] - b[2] + 1) * sx - 3), Math.max(2, (b[1] - b[0] + 1) * sy - 3)); }
-    } });
-    const c = matrix(data.output, (block) => block[1], `${data.output.name}: the tile of each block`, true);
-    const inputs = data.inputs.map((array, at) => ({ array, drawn: matrix(array, (block) => block[2][at], `${array.name}: what the blocks in flight read`, false) }));
-
-    const gpu = GS.canvas({ label: "the SMs and the blocks on them", height: (w) => { const across = Math.max(8, Math.floor(w / 34)); return Math.ceil(sms / across) * 34; }, paint: (g, w) => {
-      const across = Math.max(8, Math.floor(w / 34)), size = 34, last = lastOf(host.player.step), wave = where[last].wave;
-      for (let n = 0; n < sms; n += 1) { g.fillStyle = colour("sunk"); g.fillRect((n % across) * size + 1, Math.floor(n / across) * size + 1, size - 2, size - 2); }
-      const rows = Math.ceil(Math.sqrt(held)), cell = (size - 4) / rows;
-      for (let n = 0; n <= last; n += 1) {
-        if (where[n].wave !== wave) continue;
-        const { sm, slot } = where[n], x = (sm % across) * size + 2 + (slot % rows) * cell, y = Math.floor(sm / across) * size + 2 + Math.floor(slot / rows) * cell;
-        g.fillStyle = sequence[n] === pointed || n === last ? colour("pick") : GS.series(sm);
-        g.fillRect(x, y, cell - 1, cell - 1);
-        if (cell > 22) { g.fillStyle = colour("on-series"); g.textAlign = "center"; g.fillText(String(sequence[n]), x + cell / 2, y + cell / 2 + 4); g.textAlign = "left"; }
-      }
-    } });
-
-    const about = (number) => {
-      const n = sequence.indexOf(number), b = blocks[number][1], [x, y, z] = blocks[number][0];
-      const tile = b.length ? `rows ${b[0]}–${b[1]}, columns ${b[2]}–${b[3]} of ${data.output.name}` : "nothing";
-      const same = b.length ? blocks.filter((other) => other[1].join() === b.join()).length : 1;
-      const a = data.inputs.findIndex((array) => array.role === "A"), k = a >= 0 && same > 1 && blocks[number][2][a].length ? `, k ${blocks[number][2][a][2]}–${blocks[number][2][a][3]}` : "";
-      return `block ${number} (${x}, ${y}, ${z}) on SM ${where[n].sm}, wave ${where[n].wave + 1}: ${tile}${k}${same > 1 ? `; ${same} blocks share this tile` : ""}`;
+    // ---- C: tiles, and strips of tiles that are divided along k --------------------------------------------
+    const strip = (item, sx, sy) => {
+      const [a, b, l, r] = data.tiles[item.part[0]], [, first, last] = item.part, whole = last < first || sharers[item.part[0]] < 2;
+      const x = l * sx, w = (r - l + 1) * sx, from = whole ? 0 : first / depth, to = whole ? 1 : (last + 1) / depth;
+      return [x + w * from, a * sy, w * (to - from), (b - a + 1) * sy];
     };
+    const c = GS.canvas({ label: `${data.output.name}: the tile of each block`, height: (w) => Math.max(34, Math.min(360, (w * data.output.rows) / Math.max(1, data.output.columns))), paint: (g, w, h) => {
+      const now = items[lastOf(host.player.step)], sx = w / data.output.columns, sy = h / data.output.rows;
+      g.fillStyle = colour("sunk"); g.fillRect(0, 0, w, h);
+      const seen = new Set();
+      items.slice(0, lastOf(host.player.step) + 1).forEach((item) => {
+        if (!item.part) return;
+        const [x, y, bw, bh] = strip(item, sx, sy), done = item.end <= now.start + 1e-9;
+        g.fillStyle = done ? colour("h2") : GS.series(item.sm);
+        g.fillRect(x, y, Math.max(1, bw - (bw > 4 ? 1 : 0)), Math.max(1, bh - (bh > 4 ? 1 : 0)));
+        written(g, String(item.number), x, y, bw, bh, done ? "ink" : "on-series");
+        if (sharers[item.part[0]] > 1) seen.add(item.part[0]);
+      });
+      for (const tile of seen) { const [a, b, l, r] = data.tiles[tile]; frame(g, l * sx, a * sy, (r - l + 1) * sx - 1, (b - a + 1) * sy - 1, "ink", 2); }
+      for (const item of items) if (item.part && (pointed >= 0 ? item.number === pointed : item === now)) { const [x, y, bw, bh] = strip(item, sx, sy); frame(g, x, y, bw, bh, "pick", 3); }
+    } });
+    const inputs = data.inputs.map((array, at) => ({ array, drawn: GS.canvas({ label: `${array.name}: what the blocks in flight read`, height: (w) => Math.max(34, Math.min(110, (w * array.rows) / Math.max(1, array.columns))), paint: (g, w, h) => {
+      const now = items[lastOf(host.player.step)], sx = w / array.columns, sy = h / array.rows, seen = new Set();
+      g.fillStyle = colour("sunk"); g.fillRect(0, 0, w, h);
+      for (const item of inFlight(now)) {
+        const b = boxOf(at, item.number, item.part);
+        if (!b.length || seen.has(b.join())) continue;
+        seen.add(b.join());
+        g.fillStyle = colour("h4"); g.globalAlpha = 0.8;
+        const bw = (b[3] - b[2] + 1) * sx, bh = (b[1] - b[0] + 1) * sy;
+        g.fillRect(b[2] * sx, b[0] * sy, Math.max(1, bw - (bw > 4 ? 1 : 0)), Math.max(1, bh - (bh > 4 ? 1 : 0)));
+        g.globalAlpha = 1;
+      }
+      const one = pointed >= 0 ? items.find((item) => item.number === pointed) : now, b = one ? boxOf(at, one.number, one.part) : [];
+      if (b.length) frame(g, b[2] * sx, b[0] * sy, Math.max(4, (b[3] - b[2] + 1) * sx), Math.max(4, (b[1] - b[0] + 1) * sy), "pick", 3);
+    } }) }));
+
+    // ---- the SMs over time: a bar is a part of a tile ------------------------------------------------------
+    const rowHigh = () => Math.max(2, Math.min(20, 330 / (sms * held)));
+    const time = GS.canvas({ label: "the SMs over time: a bar is a block's part of a tile", height: () => 16 + sms * held * rowHigh(), paint: (g, w) => {
+      const high = rowHigh(), x0 = 46, scale = (w - x0 - 4) / span, now = items[lastOf(host.player.step)];
+      g.fillStyle = colour("soft"); g.font = GS.font(11);
+      for (let n = 0; n < sms; n += Math.max(1, Math.ceil(16 / (high * held)))) g.fillText(`SM ${n}`, 2, 13 + n * held * high + Math.min(10, high));
+      g.fillStyle = colour("sunk"); g.fillRect(x0, 4, w - x0 - 4, sms * held * high);
+      for (const item of items) {
+        if (!item.part) continue;
+        const x = x0 + item.start * scale, bw = (item.end - item.start) * scale, y = 4 + (item.sm * held + item.slot) * high, later = item.start > now.start + 1e-9;
+        g.globalAlpha = later ? 0.22 : 1;
+        g.fillStyle = GS.series(item.part[0]);
+        g.fillRect(x, y, Math.max(1, bw - 1), Math.max(1, high - (high > 3 ? 1 : 0)));
+        if (!later) written(g, sharers[item.part[0]] > 1 ? `tile ${item.part[0]}, k ${item.part[1]}–${item.part[2]}` : `tile ${item.part[0]}`, x, y, bw, high, "on-series");
+        g.globalAlpha = 1;
+        if (item.number === pointed || (pointed < 0 && item === now)) frame(g, x, y, bw, high, "pick", 2);
+      }
+      const x = x0 + now.start * scale;
+      g.fillStyle = colour("pick"); g.fillRect(x - 1, 0, 2, 8 + sms * held * high);
+    } });
+
+    const about = (item) => {
+      const { number, part } = item, [x, y, z] = blocks[number][0], same = part ? sharers[part[0]] : 1, mine = data.parts[number];
+      const box = part ? data.tiles[part[0]] : [], tile = part ? `rows ${box[0]}–${box[1]}, columns ${box[2]}–${box[3]} of ${data.output.name}` : "nothing";
+      const k = part && part[2] >= part[1] && (same > 1 || mine.length > 1) ? `, k ${part[1]}–${part[2]}` : "";
+      const several = mine.length > 1 ? `; part ${mine.indexOf(part) + 1} of ${mine.length} of this block` : "";
+      return `block ${number} (${x}, ${y}, ${z}) on SM ${item.sm}, wave ${item.wave + 1}: ${tile}${k}${same > 1 ? `; ${same} blocks share this tile` : ""}${several}`;
+    };
+    const point = (found) => { const to = found ? found.number : -1; if (to !== pointed) { pointed = to; host.redraw(); } host.say(found ? about(found) : ""); };
     c.node.addEventListener("pointermove", (event) => {
-      const [x, y] = c.at(event), row = (y / c.height) * data.output.rows, column = (x / c.width) * data.output.columns, last = lastOf(host.player.step);
-      let found = -1;
-      sequence.forEach((number, n) => { const b = blocks[number][1]; if (n <= last && b.length && b[0] <= row && row < b[1] + 1 && b[2] <= column && column < b[3] + 1) found = number; });
-      if (found !== pointed) { pointed = found; host.redraw(); host.say(found >= 0 ? about(found) : ""); }
+      const [x, y] = c.at(event), sx = c.width / data.output.columns, sy = c.height / data.output.rows, last = lastOf(host.player.step);
+      point(items.slice(0, last + 1).reverse().find((item) => { if (!item.part) return false; const [bx, by, bw, bh] = strip(item, sx, sy); return bx <= x && x < bx + bw && by <= y && y < by + bh; }));
     });
-    c.node.addEventListener("pointerleave", () => { pointed = -1; host.redraw(); host.say(""); });
+    time.node.addEventListener("pointermove", (event) => {
+      const [x, y] = time.at(event), row = Math.floor((y - 4) / rowHigh()), at = ((x - 46) * span) / (time.width - 50);
+      point(items.find((item) => item.sm * held + item.slot === row && item.start <= at && at < item.end));
+    });
+    for (const each of [c, time]) each.node.addEventListener("pointerleave", () => point(undefined));
 
     const slider = (label, min, max, value, set) => {
       const id = `grid-${label.replace(/\W+/g, "-")}`, out = el("output", { class: "small" }, String(value));
@@ -112,24 +170,24 @@
       return el("label", { for: id }, `${label} `, out, input);
     };
     const told = el("p", { class: "readout" });
+    const divided = sharers.some((n) => n > 1) ? el("p", { class: "soft small" }, `A frame is a tile that several blocks share. Its strips are their parts of K, from k = 0 on the left to k = ${depth - 1} on the right.`) : "";
     host.root.append(
       el("div", { class: "choices" },
         slider(`SMs (${data.gpu.name}: ${data.gpu.sms})`, 1, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider(`blocks per SM (${data.gpu.held})`, 1, Math.max(32, held), held, (n) => { held = n; }),
         GS.choice("Order ", [["real", "of the block numbers (real)"], ["rows", "of the tiles, row by row"]], "real", (value) => { order = value; plan(); host.redraw(); }).node),
       el("div", { class: "row" },
-        el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; the colour is the SM"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]),
-          el("p", { class: "soft small" }, "A frame is a tile that several blocks share: K is divided among them.")),
-        el("div", { class: "card grow" }, el("h2", {}, "The SMs, and the blocks on them"), gpu.node, told,
-          inputs.map(({ array, drawn }) => el("div", {}, el("h2", {}, `${array.name}: what the blocks in flight read`), drawn.node)))),
-      el("p", { class: "soft small" }, "Which block computes which tile is recorded. When and where a block runs is a model: in the order of their numbers, round over the SMs, all equally long."));
+        el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; the colour is the SM"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]), divided,
+          inputs.map(({ array, drawn }) => el("div", {}, el("h2", {}, `${array.name}: what the blocks in flight read`), drawn.node))),
+        el("div", { class: "card grow" }, el("h2", {}, "The SMs over time: each colour a tile"), time.node, told)),
+      el("p", { class: "soft small" }, "Which block computes which part of which tile is recorded. When and where it runs is a model: in the order of block numbers, on the SM that is free first, as long as it has multiply-adds."));
     return {
-      get steps() { return stepsOf(); }, start: Math.max(0, Math.min(stepsOf(), Math.ceil((sms * held * stepsOf()) / Math.max(1, blocks.length))) - 1), rate: 12,
-      label: (step) => about(sequence[lastOf(step)]),
+      get steps() { return stepsOf(); }, start: Math.max(0, Math.min(stepsOf(), Math.ceil((sms * held * stepsOf()) / Math.max(1, items.length))) - 1), rate: 12,
+      label: (step) => about(items[lastOf(step)]),
       draw: (step) => {
-        const last = lastOf(step), wave = where[last].wave, flight = inWave(wave), [all, once] = traffic(flight), room = sms * held;
-        const tail = wave === waves - 1 && flight.length < room ? ` The last wave leaves ${plural(room - flight.length, "place")} of ${room} empty.` : "";
-        told.textContent = `Wave ${wave + 1} of ${waves}: ${plural(flight.length, "block")}. They ask for ${short(all)} of ${data.inputs.map((a) => a.name).join(" and ") || "nothing"}, of which ${short(once)} are distinct: ${once ? `each byte serves ${(all / once).toFixed(1)} blocks.` : ""}${tail}`;
-        c.draw(); gpu.draw(); inputs.forEach(({ drawn }) => drawn.draw());
+        const now = items[lastOf(step)], flight = inFlight(now), [asked, once] = traffic(flight), room = sms * held, busy = new Set(flight.map((item) => item.number)).size;
+        const tail = now.wave === waves - 1 && waves > 1 && busy < room ? ` The last wave leaves ${plural(room - busy, "place")} of ${room} empty.` : "";
+        told.textContent = `Wave ${now.wave + 1} of ${waves}: ${plural(busy, "block")} in flight. They ask for ${short(asked)} of ${data.inputs.map((a) => a.name).join(" and ") || "nothing"}, of which ${short(once)} are distinct: ${once ? `each byte serves ${(asked / once).toFixed(1)} blocks.` : ""}${tail}`;
+        c.draw(); time.draw(); inputs.forEach(({ drawn }) => drawn.draw());
       },
     };
   };

@@ -120,7 +120,7 @@
     };
 
     // ---- the block's tile ----------------------------------------------------------------------------
-    const cell = (width) => Math.max(2, Math.min(26, (width - 34) / columns));
+    const cell = (width) => Math.max(2, Math.min(26, (width - 34) / columns, 640 / rows));
     const tile = GS.canvas({ label: "the block's tile of outputs, coloured by warp", height: (w) => rows * cell(w) + 22, paint: (c, w) => {
       const size = cell(w), map = maps[mode], thread = selected(), warp = Math.floor(thread / 32), x0 = 32, y0 = 18;
       const gapped = size > 5 ? 1 : size > 3 ? 0.5 : 0;
@@ -171,7 +171,8 @@
       const size = side(w), thread = selected();
       c.font = GS.font(10);
       c.fillStyle = colour("soft");
-      for (const lane of [0, 8, 16, 24, 31]) c.fillText(`${lane}`, 44 + lane * size, 10);
+      for (const lane of [0, 8, 16, 24, 31]) { c.textAlign = lane === 31 ? "right" : "left"; c.fillText(`${lane}`, 44 + (lane === 31 ? 32 : lane) * size, 10); }
+      c.textAlign = "left";
       for (let who = 0; who < page.threads; who += 1) {
         const warp = Math.floor(who / 32), x = 44 + (who % 32) * size, y = 14 + warp * size;
         if (who % 32 === 0 && (size > 8 || warp % 4 === 0)) { c.fillStyle = colour("soft"); c.fillText(`warp ${warp}`, 0, y + size - 2); }
@@ -219,7 +220,9 @@
       if (a && b && a[0].length && b[1].length) text += `, from ${axis(a[0], "row")} of ${data.roles.A} and ${axis(b[1], "column")} of ${data.roles.B}`;
       return text;
     };
-    return { steps: page.threads, rate: 12, label, draw: () => { GS.refill(words, "", legend); paint(); } };
+    // A producer or an idle thread owns nothing: the view opens at the first one that does.
+    const first = owned[mode].findIndex((mine) => mine && mine.length);
+    return { steps: page.threads, start: Math.max(0, first), rate: 12, label, draw: () => { GS.refill(words, "", legend); paint(); } };
   };
   GS.register({ name: "ownership", create });
 }

@@ -12,13 +12,50 @@
     const { data, page } = host, { colour, mix, series, el } = GS;
     const groupOf = data.kinds.map((kind) => GROUPS.findIndex(([, , kinds]) => kinds.includes(kind)));
     const warps = data.warps.map((warp) => ({ ...warp, start: GS.unpack(warp.start), slots: GS.unpack(warp.slots), count: GS.unpack(warp.count), kind: GS.unpack(warp.kind), instruction: GS.unpack(warp.instruction) }));
-    const fills = Object.fromEntries(Object.entries(data.fills).map(([name, values]) => [name, GS.unpack(values)]));
-    const moments = GS.unpack(data.steps), total = Math.max(1, data.slots);
-    const spans = [total, 8000, 2000, 600, 150].filter((n, at) => at === 0 || n < total);
-    let span = spans.find((n) => n <= Math.max(600, total / 4)) || spans[spans.length - 1];
-    const now = () => moments[host.player.step] || 0;
+    // Two axes: issue slots, as recorded; and cycles of the time model, where it has a time for this launch.
+    const model = data.cycles;
+    let axisName = model ? "cycles" : "slots";
+    /** Makes a function from issue slots to cycles. */
+    const scaleOf = (name) => {
+      const [slots, at] = model[name].map(GS.unpack);
+      return (slot) => {
+      if (slot < 0) return slot;
+      let low = 0, high = slots.length - 1;
+      while (low < high - 1) { const mid = (low + high) >> 1; if (slots[mid] <= slot) low = mid; else high = mid; }
+      const wide = slots[high] - slots[low] || 1;
+      return Math.round(at[low] + ((at[high] - at[low]) * Math.min(1, Math.max(0, (slot - slots[low]) / wide))));
+      };
+    };
+    const timedWarp = (warp) => {
+      const columns = model.warps[String(warp.number)];
+      if (!columns) return { ...warp, start: [], slots: [], count: [], kind: [], wait: [], landed: [], reason: [], line: [] };
+      const found = Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, GS.unpack(values)]));
+      const start = new Int32Array(found.long.length);
+      let at = 0;
+      for (let n = 0; n < start.length; n += 1) { start[n] = at + found.wait[n]; at = start[n] + found.long[n]; }
+      return { number: warp.number, role: warp.role, skipped: 0, facts: {}, start, slots: found.long, ...found };
+    };
+    const inSlots = Object.fromEntries(Object.entries(data.fills).map(([name, values]) => [name, GS.unpack(values)]));
+    const all = { slots: { warps, fills: inSlots, barriers: data.barriers, moments: GS.unpack(data.steps), total: Math.max(1, data.slots) } };
+    if (model) {
+      // What fills shared memory may run ahead of what uses it: each has its own scale.
+      const [cycleOf, filling, using] = ["places", "filling", "using"].map(scaleOf), multiplies = new Set(warps.filter((warp) => warp.role !== "producer").map((warp) => warp.number));
+      const columns = { ...inSlots, issued: [], landed: [], read: [], end: [] };
+      inSlots.band.forEach((_, n) => {
+        const issued = filling(inSlots.issued[n]), landed = Math.max(issued, using(inSlots.landed[n])), read = Math.max(landed, using(inSlots.read[n]));
+        columns.issued.push(issued); columns.landed.push(landed); columns.read.push(read);
+        columns.end.push(inSlots.end[n] < 0 ? -1 : Math.max(read, filling(inSlots.end[n])));
+      });
+      all.cycles = { warps: warps.map(timedWarp), fills: columns, moments: Array.from(all.slots.moments, cycleOf), total: Math.max(1, model.total),
+        barriers: data.barriers.map((one) => ({ at: one.at, phases: one.phases.map(([phase, slot]) => [phase, using(slot)]), arrivals: one.arrivals.map(([slot, warp]) => [multiplies.has(warp) ? using(slot) : filling(slot), warp]) })) };
+    }
+    const on = () => all[axisName];
+    const spansOf = () => { const { total } = on(); return [total, 8000, 2000, 600, 150].filter((n, at) => at === 0 || n < total); };
+    const spanOf = () => spansOf().find((n) => n <= Math.max(600, on().total / 4)) || spansOf()[spansOf().length - 1];
+    let span = spanOf();
+    const now = () => on().moments[host.player.step] || 0;
     const left = (w) => (w < 560 ? 52 : 132);
-    const windowStart = () => Math.max(0, Math.min(total - span, now() - span * 0.4));
+    const windowStart = () => Math.max(0, Math.min(on().total - span, now() - span * 0.4));
     const scale = (w) => (w - left(w) - 6) / span;
 
     /** The event of a warp at a slot, or -1. */
@@ -51,11 +88,11 @@
       c.beginPath(); c.moveTo(x, 2); c.lineTo(x, h); c.stroke();
     };
 
-    const lanes = GS.canvas({ label: "what each warp executes, by issue slot", height: () => rowsTop + warps.length * row + 4, paint: (c, w, h) => {
+    const lanes = GS.canvas({ label: "what each warp executes, in time", height: () => rowsTop + warps.length * row + 4, paint: (c, w, h) => {
       c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), tints = GROUPS.map(([, name]) => colour(name));
-      warps.forEach((warp, n) => {
+      on().warps.forEach((warp, n) => {
         const y = rowsTop + n * row;
         c.fillStyle = colour("soft");
         const short = warp.number < 0 ? "cluster" : w < 560 ? `w${warp.number}` : `warp ${warp.number}${warp.role ? ` ${warp.role}` : ""}`;
@@ -65,6 +102,13 @@
         let lastX = -1, lastKind = -1;
         for (let at = firstIn(warp, from); at < warp.start.length && warp.start[at] < from + span; at += 1) {
           const x = x0 + Math.max(0, (warp.start[at] - from) * s), end = Math.min(w - 6, x0 + (warp.start[at] + warp.slots[at] - from) * s), group = groupOf[warp.kind[at]];
+          if (axisName === "cycles") {
+            // A wait is a pale red line up to the instruction; a load, copy or wgmma has a line below until it is complete.
+            const waits = Math.max(x0, x0 + (warp.start[at] - warp.wait[at] - from) * s);
+            if (x - waits > 1) { c.fillStyle = colour("bad-soft"); c.fillRect(waits, y + row * 0.2, x - waits, row * 0.6 - 2); }
+            const landed = Math.min(w - 6, end + warp.landed[at] * s);
+            if (warp.landed[at] && landed - end > 1) { c.fillStyle = tints[group]; c.fillRect(end, y + row - 4, landed - end, 2); }
+          }
           if (Math.floor(x) === lastX && group === lastKind && end - x < 1) continue;
           lastX = Math.floor(x); lastKind = group;
           c.fillStyle = tints[group];
@@ -84,7 +128,7 @@
       for (let at = x - high; at < x + wide; at += 5) { c.moveTo(at, y + high); c.lineTo(at + high, y); }
       c.stroke(); c.restore();
     };
-    const memory = data.bands ? GS.canvas({ label: "what shared memory holds, by issue slot", height: () => rowsTop + data.bands * band + 4, paint: (c, w, h) => {
+    const memory = data.bands ? GS.canvas({ label: "what shared memory holds, in time", height: () => rowsTop + data.bands * band + 4, paint: (c, w, h) => {
       c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
@@ -96,6 +140,7 @@
         if (known && (known.nbytes > data.band || band > 9)) c.fillText(known.name, 2, rowsTop + n * band + 10, x0 - 6);
         else if (n % 8 === 0 && band * 8 > 24 && w > 560) c.fillText(`+${GS.bytes(n * data.band)}`, 2, rowsTop + n * band + 10, x0 - 6);
       }
+      const { fills, total } = on();
       for (let n = 0; n < fills.band.length; n += 1) {
         const end = fills.end[n] < 0 ? total : fills.end[n];
         if (end < from || fills.issued[n] > from + span) continue;
@@ -112,11 +157,12 @@
 
     // ---- mbarriers ---------------------------------------------------------------------------------------
     const bar = 16;
-    const barriers = data.barriers.length ? GS.canvas({ label: "phases of mbarriers, by issue slot", height: () => rowsTop + data.barriers.length * bar + 4, paint: (c, w, h) => {
+    const barriers = data.barriers.length ? GS.canvas({ label: "phases of mbarriers, in time", height: () => rowsTop + data.barriers.length * bar + 4, paint: (c, w, h) => {
       c.font = GS.font(11);
       axisTicks(c, w, h);
       const x0 = left(w), from = windowStart(), s = scale(w), clampX = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - from) * s));
-      data.barriers.forEach((one, n) => {
+      const { total } = on();
+      on().barriers.forEach((one, n) => {
         const y = rowsTop + n * bar;
         c.fillStyle = colour("soft");
         c.fillText(w < 560 ? `+${one.at}` : `mbarrier +${one.at}`, 2, y + 11, x0 - 6);
@@ -136,50 +182,78 @@
 
     // ---- pointer -------------------------------------------------------------------------------------------
     const describe = (warp, at) => {
-      const kind = data.kinds[warp.kind[at]], count = warp.count[at], [ptx, , file, line] = page.instructions[warp.instruction[at]];
+      const kind = data.kinds[warp.kind[at]], count = warp.count[at];
+      if (axisName === "cycles") {
+        const line = model.lines[warp.line[at]], waits = warp.wait[at] > 1 ? `, after ${GS.plural(warp.wait[at], "cycle")} ${GS.stallWords(model.reasons[warp.reason[at]])}` : "", landed = warp.landed[at] ? `, complete ${GS.plural(warp.landed[at], "cycle")} later` : "";
+        return `${kind}${count > 1 ? ` ×${count}` : ""}${waits}${landed}: ${(page.lines[line] || line).slice(0, 90)}`;
+      }
+      const [ptx, , file, line] = page.instructions[warp.instruction[at]];
       const text = page.lines[`${file}:${line}`] || ptx, facts = warp.facts[at] || {};
       const more = [facts.group !== undefined ? `group ${facts.group}` : "", facts.done !== undefined ? `groups up to ${facts.done - 1} are complete` : "", facts.barrier !== undefined ? `mbarrier +${facts.barrier}${facts.phase !== undefined ? `, phase ${facts.phase}` : ""}` : "", facts.array ? `${facts.array} rows ${facts.rows[0]}–${facts.rows[1]}, columns ${facts.columns[0]}–${facts.columns[1]}` : ""].filter(Boolean).join(", ");
       return `${kind}${count > 1 ? ` ×${count}` : ""}${warp.slots[at] > count ? ` for ${GS.plural(warp.slots[at], "slot")}` : ""}${more ? ` (${more})` : ""}: ${text.slice(0, 90)}`;
     };
     const slotOf = (drawing, event) => { const [x, y] = drawing.at(event); return [windowStart() + (x - left(drawing.width)) / scale(drawing.width), y, x]; };
     lanes.node.addEventListener("pointermove", (event) => {
-      const [slot, y] = slotOf(lanes, event), warp = warps[Math.floor((y - rowsTop) / row)], at = warp ? eventAt(warp, slot) : -1;
-      const text = at < 0 ? "" : `warp ${warp.number}, slot ${warp.start[at].toLocaleString("en-US")}\n${describe(warp, at)}`;
+      const [slot, y] = slotOf(lanes, event), warp = on().warps[Math.floor((y - rowsTop) / row)], at = warp ? eventAt(warp, slot) : -1;
+      const text = at < 0 ? "" : `warp ${warp.number}, ${axisName.slice(0, -1)} ${warp.start[at].toLocaleString("en-US")}\n${describe(warp, at)}`;
       GS.showTip(event, text); host.say(text.replace("\n", ": "));
     });
     if (memory) memory.node.addEventListener("pointermove", (event) => {
       const [slot, y] = slotOf(memory, event), n = Math.floor((y - rowsTop) / band);
+      const { fills, total } = on();
       let text = "";
       for (let f = 0; f < fills.band.length; f += 1) if (fills.band[f] === n && fills.issued[f] <= slot && slot < (fills.end[f] < 0 ? total : fills.end[f])) {
         const array = page.arrays[fills.array[f]], state = slot < fills.landed[f] ? "being filled" : slot <= fills.read[f] ? "in use" : "no longer needed";
-        text = `shared bytes ${data.first + n * data.band}–${data.first + (n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, k-tile ${tileOf(fills.k[f])}, k from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
+        text = `shared bytes ${data.first + n * data.band}–${data.first + (n + 1) * data.band - 1}\n${array ? `${array.name}${fills.k[f] >= 0 ? `, ${data.axis === "k" ? `k-tile ${tileOf(fills.k[f])}, k` : data.axis} from ${fills.k[f]}` : ""}` : "results"}: ${state}`;
       }
       GS.showTip(event, text); host.say(text.replace("\n", ": "));
     });
     for (const each of [lanes, memory, barriers]) if (each) {
       each.node.addEventListener("pointerleave", (event) => { GS.showTip(event, ""); host.say(""); });
-      each.node.addEventListener("click", (event) => { const [slot] = slotOf(each, event); let best = 0; moments.forEach((m, n) => { if (Math.abs(m - slot) < Math.abs(moments[best] - slot)) best = n; }); host.player.go(best); });
+      each.node.addEventListener("click", (event) => { const [slot] = slotOf(each, event); let best = 0; const { moments } = on(); moments.forEach((m, n) => { if (Math.abs(m - slot) < Math.abs(moments[best] - slot)) best = n; }); host.player.go(best); });
     }
 
-    const zoom = GS.choice("Show", spans.map((n) => [n, n === total ? `all ${total.toLocaleString("en-US")} slots` : `${n.toLocaleString("en-US")} slots`]), span, (value) => { span = Number(value); host.redraw(); });
+    const entries = () => spansOf().map((n) => [n, n === on().total ? `all ${n.toLocaleString("en-US")} ${axisName}` : `${n.toLocaleString("en-US")} ${axisName}`]);
+    const zoom = GS.choice("Show", entries(), span, (value) => { span = Number(value); host.redraw(); });
+    const explained = el("span", { class: "soft small" });
+    const explain = () => {
+      const skipped = warps.reduce((sum, warp) => sum + warp.skipped, 0);
+      explained.textContent = axisName === "cycles"
+        ? `Cycles of the time model for ${model.gpu}, predicted: the block ${model.resident > 1 ? `shares its SM with ${GS.plural(model.resident - 1, "other")}` : "has its SM to itself"}. Pale red: the warp waits. A thin line below: a load, copy or wgmma is under way. Shared memory and mbarriers are placed by the instructions that PTX and machine code share.`
+        : `An issue slot is one instruction of a warp: order of execution, not time.${skipped ? ` ${skipped.toLocaleString("en-US")} events in the middle are left out.` : ""}`;
+    };
+    const chooseAxis = (value) => {
+      axisName = value; span = spanOf();
+      zoom.select.replaceChildren(...entries().map(([n, text]) => el("option", { value: n, selected: n === span }, text)));
+      explain(); host.redraw();
+    };
+    const axisChoice = model ? [GS.choice("Axis", [["cycles", "cycles (predicted)"], ["slots", "issue slots (recorded)"]], axisName, chooseAxis).node] : [];
+    explain();
     const words = el("div"), words2 = el("div");
-    const skipped = warps.reduce((sum, warp) => sum + warp.skipped, 0);
-    host.root.append(el("div", { class: "choices" }, zoom.node, el("span", { class: "soft small" }, `An issue slot is one instruction of a warp: order of execution, not time.${skipped ? ` ${skipped.toLocaleString("en-US")} events in the middle are left out.` : ""}`)),
+    host.root.append(el("div", { class: "choices" }, ...axisChoice, zoom.node, explained),
       el("div", { class: "card" }, el("h2", {}, "Warps"), lanes.node, words),
       ...(memory ? [el("div", { class: "card", style: { "margin-top": "0.9rem" } }, el("h2", {}, `Shared memory, in pieces of ${GS.bytes(data.band)}`), memory.node, words2)] : []),
       ...(barriers ? [el("div", { class: "card", style: { "margin-top": "0.9rem" } }, el("h2", {}, "mbarriers: phases, and arrivals as ticks"), barriers.node)] : []));
 
+    const lineOf = (warp, at) => { if (axisName === "cycles") return model.lines[warp.line[at]]; const [, , file, line] = page.instructions[warp.instruction[at]]; return `${file}:${line}`; };
     const label = (step) => {
-      const slot = moments[step], found = new Map();
-      for (const warp of warps) { const at = eventAt(warp, slot); if (at >= 0 && warp.number >= 0) { const key = `${data.kinds[warp.kind[at]]}`; if (!found.has(key)) found.set(key, []); found.get(key).push([warp.number, warp, at]); } }
-      const parts = [...found].map(([kind, who]) => { const numbers = who.map(([n]) => n), [, warp, at] = who[0], [, , file, line] = page.instructions[warp.instruction[at]]; const runs = []; for (const n of numbers) if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n; else runs.push([n, n]); return `warp${numbers.length > 1 ? "s" : ""} ${GS.rangeText(runs)}: ${kind} (${file}:${line})`; });
-      return `slot ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
+      const slot = on().moments[step], found = new Map(), waiting = new Map();
+      const note = (map, key, warp, at) => { if (!map.has(key)) map.set(key, []); map.get(key).push([warp.number, warp, at]); };
+      for (const warp of on().warps) {
+        if (warp.number < 0) continue;
+        const at = eventAt(warp, slot), next = at < 0 && axisName === "cycles" ? firstIn(warp, slot) : -1;
+        if (at >= 0) note(found, data.kinds[warp.kind[at]], warp, at);
+        else if (next >= 0 && next < warp.start.length) note(waiting, GS.stallWords(model.reasons[warp.reason[next]]), warp, next);
+      }
+      const who = (list) => { const runs = []; for (const [n] of list) if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n; else runs.push([n, n]); return `warp${list.length > 1 ? "s" : ""} ${GS.rangeText(runs)}`; };
+      const parts = [...[...found].map(([kind, list]) => `${who(list)}: ${kind} (${lineOf(list[0][1], list[0][2])})`), ...[...waiting].map(([reason, list]) => `${who(list)} wait${list.length > 1 ? "" : "s"} ${reason}`)];
+      return `${axisName.slice(0, -1)} ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
     };
     const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
-    const first = moments.findIndex((slot) => slot >= total * 0.3);
-    return { steps: moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
+    const first = on().moments.findIndex((slot) => slot >= on().total * 0.3);
+    return { steps: all.slots.moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
       GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
-      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `k ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(fills.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
+      GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `${data.axis} ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
     } };
   };
