@@ -143,7 +143,7 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
         return known
     candidates = _without_padding(candidates, request.problem)
     few = narrow.streaming(request.problem, model[0], alignment(request.problem, request.addresses))
-    if few is not None and few.seconds <= candidates[0].seconds:
+    if few is not None:
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
