@@ -19,6 +19,8 @@ class Geometry:
     ``pdl``: programmatic dependent launch. The blocks may start while the kernel before it on the stream still runs;
     the kernel itself waits for the end of that one (griddepcontrol.wait) before it touches global memory.
     ``cooperative``: all blocks run at the same time and may wait for one another (``grid.sync()``).
+    ``resident``: blocks wait for one another, so a GPU must start all of them together; without that, two such kernels
+    on two streams could each hold a part of the SMs, and wait for ever. PDL is then left out.
     ``cluster_at_launch``: the cluster is not compiled into the kernel (``__cluster_dims__``), so the launch sets it.
     """
 
@@ -29,6 +31,7 @@ class Geometry:
     pdl: bool = False
     cooperative: bool = False
     cluster_at_launch: bool = False
+    resident: bool = False
 
     @property
     def threads(self) -> int:
@@ -53,14 +56,15 @@ class LaunchFormulas:
     batches: str = "BATCH"
     cluster: str = "1"
     pdl: bool = False
+    resident: str = "0"
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
-        grid, batches, threads, smem, cluster = self._formulas(formula_names(problem, config))
-        return Geometry((grid, 1, batches), (threads, 1, 1), smem, (cluster, 1, 1), self.pdl)
+        grid, batches, threads, smem, cluster, resident = self._formulas(formula_names(problem, config))
+        return Geometry((grid, 1, batches), (threads, 1, 1), smem, (cluster, 1, 1), self.pdl, resident=resident != 0)
 
     @cached_property
     def _formulas(self) -> Formulas:
-        return Formulas(self.grid, self.batches, self.threads, self.smem, self.cluster)
+        return Formulas(self.grid, self.batches, self.threads, self.smem, self.cluster, self.resident)
 
 
 def formula_names(problem: Problem, config: Config) -> dict[str, int]:

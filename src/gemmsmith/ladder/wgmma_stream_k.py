@@ -27,6 +27,7 @@ SPEC = hopper.rung(
     small={"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2},
     grid=f"{hopper.cluster_grid()}*max(1, ceil(K/64))",  # a piece of work is as little as a k-tile
     cluster=hopper.CLUSTER_BLOCKS,
+    resident="1",
     smem=f"{hopper.K_TILES}+{hopper_store.STAGED}",
     constraints=(
         hopper.ROWS_PER_CONSUMER,

@@ -66,7 +66,7 @@ class CudaLaunch:
         if geometry.cooperative:
             return self._cu.cuLaunchCooperativeKernel, (loaded.function, *geometry.grid, *geometry.block, geometry.smem,
                                                         stream, arguments)  # fmt: skip
-        if geometry.cluster_at_launch or self._has_pdl(geometry):
+        if geometry.cluster_at_launch or geometry.resident or self._has_pdl(geometry):
             return self._cu.cuLaunchKernelEx, (self._config(geometry, stream), loaded.function, arguments, 0)
         plain = (loaded.function, *geometry.grid, *geometry.block, geometry.smem, stream, arguments, 0)
         return self._cu.cuLaunchKernel, plain
@@ -83,7 +83,9 @@ class CudaLaunch:
             attributes = []
             if geometry.cluster_at_launch:
                 attributes.append(self._cluster_attribute(geometry))
-            elif self._has_pdl(geometry):
+            if geometry.resident:
+                attributes.append(self._cooperative_attribute())
+            elif self._has_pdl(geometry) and not geometry.cluster_at_launch:
                 attributes.append(self._pdl_attribute())
             if attributes:
                 known.attrs, known.numAttrs = attributes, len(attributes)
@@ -97,6 +99,13 @@ class CudaLaunch:
         attribute = self._cu.CUlaunchAttribute()
         attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
         attribute.value.programmaticStreamSerializationAllowed = 1
+        return attribute
+
+    def _cooperative_attribute(self) -> Any:
+        """Of a launch whose blocks start together."""
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
         return attribute
 
     def _cluster_attribute(self, geometry: Geometry) -> Any:

@@ -109,18 +109,26 @@ def rung(
     smem: str = K_TILES,
     grid: str = TILE_GRID,
     cluster: str = "1",
+    resident: str = "0",
     persistent: bool = False,
     constraints: tuple[Constraint, ...] = (),
     **fields: Any,
 ) -> KernelSpec:
-    """A rung with programmatic dependent launch; work lies along x alone if it is ``persistent``."""
+    """A rung with programmatic dependent launch; work lies along x alone if it is ``persistent``. ``resident``: not 0
+    where blocks wait for one another."""
     defaults: dict[str, Any] = {
         "dtypes": (FP16, BF16), "out_dtypes": (FP32, FP16, BF16), "layouts": ALL_LAYOUTS, "epilogue": True,
         "batched": True, "tensor_cores": True, "min_arch": 90, "arch_specific": 90,
         "align_copies": True,
     }  # fmt: skip
     launch = LaunchFormulas(
-        threads, smem, f"{grid}*BATCH" if persistent else grid, "1" if persistent else "BATCH", cluster, pdl=True
+        threads,
+        smem,
+        f"{grid}*BATCH" if persistent else grid,
+        "1" if persistent else "BATCH",
+        cluster,
+        pdl=True,
+        resident=resident,
     )
     return make_rung(
         module,
