@@ -156,14 +156,18 @@ class Mutant:
     def missing(self, said: str, folder: Path) -> list[str]:
         """The expected words, files and lines that ``said`` does not contain, for the mutant in ``folder``."""
         words = [w for w in (DETECTORS[self.detector], *self.words) if w not in said]
-        places = [f"{file}:{_line(find_file(folder, file), text)}" for file, text in self.lines]
-        return words + [place for place in places if not re.search(re.escape(place) + r"(?!\d)", said)]
+        places = [(file, _lines(find_file(folder, file), text)) for file, text in self.lines]
+        return words + [f"{file}:{lines[0]}" for file, lines in places if not any(
+            re.search(re.escape(f"{file}:{line}") + r"(?!\d)", said) for line in lines)]  # fmt: skip
 
 
-def _line(path: Path, text: str) -> int:
-    found = [n for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line]
+def _lines(path: Path, text: str) -> range:
+    """The lines of the statement that has ``text`` in the first: NVRTC 13.0 names the last, later ones the first."""
+    written = path.read_text(encoding="utf-8").splitlines()
+    found = [n for n, line in enumerate(written, 1) if text in line]
     assert len(found) == 1, f"{path.name}: {text!r} is on lines {found}, not on one: update the mutant"
-    return found[0]
+    last = next(n for n in range(found[0], len(written) + 1) if re.search(r"[;{}]\s*(//.*)?$", written[n - 1]))
+    return range(found[0], last + 1)
 
 
 def judge(spec: KernelSpec, config: Config, trial: Trial) -> Verdict:

@@ -18,7 +18,7 @@ from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.problem import FP32, Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
@@ -277,7 +277,12 @@ class Predictor:
         if not self.spec.signature.has("K"):
             return k, k
         low, high = (128, 256) if "LDGSTS" in opcodes or "UTMALDG" in opcodes else (64, 192)
-        if k > high and "UTMALDG" in opcodes:  # stages of TMA are many; a block that does much has few k-tiles of them
+        if k > high and "UTMALDG" in opcodes:
+            # A shorter K, where a block does much in each k-tile, must still be longer than the pipeline. A k-tile of
+            # fp32 takes several stages, one for each of its parts.
+            stages = self.plan.kernel.config.by_name.get("STAGES", low)
+            if stages * _UNIT > low * (3 if self.problem.dtype is FP32 else 1):
+                return (k, k) if k <= 1024 else (512 + rest, 1024 + rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             if sum(len(s.positions) for s in self._tried.streams) < _MANY:
                 low, high = 512, 1024
