@@ -258,7 +258,7 @@ def test_a_step_starts_from_what_an_earlier_file_left_to_do() -> None:
     story = narrative(model, model.rungs[1], model.rungs[0])
     assert story.left_by is model.rungs[0]
     assert story.problem == "Let a warp go along a row instead: swap / and %."
-    assert story.limit.startswith("Bound by")
+    assert "bound by L1 tags" in story.limit
     assert narrative(model, model.rungs[0], None).next is model.rungs[1]
     assert narrative(model, model.rungs[0], None).problem == ""
     assert narrative(model, model.rungs[1], model.rungs[2]).left_by is model.rungs[0], "the file that names it"

@@ -94,7 +94,7 @@ LAUNCHED: dict[str, Case] = {
     "set in a loop": (launched("g", "b", "int t = 8; t *= 2; dim3 b(t, t); dim3 g(N / t, M / t);"),
                       (8, 4, 1), (32, 32, 1), "guessed"),
     "decided later": (launched("g", "b", f"dim3 b(16, 16); {G16} if (M < 64) {{ b = dim3(8, 8); }}"),
-                      (8, 4, 1), (32, 32, 1), "guessed"),
+                      (16, 8, 1), (16, 16, 1), "launch site"),
     "unknown function": (launched("choose(N)", "b", "dim3 b = pick(M);"), (8, 4, 1), (32, 32, 1), "guessed"),
     "a comment": (kernel() + "// mine<<<1, 1>>>(A, B, C, M, N, K);\n", (8, 4, 1), (32, 32, 1), "guessed"),
     "template arguments": (

@@ -151,5 +151,5 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         });
         if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
     }
-    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();  // a block must not exit while others still write to its shared memory
+    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();  // others may still write to shared memory of this block
 }
