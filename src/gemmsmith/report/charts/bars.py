@@ -107,14 +107,16 @@ def _row(canvas: Canvas, scale: Scale, bar: Bar, top: float, pitch: float, thick
     if math.isfinite(bar.ghost):
         parts.append(marker(scale(bar.ghost), middle, "diamond", "ghost", value=bar.ghost))
     needed = width_of(bar.words, canvas.font) + 14
+    end = scale(bar.low if bar.low < bar.value else bar.value) - 10  # of words on the bar: left of the whisker
+    if math.isfinite(bar.ghost) and end - needed - 8 < scale(bar.ghost) < end + 8:
+        end = scale(bar.ghost) - 14
     edge = scale(max(v for v in (bar.value, bar.high) if math.isfinite(v)))
     if math.isfinite(bar.ghost) and edge - 8 < scale(bar.ghost) < edge + needed + 8:
         edge = scale(bar.ghost)  # the text would cover it, so the text goes to its right
     if canvas.narrow:
         parts.append(text(canvas.width, label_y + 4.5, bar.words, "value halo", "end"))
-    elif length > needed + 8 and not bar.faint and not bar.overlay:
-        parts.append(text(scale(bar.low if bar.low < bar.value else bar.value) - 10, middle + 4.5, bar.words,
-                          "on-bar", "end"))  # fmt: skip
+    elif end - scale(0) > needed - 2 and not bar.faint and not bar.overlay:
+        parts.append(text(end, middle + 4.5, bar.words, "on-bar", "end"))
     else:
         parts.append(text(edge + 10, middle + 4.5, bar.words, "value halo"))
     return series(bar.label, *parts)
