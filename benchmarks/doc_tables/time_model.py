@@ -105,7 +105,7 @@ def picture() -> str:
             f'<text x="{left - 8}" y="{y(ratio) + 4:.1f}" text-anchor="end">{ratio:g}</text>'
         )
     for power in range(low, high + 1):
-        label = f"{10 ** (power - 3):g} ms" if power >= 3 else f"{10**power:g} µs"
+        label = f"{10 ** (power % 3)} {['µs', 'ms', 's'][power // 3]}"
         parts.append(f'<text x="{x(10**power):.1f}" y="{height - bottom + 18}" text-anchor="middle">{label}</text>')
     for p in points:
         times_of = f"measured {p['measured_us']:.4g} µs, predicted {p['predicted_us']:.4g} µs"
@@ -124,7 +124,7 @@ def picture() -> str:
         at += 210
     parts.append(
         f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; '
-        "hollow: fitted</text></svg>"
+        "hollow: fitted; below 0.5 drawn there</text></svg>"
     )
     return "\n".join(parts) + "\n"
 
