@@ -196,8 +196,10 @@ def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) 
     guess = next(template_guesses(missing), ())
     example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
     every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
-    return TemplateValueError(f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
-                              f"give {every}, for example {example}")  # fmt: skip
+    return TemplateValueError(
+        f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
+        f"give {every}, for example {example}",
+    )
 
 
 def _template_names(kernel: KernelSource) -> set[str]:

@@ -234,7 +234,9 @@ def contradiction(reading: Reading) -> str:
 
 def _may_mean(said: Layout, found: Layout) -> bool:
     """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
-    by rows and B by columns, which is NT of row-major ones."""
+    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed."""
+    if said.column_major and said.operations == "NN":
+        return found.column_major
     flipped = said.operations.translate(str.maketrans("NT", "TN"))
     return found.operations in (said.operations, flipped)
 
