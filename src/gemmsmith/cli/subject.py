@@ -17,6 +17,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
+from gemmsmith.verify.recognise import recognised
 
 _BLOCKS = 1  # simulated of each kind: inside, edges
 _DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256
@@ -53,13 +54,18 @@ def kernel_title(spec: KernelSpec, config: Config) -> str:
 
 
 def find_subject(
-    name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True
-) -> Subject:
+    name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True,
+    recognise: bool = False,
+) -> Subject:  # fmt: skip
     """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows.
+
+    ``recognise``: a user's kernel is tried first, for the layout and roles that ``gemmsmith check`` finds.
 
     Extents that the source sets take the place of those in ``problem``.
     """
     spec, config = find_kernel(name, options)
+    if recognise:
+        spec = recognised(spec, config, compiler, arch, options.layout)
     own = {role.lower(): extent for role, extent in spec.signature.fixed if role in ("M", "N", "K")}
     asked = replace(problem, **own).problem(spec)  # type: ignore[arg-type]
     check_accepts(spec, asked)

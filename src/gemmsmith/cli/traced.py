@@ -48,7 +48,7 @@ def trace_word(
                                             cache=kept)  # fmt: skip
             bar.advance(task)
         return Traced(trace, compiled)
-    subject = find_subject(word, options, problem, target.architecture, cache.compiler, simulated=False)
+    subject = find_subject(word, options, problem, target.architecture, cache.compiler, simulated=False, recognise=True)
     return trace_subject(subject, block)
 
 

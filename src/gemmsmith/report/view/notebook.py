@@ -24,6 +24,7 @@ from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.record import record_launch, record_product
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.recognise import recognised
 
 _SIZE = 256
 _HEIGHT = 860  # pixels of the frame in a notebook
@@ -85,6 +86,7 @@ def view(
         trace, compiled = record_launch(kernel, title=title, block=block, arch=arch)
         return LaunchView(ViewSubject(trace, compiled, model))
     spec, fitted = _kernel(os.fspath(kernel), config or {}, entry)
+    spec = recognised(spec, fitted, compile_for, arch)
     problem = spec.problem(*_extents(spec, m, n, k), dtype_named(dtype) if dtype else None)
     check_accepts(spec, problem)
     aligned, seen = aligned_code(spec, fitted, problem)
