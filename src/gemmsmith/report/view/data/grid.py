@@ -41,7 +41,7 @@ def build(subject: ViewSubject) -> ViewData | None:
         "blocks": [_block(block, output, inputs) for block in blocks],
         "tiles": tiles, "parts": parts, "k": _depth(parts, trace),
     }  # fmt: skip
-    notice = _notice(shown, launched, gpu, held, start["sms"]) + _shared_notice(parts)
+    notice = _notice(shown, launched, gpu, held, start["sms"]) + _shared_notice(parts) + _idle_notice(parts, output)
     return ViewData("The grid over SMs", notice, data)
 
 
@@ -108,6 +108,13 @@ def _shared_notice(parts: Sequence[Sequence[Sequence[int]]]) -> str:
     if several:
         text += f" {several} of {len(parts)} blocks work on more than one tile, one after the other."
     return text
+
+
+def _idle_notice(parts: Sequence[Sequence[Sequence[int]]], output: Array) -> str:
+    idle = sum(not mine for mine in parts)
+    if not idle:
+        return ""
+    return f" {idle} of {len(parts)} blocks store nothing of {output.name}: they were launched in vain."
 
 
 def _held(subject: ViewSubject, gpu: GPU) -> int:

@@ -196,11 +196,11 @@
         const choose = (on) => () => { line = on ? one : null; paint(); };
         return el("button", { type: "button", class: "line mono", pointerenter: choose(true), pointerleave: choose(false), focus: choose(true), blur: choose(false) },
           el("span", { class: "soft" }, `${one.file}:${one.line} `), page.lines[`${one.file}:${one.line}`] || one.kind, ...(one.caller ? [el("span", { class: "soft" }, `  ← ${one.caller} `), page.lines[one.caller] || ""] : []), el("span", { class: "soft" }, `  (${one.kind}, ${one.array})`));
-      })) : null;
+      }), ...(data.more_lines ? [el("p", { class: "soft small" }, `${GS.plural(data.more_lines, "more line")} of the same kinds, not listed.`)] : [])) : null;
 
     const modes = Object.keys(maps).length > 1 ? GS.choice("Show who", Object.keys(maps).map((name) => [name, `${name} each output`]), mode, (value) => { mode = value; host.redraw(); }) : null;
     const legend = () => GS.legend([[colour("pick"), "the chosen thread"], [mix(colour("out"), colour("sunk"), 0.35), "its warp's outputs"], [mix(colour("out"), colour("sunk"), 0.75), "the block's tile"],
-      ...(product ? [[colour("a"), `its rows of ${data.roles.A}`], [colour("b"), `its columns of ${data.roles.B}`]] : [[colour("a"), "what it reads"]])]);
+      ...(product ? [["a", `its rows of ${data.roles.A}`, data.roles.A], ["b", `its columns of ${data.roles.B}`, data.roles.B]].filter(([, , name]) => fed.some((one) => one.array === name)).map(([tint, text]) => [colour(tint), text]) : [[colour("a"), "what it reads"]])]);
     const words = el("div");
     host.root.append(...(modes ? [el("div", { class: "choices" }, modes.node)] : []),
       el("div", { class: "row" },
