@@ -95,9 +95,11 @@ def test_python_returns_what_a_notebook_shows(here: Path) -> None:
 def test_launches_in_variables_are_named_by_them(say: Say, here: Path) -> None:
     (here / "two.py").write_text(LAUNCH.replace("launch = ", "twice = ") + LAUNCH.replace("launch = ", "again = "))
     made = say("view", "two.py:again", "--no-open", "--out", "a.html")
-    assert made.code == 0 and made.out.startswith("again:")
+    assert made.code == 0
+    assert made.out.startswith("again:")
     refused = say("view", "two.py", "--no-open")
-    assert refused.code == 2 and "twice, again" in refused.err
+    assert refused.code == 2
+    assert "twice, again" in refused.err
 
 
 def test_two_kernels_take_the_parameters_that_each_has(say: Say, here: Path) -> None:
@@ -108,8 +110,11 @@ def test_two_kernels_take_the_parameters_that_each_has(say: Say, here: Path) -> 
     page = (here / "two.html").read_text()
     titles = [line for line in page.splitlines() if "<title>" in line]
     one, other = titles[0].split(" beside ")
-    assert "vectorized BM=128, BN=128, BK=8" in one and "PAD" not in one
-    assert "padded BM=128, BN=128, BK=16" in other and "PAD=8" in other
+    assert "vectorized BM=128, BN=128, BK=8" in one
+    assert "PAD" not in one
+    assert "padded BM=128, BN=128, BK=16" in other
+    assert "PAD=8" in other
     assert page.index('id="tab-compare"') < page.index('id="tab-ownership"')
     refused = say("view", "vectorized", "padded", "-DNOTHING=1", *small)
-    assert refused.code == 2 and "vectorized has no parameter NOTHING" in refused.err
+    assert refused.code == 2
+    assert "vectorized has no parameter NOTHING" in refused.err

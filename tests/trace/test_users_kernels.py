@@ -9,6 +9,8 @@ import pytest
 import gemmsmith
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.compile.compiler import compile_for
+from gemmsmith.report.view.data import ownership
+from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.trace.launch_trace import Array, LaunchTrace
 from gemmsmith.trace.recording.record import record_product
 from gemmsmith.userfile.kernel_named import kernel_named
@@ -76,10 +78,12 @@ def _recorded(folder: Path, source: str, shape: tuple[int, int, int]) -> LaunchT
     file = folder / "mine.cu"
     file.write_text(source)
     spec, config = kernel_named(file)
-    spec = recognised(spec, config, compile_for, "sm_90")
+    found = recognised(spec, config, compile_for, "sm_90")
+    spec = found.spec
     problem = spec.problem(*shape)
     compiled = compile_for(spec, *aligned_code(spec, config, problem), "sm_90")
-    return record_product(spec, config, problem, compiled, title="mine", text_of=lambda _: source)
+    return record_product(spec, config, problem, compiled, title="mine", text_of=lambda _: source,
+                          confirmed=found.confirmed)  # fmt: skip
 
 
 def _by_role(trace: LaunchTrace) -> dict[str, Array]:
@@ -97,6 +101,16 @@ def test_a_transposed_operand_is_drawn_as_the_product_has_it(tmp_path: Path) -> 
     b = _by_role(trace)["B"]
     assert (b.name, b.rows, b.columns, b.row_stride, b.column_stride) == ("B", 16, 48, 1, 16)
     assert _first(trace, "B") == (tuple(range(16)), (1,))  # column 1 of B, all of k
+
+
+def test_a_layout_that_no_launch_confirms_is_called_a_guess(tmp_path: Path) -> None:
+    """A kernel that is wrong may still be looked at, but nobody knows how its matrices lie."""
+    right, wrong = (_recorded(tmp_path, text, (32, 32, 16)) for text in (ADDED, ADDED.replace("k < K", "k < K / 2")))
+    assert "guessed" not in right.problem
+    assert wrong.problem["guessed"]
+    notice = ownership.build(ViewSubject(wrong))
+    assert notice is not None
+    assert "--layout" in notice.notice
 
 
 def test_a_column_major_kernel_is_drawn_by_its_own_names(tmp_path: Path) -> None:

@@ -25,7 +25,10 @@ _DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel compiled and ready to be counted; ``name`` and ``options`` are as on the command line."""
+    """A kernel compiled and ready to be counted; ``name`` and ``options`` are as on the command line.
+
+    ``confirmed``: a launch gave the product that its layout says, where that was tried.
+    """
 
     name: str
     spec: KernelSpec
@@ -33,6 +36,7 @@ class Subject:
     problem: Problem
     compiled: CompiledKernel
     options: KernelOptions
+    confirmed: bool = True
 
     @property
     def title(self) -> str:
@@ -64,8 +68,10 @@ def find_subject(
     Extents that the source sets take the place of those in ``problem``.
     """
     spec, config = find_kernel(name, options)
+    confirmed = True
     if recognise:
-        spec = recognised(spec, config, compiler, arch, options.layout)
+        found = recognised(spec, config, compiler, arch, options.layout)
+        spec, confirmed = found.spec, found.confirmed
     own = {role.lower(): extent for role, extent in spec.signature.fixed if role in ("M", "N", "K")}
     asked = replace(problem, **own).problem(spec)  # type: ignore[arg-type]
     check_accepts(spec, asked)
@@ -74,4 +80,4 @@ def find_subject(
     if simulated:
         needs_simulator(spec, asked, f"on a GPU with ncu, gemmsmith profile {name} --device gpu measures it")
     fitted, seen = aligned_code(spec, config, asked)
-    return Subject(name, spec, fitted, asked, compiler(spec, fitted, seen, arch), options)
+    return Subject(name, spec, fitted, asked, compiler(spec, fitted, seen, arch), options, confirmed)

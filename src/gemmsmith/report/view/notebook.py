@@ -86,7 +86,8 @@ def view(
         trace, compiled = record_launch(kernel, title=title, block=block, arch=arch)
         return LaunchView(ViewSubject(trace, compiled, model))
     spec, fitted = _kernel(os.fspath(kernel), config or {}, entry)
-    spec = recognised(spec, fitted, compile_for, arch)
+    found = recognised(spec, fitted, compile_for, arch)
+    spec = found.spec
     problem = spec.problem(*_extents(spec, m, n, k), dtype_named(dtype) if dtype else None)
     check_accepts(spec, problem)
     aligned, seen = aligned_code(spec, fitted, problem)
@@ -96,7 +97,8 @@ def view(
         return "\n".join(source_lines(spec, file))
 
     title = f"{spec.name} {str(aligned).replace(',', ', ')}".rstrip() + f", {problem}"
-    trace = record_product(spec, aligned, problem, compiled, title=title, block=block, text_of=text_of)
+    trace = record_product(spec, aligned, problem, compiled, title=title, block=block, text_of=text_of,
+                           confirmed=found.confirmed)  # fmt: skip
     return LaunchView(ViewSubject(trace, compiled, model, cycles=cycles_of(spec, aligned, problem, model, trace)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -36,11 +35,12 @@ WORKSPACE = "workspace"
 def record_product(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, title: str,
     block: Size = (0, 0, 0), text_of: Callable[[str], str], timeout: float = math.inf,
-    outline: bool = True,
+    outline: bool = True, confirmed: bool = True,
 ) -> LaunchTrace:  # fmt: skip
     """Record the launch of a kernel that computes a matrix product, after its prologue.
 
-    Without ``outline``, other blocks run only where the recorded one needs them.
+    Without ``outline``, other blocks run only where the recorded one needs them. Without ``confirmed``, the layout is
+    a guess, which the trace says.
     """
     named: Callable[[str], str] = str if spec.is_rung else spec.signature.named
     device = TracingDevice(compiled.arch, (), block, timeout)
@@ -70,7 +70,7 @@ def record_product(
     m, n = (problem.n, problem.m) if is_column_major(spec) else (problem.m, problem.n)
     facts = {"m": m, "n": n, "k": problem.k, "batch": problem.batch, "dtype": problem.dtype.name,
              "out_dtype": problem.out_dtype.name, "alpha": problem.alpha, "beta": problem.beta,
-             "output": named(spec.signature.output)}  # fmt: skip
+             "output": named(spec.signature.output)} | ({} if confirmed else {"guessed": True})  # fmt: skip
     return build_trace(device.recorded, kernel=spec.name, title=title, file=spec.source.name, traced=block,
                        compiled=compiled, problem=facts, text_of=text_of)  # fmt: skip
 

@@ -122,9 +122,9 @@ def _notice(listed: list[dict[str, Any]]) -> str:
         return (f"The {one['kind']} at {where} asks for {shown['used']} different bytes and moves "
                 f"{_count(shown['sectors'], 'sector')} of 32: {share:.0f} % of what moves is used.")  # fmt: skip
     if one["side"] and _excess(shown) > 0:
-        return (f"The cp.async at {where} takes {_count(shown['wavefronts'], 'wavefront')}, {_excess(shown)} of them because "
-                "of conflicts: lanes clash that write to the same bank, or that read addresses a multiple of 128 bytes "
-                "apart.")  # fmt: skip
+        return (f"The cp.async at {where} takes {_count(shown['wavefronts'], 'wavefront')}, {_excess(shown)} of them "
+                "because of conflicts: lanes clash that write to the same bank, or that read addresses a multiple of "
+                "128 bytes apart.")  # fmt: skip
     if conflicts:
         worst = max(conflicts, key=_excess)
         return (f"An access to shared memory that could take {_count(worst['groups'], 'wavefront')} takes "

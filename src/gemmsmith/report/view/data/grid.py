@@ -106,8 +106,8 @@ def _shared_notice(parts: Sequence[Sequence[Sequence[int]]]) -> str:
     if shared:
         most = max(workers.values())
         of = f"{shared} of {len(workers)} tiles are" if len(workers) > 1 else "The one tile is"
-        text = f" {of} shared by up to {most} blocks" + (
-            ", which divide K: a strip is one block's part." if along_k else ", which store to the same elements.")  # fmt: skip
+        text = f" {of} shared by up to {most} blocks, which "
+        text += "divide K: a strip is one block's part." if along_k else "store to the same elements."
     if several:
         text += f" {several} of {len(parts)} blocks work on more than one tile, one after the other."
     return text
@@ -142,8 +142,8 @@ def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int, inputs: Se
         fits = f"{launched} block{'s fit' if launched > 1 else ' fits'} on {gpu.name} at once ({gpu.sms} SMs × {held})"
         if launched == 1:
             return f"{fits}: the other SMs have nothing to do."
-        tail = " the last wave leaves places empty, and" if launched % sms else ""
-        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}:{tail} "
+        empty = " the last wave leaves places empty, and" if launched % sms else ""
+        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}:{empty} "
                 f"blocks in flight together share {share}.")  # fmt: skip
     full, tail = divmod(launched, room)
     last = f", and the last one fills {tail} of {room} places" if tail else ", all of them full"

@@ -66,6 +66,9 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
     copies = [name for name in fed if name.endswith(" in the workspace")]
     if len(sides) < 2 and copies:
         text += f" The kernel reads prepared copies ({', '.join(copies)}): where it does, A or B itself is not marked."
+    if trace.problem.get("guessed"):
+        text += (" What the kernel computes was not confirmed by a launch, so its matrices are drawn as their names "
+                 "say, row-major: --layout says it otherwise.")  # fmt: skip
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."
     return text
