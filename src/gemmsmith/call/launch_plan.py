@@ -90,6 +90,8 @@ def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses:
                                "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
     alignment = alignment_of(addresses)
     slots = Addresses(*(SlotAddress(Slot(i), each) for i, each in enumerate(alignment)))
+    if spec.signature.has("D") and not addresses.bias:
+        slots = slots._replace(bias=0)  # no C besides the output: the kernel is passed the output for both
     prologue = build_prologue(spec, config, problem, slots, SlotAddress(Slot.WORKSPACE))
     fallback: list[PlannedLaunch] = []
     if (other := prologue.fallback) is not None:
