@@ -46,7 +46,7 @@ def positions(rows: Array, row_bits: int, tf32: bool, ordered: bool) -> Array:
     codes = (rows[None] >> (4 * groups)[:, None, None] & np.uint64(15)).astype(np.int64)  # (groups, n, 16)
     if tf32:
         wrong = ~np.isin(codes, _TF32_CODES)
-        found = 2 * np.arange(groups.size)[:, None, None] + (codes == _TF32_CODES[1])
+        found: Array = 2 * np.arange(groups.size)[:, None, None] + (codes == _TF32_CODES[1])
         _check(wrong, codes, "of tf32 must be 0100 or 1110")
         return found.transpose(0, 2, 1)
     first, second = codes & 3, codes >> 2
