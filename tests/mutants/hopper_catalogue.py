@@ -350,10 +350,11 @@ HANDED_OVER = (
 FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
 FOUR_AND_SLICED = (
     mistake("the mask of A misses a block of four", "wgmma_cluster", HANG,
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << row;"), shape=PAIR, config=FOUR),
-    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << (i * Rows + 1 - row);"), shape=PAIR,
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + row);"), shape=PAIR,
             config=FOUR),
+    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + i * Rows + 1 - row);"),
+            shape=PAIR, config=FOUR),
     mistake("blocks load the wrong share of A", "wgmma_cluster", "",
             Edit(RING, "k, z_a, col, multicast_mask_a()", "k, z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
