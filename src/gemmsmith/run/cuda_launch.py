@@ -165,13 +165,13 @@ class CudaLaunch:
 
         return enqueue
 
-    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[tuple[int, ...], int], None]:
-        """A function that starts the steps with these addresses (in the order of ``Slot``) on a stream.
+    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[int, int, int, int, int, int], None]:
+        """A function that starts the steps with the addresses of A, B, C, bias and workspace, on a stream.
 
         It checks only the driver's status, this GPU must be current, and it is for one thread.
         """
-        written: list[tuple[memoryview, int, int, int]] = []
-        kernels: list[tuple[LoadedCubin, Geometry, int]] = []
+        places: list[tuple[memoryview, int, int, int]] = []
+        kernels: list[tuple[LoadedCubin, Geometry, int, object]] = []
         for each in steps:
             self._admit(each.step.loaded, each.step.launch.geometry)
             pointers, memory = _packed(each.step.launch.arguments)
@@ -180,24 +180,17 @@ class CudaLaunch:
                 at, beside = divmod(starts[patch.argument] + patch.position, _POINTER_BYTES)
                 if beside:
                     raise LaunchError("an address stands between two words of an argument")
-                written.append((words, at, patch.slot, patch.offset))
-            kernels.append((each.step.loaded, each.step.launch.geometry, pointers))
+                places.append((words, at, patch.slot, patch.offset))
+            kernels.append((each.step.loaded, each.step.launch.geometry, pointers, memory))
         known: dict[int, list[Callable[[], int]]] = {}
 
-        def start(addresses: tuple[int, ...], stream: int) -> None:
-            for words, at, slot, offset in written:
-                words[at] = addresses[slot] + offset
-            launches = known.get(stream)
-            if launches is None:
-                if len(known) >= _MOST_STREAMS:
-                    known.clear()
-                launches = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
-            for launch in launches:
-                status = launch()
-                if status:
-                    self._refused(status)
+        def launches(stream: int) -> list[Callable[[], int]]:
+            if len(known) >= _MOST_STREAMS:
+                known.clear()
+            found = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
+            return found
 
-        return start
+        return _armed_function(places, known, launches, self._refused)
 
     def _starter(self, loaded: LoadedCubin, geometry: Geometry, stream: int, arguments: int) -> Callable[[], int]:
         """A function that starts this launch and returns the driver's status.
@@ -226,6 +219,30 @@ class CudaLaunch:
 
     def _refused(self, status: int) -> None:
         checked((self._cu.CUresult(status),), "launching the kernel")
+
+
+def _armed_function(places: list[tuple[memoryview, int, int, int]], known: dict[int, list[Callable[[], int]]],
+                    launches: Callable[[int], list[Callable[[], int]]],
+                    refused: Callable[[int], None]) -> Callable[[int, int, int, int, int, int], None]:  # fmt: skip
+    """The function of ``armed``, whose writes are written out: a loop over them would take as long as a launch.
+
+    places    words of memory, which word, the slot whose address it holds, and an offset
+    known     the launches of a stream
+    launches  makes them for a stream that is not known
+    """
+    names = ("a", "b", "c", "bias", "workspace")
+    writes = [f"    w{i}[{at}] = {names[slot]} + {offset}" if offset else f"    w{i}[{at}] = {names[slot]}"
+              for i, (_, at, slot, offset) in enumerate(places)]  # fmt: skip
+    source = "\n".join([f"def start({', '.join(names)}, stream):", *writes,
+                        "    for launch in known.get(stream) or launches(stream):",
+                        "        status = launch()",
+                        "        if status:",
+                        "            refused(status)"])  # fmt: skip
+    scope: dict[str, Any] = {"known": known, "launches": launches, "refused": refused}
+    scope |= {f"w{i}": words for i, (words, *_) in enumerate(places)}
+    exec(compile(source, "<launches>", "exec"), scope)  # of integers and the names above
+    found: Callable[[int, int, int, int, int, int], None] = scope["start"]
+    return found
 
 
 def launch_config(driver: Any, geometry: Geometry) -> Any:
