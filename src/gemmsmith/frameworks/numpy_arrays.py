@@ -56,7 +56,8 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
 def _operand(name: str, value: Any) -> Array:
     """``value`` as an array, in native byte order; raises for types that are not computed."""
     if isinstance(value, np.ma.MaskedArray):
-        raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
+        raise DTypeError(f"{name} is a masked array, and its mask would be ignored",
+                         "fill it with .filled(0), or use numpy.matmul")  # fmt: skip
     array = np.asarray(value)
     native = array.dtype.newbyteorder("=")
     if native not in COMPUTED:

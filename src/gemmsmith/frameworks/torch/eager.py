@@ -23,18 +23,37 @@ Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device: the last arguments of every operator."""
 DEFAULT: Options = (None, "", True, "")
 _Function: Any = torch.autograd.Function
+_dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+_is_batched_gradient: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda _value: False)
 
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if _needs_operator(a, b):
+        found: Tensor = torch.ops.gemmsmith.mm(a, b, *options)
+        return found
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _apply_mm(a, b, options)
     return kernels.mm(a, b, *options)
 
 
 def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if _needs_operator(a, b):
+        found: Tensor = torch.ops.gemmsmith.bmm(a, b, *options)
+        return found
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _apply_bmm(a, b, options)
     return kernels.bmm(a, b, *options)
+
+
+def _needs_operator(a: Tensor, b: Tensor) -> bool:
+    """Whether a gradient is computed inside a mode or a transform that began after its product: a counter of flops,
+    ``vmap``, or ``autograd.grad`` with batched gradients, which has a vmap of its own."""
+    return (
+        _dispatch_modes() != 0
+        or _transforms() is not None
+        or _is_batched_gradient(a)
+        or _is_batched_gradient(b)
+    )  # fmt: skip
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
