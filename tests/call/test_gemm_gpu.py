@@ -396,7 +396,8 @@ def test_a_thread_that_has_not_used_the_gpu_can_launch(fakes: Any, chosen: list[
     assert (len(gpu.launched), len(chosen), gpu.depth) == (3, 1, 0)
 
 
-def test_tensors_of_two_gpus(fakes: Any, chosen: list[Problem], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("chosen")
+def test_tensors_of_two_gpus(fakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is launched on its own GPU, which is current then, on the stream of that GPU; kernels are loaded on both."""
     torch, _ = fakes
     gpus = [FakeGpu(), FakeGpu()]

@@ -38,8 +38,9 @@ def calls_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         if result.numel():
             is_linear = key[0] == "linear"
             shapes, strides, (kind, _) = key[is_linear:][:2], key[is_linear:][2:4], key[is_linear:][4:6]
-            CACHE.put(key, SimpleNamespace(shape=tuple(result.shape), dtype=result.dtype, is_linear=is_linear, kind=kind,
-                                           layouts=tuple(zip(shapes, strides, strict=True))))  # fmt: skip
+            layouts = tuple(zip(shapes, strides, strict=True))
+            CACHE.put(key, SimpleNamespace(shape=tuple(result.shape), dtype=result.dtype, is_linear=is_linear,
+                                           kind=kind, layouts=layouts))  # fmt: skip
 
     def run(call: Any, a: int, b: int, bias: int = 0) -> Any:
         assert bias == 0

@@ -1,4 +1,4 @@
-"""Stand-ins of fp32 kernels for first calls: on the simulator they give the bits of the kernels that they stand in for."""
+"""Stand-ins of fp32 kernels for first calls: on the simulator they give the bits of those kernels."""
 
 from __future__ import annotations
 

@@ -96,7 +96,9 @@ def gemm(
         library = _library_of(a, b)
     if library == _TORCH:
         home = torch_products()
-        of_two = c is bias is kernel is config is None and alpha is _ONE and beta is _ZERO and not activation and not dtype
+        of_two = c is None and bias is None and kernel is None and config is None and (
+            alpha is _ONE and beta is _ZERO and not activation and not dtype
+        )  # fmt: skip
         if of_two:
             result = home.gemm_of_two(a, b, out, out_dtype, precision, deterministic)
             if result is not None:

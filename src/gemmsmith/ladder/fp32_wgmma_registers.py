@@ -126,6 +126,6 @@ QUICK = replace(
 
 def quick_config(config: Config) -> Config:
     """The configuration of ``QUICK`` that adds in the order of ``config``."""
-    few = 128 if config["BM"] == 192 else 176  # registers for two sets of terms and the accumulators: STEPS of the source
-    steps = 4 if config["BN"] / 2 * (2 + config["COMPENSATED"]) + 2 * 48 <= few else 2
+    most = 128 if config["BM"] == 192 else 176  # registers, as for STEPS in the source
+    steps = 4 if config["BN"] / 2 * (2 + config["COMPENSATED"]) + 2 * 48 <= most else 2
     return QUICK.config({**dict(config), **_QUICK_TILE, "K_STEPS": steps})

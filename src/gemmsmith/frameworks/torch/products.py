@@ -151,7 +151,7 @@ def _is_broadcast(bias: Any, weight: Any) -> bool:
     """Whether a bias has another shape than one value per column: torch takes whatever fits the result."""
     if not isinstance(bias, Tensor) or not isinstance(weight, Tensor) or weight.dim() != 2:
         return False
-    return bias.dim() != 1 or bias.shape[0] != weight.shape[0]
+    return bool(bias.dim() != 1 or bias.shape[0] != weight.shape[0])
 
 
 def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
