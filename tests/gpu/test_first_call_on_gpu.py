@@ -45,7 +45,8 @@ SAME_BITS_FP32 = """
 import json, torch, gemmsmith
 different = []
 for m, n, k in ((1, 4096, 4096), (17, 1000, 4096), (300, 768, 3072), (512, 768, 3072), (4096, 1000, 4096),
-                (4096, 4096, 1000), (17, 10, 784), (4096, 10, 784), (512, 512, 784), (300, 8192, 1023), (777, 1001, 555)):
+                (4096, 4096, 1000), (17, 10, 784), (4096, 10, 784), (512, 512, 784),
+                (300, 8192, 1023), (777, 1001, 555)):
     a, w = (torch.randn(*size, device="cuda") for size in ((m, k), (n, k)))
     for x, y in ((a, w.mT), (a, w.mT.contiguous())):
         results = [gemmsmith.matmul(x, y) for _ in range(4)]
