@@ -192,7 +192,7 @@ def test_gradients_in_batches() -> None:
         close(mine, theirs)
 
 
-@pytest.mark.parametrize("shape", [(1,), (3, 6), (1, 6), ()])
+@pytest.mark.parametrize("shape", [(1,), (3, 6), (1, 6)])
 def test_a_bias_that_is_broadcast(shape: tuple[int, ...]) -> None:
     x, weight, bias = randn(3, 8), randn(6, 8), randn(*shape)
     close(gemmsmith.torch.linear(x, weight, bias, device=WHERE), torch.nn.functional.linear(x, weight, bias))
