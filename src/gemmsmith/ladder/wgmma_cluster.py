@@ -48,8 +48,7 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    resident="SLICES-1",
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}",
+    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+(16 if SLICES > 1 else 0)+{hopper_store.STAGED_OR_TRANSPOSED}",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
