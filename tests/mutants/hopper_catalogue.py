@@ -276,7 +276,8 @@ REGISTERS = (
 SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
-_WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
+_WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
+_IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
@@ -292,11 +293,19 @@ SWAPPED_AND_SLICED = (
             Edit(CLUSTER, "                cluster_sync();  // all of them have been read\n", ""), config=PARTED),
     mistake("a part of K is added twice", "wgmma_cluster", "outputs",
             Edit(CLUSTER_SUMS, "for (int p = 1; p < Parts; ++p)", "for (int p = 0; p < Parts; ++p)"), config=PARTED),
-    mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
+    mistake("the other slices are not waited for", "wgmma_cluster", "", 
+            Edit(SLICES, _WAIT_FOR_SLICES, "return own;"), config=SLICED),
+    mistake("the last does not add for those who left", "wgmma_cluster", "",
+            _IMPATIENT, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
+    mistake("one leaves when the last has arrived", "wgmma_cluster", "",
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? 0 : 0;"), config=SLICED),
+    mistake("one that leaves adds its part as well", "wgmma_cluster", RACE,
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? own : own;"),
+            config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
             Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),
-    mistake("only the leader waits for the slices", "wgmma_cluster", RACE,
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // Loads", "    // Loads"), config=SLICED),
+    mistake("only the leader waits for the slices", "wgmma_cluster", "",
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    for (unsigned parts", "    for (unsigned parts"), config=SLICED),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
@@ -362,9 +371,9 @@ FOUR_AND_SLICED = (
             Edit(SLICES, f"    __threadfence();\n{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"
                  "        __threadfence();\n", f"{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"), config=SLICED),
     mistake("a slice is counted twice", "wgmma_cluster", RACE,
-            Edit(SLICES, "atomicAdd(counter, 1)", "atomicAdd(counter, 2)"), config=SLICED),
+            Edit(SLICES, "atomicAdd(word, 1)", "atomicAdd(word, 2)"), config=SLICED),
     mistake("the last slice is not waited for", "wgmma_cluster", RACE,
-            Edit(SLICES, "load_acquire(counter) < slices)", "load_acquire(counter) < slices - 1)"), config=SLICED),
+            Edit(SLICES, _WAIT_FOR_SLICES, "if (load_acquire(word) % ARRIVED >= slices - 1) return own;"), config=SLICED),
     mistake("both consumers count slices together", "wgmma_cluster", "",
             Edit(CLUSTER, "* CONSUMERS + warpgroup - 1;", "* CONSUMERS;"), shape=(128, 64, 320),
             config=(*SLICED, *TWO)),

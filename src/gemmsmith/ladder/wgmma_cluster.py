@@ -48,7 +48,9 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+(16 if SLICES > 1 else 0)+{hopper_store.STAGED_OR_TRANSPOSED}",
+    # With slices, a word for each consumer.
+    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
+    "+(16 if SLICES > 1 else 0)",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
