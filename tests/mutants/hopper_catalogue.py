@@ -169,6 +169,7 @@ STORES = (
             Edit(STORE, "top + row + i * 64, z)", "top + row + i * 64 + 1, z)"), shape=WIDE),
 )  # fmt: skip
 
+FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
 CLUSTERS = (
     mistake("a multicast misses a block", "wgmma_cluster", HANG, Edit("tma.cuh", '"h"(mask)', '"h"((unsigned short)1)'),
             shape=PAIR),
@@ -179,8 +180,11 @@ CLUSTERS = (
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
     mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
-            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);",
-                 "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
+            Edit(RING, "thread < Rows * Cols && (thread % Rows == row || thread / Rows == col)",
+                 "thread == static_cast<int>(cluster_rank())"), shape=PAIR),
+    mistake("a stage is not released for the other column", "wgmma_cluster", HANG,
+            Edit(RING, "(thread % Rows == row || thread / Rows == col)", "thread / Rows == col"), shape=PAIR,
+            config=FOUR),
     mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
             Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
     mistake("no wait for an empty stage of a cluster", "wgmma_cluster", "",
@@ -191,7 +195,7 @@ CLUSTERS = (
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
     mistake("all arrivals go to the first block", "wgmma_cluster", "",
-            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, 0)"),
+            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, first)"),
             shape=PAIR),
     mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
             Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
@@ -356,13 +360,13 @@ HANDED_OVER = (
 )  # fmt: skip
 
 # Clusters of four, and more of slices and transposed outputs.
-FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
 FOUR_AND_SLICED = (
     mistake("the mask of A misses a block of four", "wgmma_cluster", HANG,
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << row;"), shape=PAIR, config=FOUR),
-    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << (i * Rows + 1 - row);"), shape=PAIR,
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + row);"), shape=PAIR,
             config=FOUR),
+    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + i * Rows + 1 - row);"),
+            shape=PAIR, config=FOUR),
     mistake("blocks load the wrong share of A", "wgmma_cluster", "",
             Edit(RING, "k, z_a, col, multicast_mask_a()", "k, z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,

@@ -22,7 +22,7 @@ from gemmsmith.problem import ceil_div
 NAME = "wgmma_cluster"
 # Rows of a tile, its consumer warpgroups, and the most accumulators of a thread that leave room for everything else.
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
-_CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
+_CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2), (4, 2), (2, 4))
 _GROUPS = (4, 8, 16)
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
 _LARGEST_CLUSTER = 8
@@ -61,7 +61,8 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
         tails = (0, _TAIL) if staged and not swap and width % BOX == 0 and width > _TAIL else (0,)
-        groups = _GROUPS if staged and rows * width >= _GROUPED_OUTPUTS else (8,)
+        grouped = staged and rows * width >= _GROUPED_OUTPUTS and cluster[0] * cluster[1] < _LARGEST_CLUSTER
+        groups = _GROUPS if grouped else (8,)
         for tail in tails:
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,

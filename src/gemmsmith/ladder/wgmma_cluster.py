@@ -28,7 +28,7 @@ SPEC = hopper.rung(
     teaches="clusters and multicast: data that is not moved costs no energy, and energy sets the clock",
     parameters=(
         *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 257, 8))),
-        hopper.stages(4, (2, 3, 4, 5, 6, 7, 8, 10, 12)),
+        hopper.stages(4, (*range(2, 15), 16)),
         hopper.consumers(2),
         *hopper.clusters(2, 1),
         hopper.GROUP,
