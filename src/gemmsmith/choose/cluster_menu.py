@@ -58,7 +58,8 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
     parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]
     parted = parted if rows * width >= _LEAST_PARTED else []
     for staged, slices, parts in ((int(staging), 1, 1), (0, 2, 1), *((0, 1, parts) for parts in parted)):
-        stages = [n for n in legal_stages if n in _STAGES and n * stage + staged + 16 <= architecture(90).smem_per_block]
+        room = architecture(90).smem_per_block - staged - 16
+        stages = [n for n in legal_stages if n in _STAGES and n * stage <= room]
         if not stages or (parts > 1 and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
