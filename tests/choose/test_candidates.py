@@ -150,7 +150,7 @@ def test_neighbours_are_legal_and_one_step_away(spec: KernelSpec) -> None:
             or changed[-1] == "cluster"
             or different in ({"DEPTH", "STAGES"}, {"STORE_MODE", "STORE_BOXES"})
         )
-    mine = {"cluster", "STORE_MODE", "GROUP", "PREFETCH"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
+    mine = {"cluster", "STORE_MODE", "GROUP"} if spec is CLUSTER else {"SPLIT", "DEPTH"}
     assert set(changed) == {"STAGES", "BN"} | mine
     edge = Candidate(spec, spec.config({"BM": 128, "BN": 256, "STAGES": 2, "CONSUMERS": 2}), 1.0)
     assert {near.config["BN"] for near in neighbours(edge, SQUARE, CHIP, Constants())} == {240, 256}
