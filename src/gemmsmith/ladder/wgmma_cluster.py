@@ -28,7 +28,7 @@ SPEC = hopper.rung(
     teaches="clusters and multicast: data that is not moved costs no energy, and energy sets the clock",
     parameters=(
         *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 257, 8))),
-        hopper.stages(4, (2, 3, 4, 5, 6, 7, 8, 10, 12)),
+        hopper.stages(4, (*range(2, 15), 16)),
         hopper.consumers(2),
         *hopper.clusters(2, 1),
         hopper.GROUP,
@@ -37,6 +37,7 @@ SPEC = hopper.rung(
         hopper_store.TAIL_BN,
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
+        Parameter("PREFETCH", 0, (0, 2, 3, 4, 6, 8, 12, 16), "k-tiles that L2 is asked for ahead of stages; 0: none"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
     ),
     presets=(
@@ -48,8 +49,9 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    resident="SLICES-1",
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}",
+    # With slices, a word for each consumer.
+    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
+    "+(16 if SLICES > 1 else 0)",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
