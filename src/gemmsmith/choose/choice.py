@@ -216,7 +216,8 @@ def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     if not sms:
         return None
     if spec.name == simt.NAME:
-        return simt.configuration_for(request.problem, sms, unaligned(request.problem, request.addresses) & 3)
+        where = unaligned(request.problem, request.addresses) & 3
+        return simt.configuration_for(request.problem, sms, where, _architecture(request) == HOPPER)
     return split.configuration_for(spec, request.problem, sms)
 
 
@@ -229,7 +230,7 @@ def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     if found is None:
         return None
     if spec.name == simt.NAME:
-        other = simt.fastest(request.problem, sms, where)[1]
+        other = simt.fastest(request.problem, sms, where, clusters=True)[1]
     else:
         other = registers.split_seconds(request.problem, spec.arithmetic)
     return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None
