@@ -51,6 +51,7 @@ constexpr int SUM_BYTES = 4 * TEAMS * BM * BN;
 constexpr int TEAMS_BYTES = CLUSTER_K > 1 && SUM_BYTES > RING_BYTES ? SUM_BYTES : RING_BYTES;
 
 constexpr int FOURS = TM * TN / 4;  // groups of four adjacent outputs of a thread
+constexpr bool BY_ROWS = can_add_teams_by_rows<THREADS, FOURS>(RING_BYTES, WN, TN);  // where rows of C are unaligned
 #if CLUSTER_K > 1
 #define CLUSTER_DIMS __cluster_dims__(CLUSTER_K, 1, 1)
 #else
@@ -200,10 +201,10 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
         if constexpr (CLUSTER_K > 1) {
             if (TEAMS == 1) __syncthreads();  // the ring has been read
             // A thread leaves sums where it read those of the first team, if there are several: nobody else reads them.
-            float* const own = shared + threadIdx.x % TEAM;
+            const int thread = threadIdx.x % TEAM;
             for_each_four([&](int f, const float* four) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i) own[(f * 4 + i) * TEAM] = four[i];
+                for (int i = 0; i < 4; ++i) shared[(f * 4 + i) * TEAM + sum_slot(thread, i)] = four[i];
             });
             cluster_sync();
 #pragma unroll 1
@@ -211,7 +212,8 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
                 float partial[CLUSTER_K][4];
 #pragma unroll
                 for (int i = 0; i < CLUSTER_K * 4; ++i)
-                    partial[i / 4][i % 4] = load_cluster_4(shared_address(&own[(f * 4 + i % 4) * TEAM]), i / 4);
+                    partial[i / 4][i % 4] = load_cluster_4(
+                        shared_address(&shared[(f * 4 + i % 4) * TEAM + sum_slot(thread, i % 4)]), i / 4);
 #pragma unroll
                 for (int i = 4; i < CLUSTER_K * 4; ++i)
                     partial[0][i % 4] = __fadd_rn(partial[0][i % 4], partial[i / 4][i % 4]);
@@ -219,7 +221,17 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             }
             cluster_sync();  // others may still read this block's sums
         } else if (!SHARERS || work.count == k_tiles) {
-            for_each_four(store_four);
+            const auto store_one = [&](int r, int q, float sum) {
+                store_with_epilogue<1, 1>(c, r, q, &sum, epilogue, false);
+            };
+            if constexpr (BY_ROWS) {
+                if (c_aligned)
+                    for_each_four(store_four);
+                else
+                    add_teams_by_rows<TEAM, TEAMS, RING_BYTES, WM, WN, WARPS_N>(acc, shared, store_one);
+            } else {
+                for_each_four(store_four);
+            }
         } else {
             stream_k().reduce<TEAM, TEAMS, TM * TN>(work.tile, workspace, for_each_four, store_four);
         }
