@@ -97,7 +97,7 @@ def choose(
     ``arch`` ('sm_90') are the driver's: with them, a Hopper GPU that is not in the table has a model as well. The
     choice keeps ``precision`` (choose/precision.py) and, with ``deterministic``, gives bit-reproducible results.
     """
-    p = problem
+    p = problem = problem.folded  # what the kernel will see
     aligned = alignment(p, addresses) if gpu is not None else 0
     key = (gpu, p.m, p.n, p.k, p.batch, p.trans_a, p.trans_b, aligned, p.dtype.name, p.out_dtype.name, p.bias,
            p.activation, p.copies, p.alpha == 0, sms, arch, precision, deterministic)  # fmt: skip

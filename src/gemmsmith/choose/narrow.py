@@ -57,17 +57,17 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
     many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
     short_k_major = not p.trans_a if swap else p.trans_b
-    of_short, of_large = (8, 16) if swap else (16, 8)
+    of_large = 16 if swap else 8
     in_large_clusters = chip.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
     usable = max(1, in_large_clusters if split > 2 else chip.sms)
     blocks = ceil_div(many, bm) * split
     busiest = ceil_div(blocks, usable)
     in_flight = min(busiest, resident) * config["STAGES"] * config["DEPTH"] * bm * BOX_ROW
     rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
-    rows = bm + (config["BN"] * c.short_row if short_k_major else BOX * c.short_row_across)
-    # Rows of a block's k-tile that are slow to load: of the small operand 64 across k, of the large one all along k.
-    slow = (BOX if alignment & of_short and not short_k_major else 0) + (bm if alignment & of_large and along_k else 0)
-    k_tile = rows * BOX_ROW / rate + slow * wgmma_costs().half_aligned_row
+    rows = bm + config["BN"] * c.short_row
+    k_tile = rows * BOX_ROW / rate + (bm * wgmma_costs().half_aligned_row if alignment & of_large and along_k else 0.0)
+    if not short_k_major and not config["UNALIGNED_OPERANDS"]:
+        k_tile = max(k_tile, BOX * c.short_row_across / min(p.m, p.n))
     on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile
     waves = ceil_div(blocks, usable * resident)
     fixed = c.launch + (waves - 1) * c.wave + (c.cluster if split > 1 else 0.0)
@@ -90,16 +90,18 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
             most = min(_MOST_RESIDENT, ceil_div(ceil_div(many, bm) * split, sms))
             for resident in range(most, 0, -1):
                 for depth in (4, 1, 2):
-                    config = _config(bm, width, swap, split, depth, resident, short_k_major)
-                    if config is not None and config not in seen:
-                        seen.add(config)
-                        yield config, resident
+                    for by_threads in (False,) if short_k_major else (True, False):
+                        config = _config(bm, width, swap, split, depth, resident, short_k_major, by_threads)
+                        if config is not None and config not in seen:
+                            seen.add(config)
+                            yield config, resident
 
 
 @cache
-def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int,
-            short_k_major: bool) -> Config | None:  # fmt: skip
-    """With as many stages as let ``resident`` blocks share an SM; None if that is illegal."""
+def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int, short_k_major: bool,
+            by_threads: bool) -> Config | None:  # fmt: skip
+    """With as many stages as let ``resident`` blocks share an SM; None if that is illegal. ``by_threads``: they load
+    the small operand, whose rows of few bytes TMA would request one by one."""
     spec, hopper = rung_named(NAME), architecture(90)
     limit = smem_limit() if resident == 1 else hopper.smem_per_sm // resident - hopper.reserved_smem_per_block
     stages = next((p.legal for p in spec.parameters if p.name == "STAGES"), ())
@@ -107,6 +109,6 @@ def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: in
     stage = depth * (ceil_div(bm, BOX) * BOX + short) * BOX_ROW + 16
     fits = [n for n in stages if n * stage + 4 * bm * (width + 4) + 8 <= limit]
     values: Mapping[str, int] = {"BM": bm, "BN": width, "STAGES": max(fits, default=0), "CONSUMERS": 1, "SPLIT": split,
-                                 "SWAP": swap, "DEPTH": depth}  # fmt: skip
+                                 "SWAP": swap, "DEPTH": depth, "UNALIGNED_OPERANDS": 3 * by_threads}  # fmt: skip
     config = Config(tuple({**dict(spec.config()), **values}.items()))
     return config if values["STAGES"] >= _LEAST_STAGES[depth] and not spec.illegal(config) else None

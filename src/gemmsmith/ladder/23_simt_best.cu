@@ -64,7 +64,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
      const float* __restrict__ bias, long long strideA, long long strideB, long long strideC,
      unsigned char* workspace) {
     extern __shared__ __align__(16) float shared[];  // a ring of STAGES k-tiles of A and B
-    pdl_launch_and_wait();
+    pdl_wait();
     drop_empty_product(K, alpha);
     const bool c_aligned = vectors_fit<4>(C, ldc) && strideC % 4 == 0;
     A += blockIdx.z * strideA;
@@ -181,6 +181,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             left = work.count - unguarded - (STAGES - 1);
             run(Guarded<true>(), work.count - unguarded);
         }
+        if (work.in_next == 0) pdl_launch_dependents();  // blocks that started earlier would fill the SMs unevenly
 
         const auto epilogue = epilogue_at(tile.row, tile.col, alpha, beta, bias);
         const bool whole = c_aligned && c.holds(BM, BN);

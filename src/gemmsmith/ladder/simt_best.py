@@ -16,6 +16,10 @@ from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
 MOST_SHARERS = FLAG_BYTES // 4  # of all products of a batch: each has a flag
 
+# FLOP up to which a product is launched before the one ahead of it has ended. Of larger products that gains little, and
+# blocks that start while others still run fill the SMs unevenly: 10376x12x14104 took 1.6 times as long.
+_SMALL = 2e8
+
 _THREADS = "TEAMS*32*(BM/WM)*(BN/WN)"
 # An operand that is transposed on its way to shared memory has 4 floats of padding for each k.
 # Blocks of a cluster that divide K leave the sums of all teams there at once.
@@ -49,7 +53,8 @@ def _geometry(problem: Problem, config: Config) -> Geometry:
     cluster = config["CLUSTER_K"]
     blocks = (tiles_of(problem, config) - shared + sharers) * cluster
     smem = evaluate(_SMEM, formula_names(problem, config))
-    return Geometry((blocks, 1, problem.batch), (threads(config), 1, 1), smem, (cluster, 1, 1), pdl=True)
+    small = problem.flops <= _SMALL
+    return Geometry((blocks, 1, problem.batch), (threads(config), 1, 1), smem, (cluster, 1, 1), pdl=small)
 
 
 def _workspace(problem: Problem, config: Config) -> Workspace:
