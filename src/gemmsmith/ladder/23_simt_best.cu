@@ -9,7 +9,8 @@
 //           tiles in grouped order (grouped_order.cuh). Lanes whose numbers differ in bit 0 read the same values of A,
 //           those that differ in bit 1 the same of B: a 16-byte read of a warp then takes two wavefronts instead of
 //           four. Tiles that do not fill a wave of SHARERS blocks are divided along K (stream_k_tiles.cuh). If tiles
-//           are small, TEAMS teams of warps share the steps of every k-tile.
+//           are small, TEAMS teams of warps share the steps of every k-tile and add up at its end (team_sums.cuh). If
+//           outputs are few, CLUSTER_K blocks of a cluster divide K and add up through distributed shared memory.
 // Owns      A block owns BM x BN outputs, a warp WM x WN, a thread TM x TN of them, in 4 x 4 squares:
 //
 //   warp 64 x 64, 16 x 8 per thread: 4 x 8 lanes        lanes of a subtile of 16 x 32
