@@ -17,7 +17,7 @@ def means_table() -> str:
 def kinds_table() -> str:
     """The same of few rows, fp32, unaligned and batched products."""
     if not (RESULTS / "h200_kinds.json").exists():
-        return "Not recorded yet. `python benchmarks/kinds_against_cublas.py benchmarks/results/h200_kinds.json` records it."
+        return "Not recorded yet: `benchmarks/kinds_against_cublas.py benchmarks/results/h200_kinds.json` records it."
     return _means(load("h200_kinds.json"), "h200_kinds.json")
 
 
