@@ -405,7 +405,7 @@ def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.Capture
     small = ("--m", "32", "--n", "64", "--k", "16")
     code, found = check(tmp_path, TEMPLATE.replace("k < K;", "k < K - 1;"), capsys, *small)
     assert code == 2  # other values may be meant, so this is no verdict
-    assert "have no value: nothing in the repository launches it" in found
+    assert "have no value: no launch in its repository tells them" in found
     assert "-D BLOCK_SIZE_M=64 -D BLOCK_SIZE_K=16" in found
     code, found = check(tmp_path, TEMPLATE.replace("float s = 0;", "float s = nonsuch;"), capsys)
     assert code == 2
@@ -460,3 +460,67 @@ def test_a_launch_out_of_time_is_no_verdict(tmp_path: Path, capsys: pytest.Captu
     code, said = check(tmp_path, source, capsys, "--timeout", "1")
     assert code == 2
     assert "did not end in the time it was given" in str(said)
+
+
+TAGS = """
+template <int TILE, bool BT, bool VEC>
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * (BT ? B[col * K + k] : B[k * N + col]);
+    C[row * N + col] = s;
+}
+template <int TILE = 8, bool VEC = true>
+void run(const float* A, const float* B, float* C, int M, int N, int K, bool BT) {
+    dim3 grid((N + TILE - 1) / TILE, (M + TILE - 1) / TILE), block(TILE, TILE);
+    auto launch = [&](auto tag, auto whole) {
+        k<TILE, tag.value, VEC && whole.value><<<grid, block>>>(A, B, C, M, N, K);
+    };
+    std::visit(launch, variant(BT), variant(K % 4 == 0));
+}
+"""
+
+
+def test_template_values_that_a_lambda_is_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the launch does tell stays, with and without values of the user's for the rest."""
+    code, found = check(tmp_path, TAGS, capsys)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "checked with BT=false, VEC=false" in found["found"][0]
+    assert "TILE=8" in json.dumps(found)
+    code, found = check(tmp_path, TAGS, capsys, "-D", "BT=1", "-D", "VEC=0")
+    assert (code, found["status"]) == (0, "right"), found
+    assert "TILE=8" in json.dumps(found)
+    assert "with B transposed (NT)" in json.dumps(found)
+
+
+WARP_GUARD = """
+#include <mma.h>
+using namespace nvcuda;
+__global__ void k(const half* A, const half* B, float* C, int M, int N, int K) {
+    int warp = threadIdx.x / 32, row = blockIdx.y * 32 + warp / 2 * 16, col = blockIdx.x * 32 + warp % 2 * 16;
+    if (row >= M || col >= N) return;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.0f);
+    for (int k = 0; k < K; k += 16) {
+        wmma::load_matrix_sync(a, A + row * K + k, K);
+        wmma::load_matrix_sync(b, B + k * N + col, N);
+        wmma::mma_sync(c, a, b, c);
+    }
+    wmma::store_matrix_sync(C + row * N + col, c, N, wmma::mem_row_major);
+}
+void run(const half* A, const half* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 31) / 32, (M + 31) / 32), 128>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_guard_of_whole_wmma_tiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wmma store writes 16 rows and columns, so no guard can be finer: multiples of 16 are what it is made for."""
+    code, found = check(tmp_path, WARP_GUARD, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert "multiples of 16 in M, 16 in N" in json.dumps(found)
+    code, found = check(tmp_path, WARP_GUARD.replace("row >= M ||", "row > M ||"), capsys)
+    assert "multiples of 32 in M, 16 in N" in json.dumps(found)

@@ -195,8 +195,8 @@ def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) 
     many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
     guess = next(template_guesses(missing), ())
     example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
-    every = "them all" if len(missing) > 1 else "it"
-    return TemplateValueError(f"{kernel.name} is a template and {many} no value: nothing in the repository launches it",
+    every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
+    return TemplateValueError(f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
                               f"give {every}, for example {example}")  # fmt: skip
 
 

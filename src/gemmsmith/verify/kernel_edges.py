@@ -9,8 +9,9 @@ Mistakes are at edges, so each gets a trial on both sides. Where no edge is foun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
@@ -34,6 +35,7 @@ from gemmsmith.verify.thread_walk import (
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
+_WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
@@ -63,6 +65,7 @@ class KernelEdges:
     """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
     guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
     unguarded  k-tiles with which K is none of the guards after all
+    stored    rows and columns that one wmma store writes: no guard can be finer
     was_read  the code could be read at all
     """
 
@@ -70,6 +73,7 @@ class KernelEdges:
     edges: tuple[Edge, ...] = ()
     guards: frozenset[str] = frozenset()
     unguarded: frozenset[int] = frozenset()
+    stored: tuple[int, ...] = ()
     was_read: bool = False
 
     def guarded(self, axis: str, step: int) -> bool:
@@ -92,9 +96,14 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        return probe.found()
+        return replace(probe.found(), stored=_stored(compiled.ptx))
     except GemmsmithError:
         return KernelEdges()
+
+
+def _stored(ptx: str) -> tuple[int, ...]:
+    """The extents of the tiles that wmma stores write, ascending."""
+    return tuple(sorted({int(extent) for tile in _WMMA_STORE.findall(ptx) for extent in tile}))
 
 
 def legal_grid(geometry: Geometry) -> bool:
@@ -122,7 +131,7 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges), *self._guards(depths), True)
+        return KernelEdges(depths, tuple(edges), *self._guards(depths), was_read=True)
 
     def _guards(self, depths: tuple[int, ...]) -> tuple[frozenset[str], frozenset[int]]:
         """Extents at whose ragged edge threads of one block part, and do not at a whole tile's; and the depths of a

@@ -2,7 +2,8 @@
 
 A kernel without guards is right for whole tiles, by design. One with guards that fails at a ragged edge is wrong: it
 was meant to handle it. What only reads a little outside its matrices, and gives the right result all the same, counts
-as without guards. Vector loads and asserts ask for multiples of their own: guards are judged at such a multiple.
+as without guards. Vector loads, wmma stores and asserts ask for multiples of their own: guards are judged at such a
+multiple.
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ def find_raggedness(
             found[axis] = small
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
+            continue
+        elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):
+            found[axis] = stored
             continue
         else:
             finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
