@@ -37,13 +37,19 @@ def streaming(problem: Problem, chip: Chip, alignment: int) -> Candidate | None:
         return None
     if min(p.m, p.n) > _FEW:
         return None
-    every = (Candidate(rung_named(NAME), config, predicted_seconds(p, config, chip, resident, alignment))
-             for config, resident in configurations(p, chip))  # fmt: skip
-    return min(every, key=lambda candidate: candidate.seconds, default=None)
+    spec = rung_named(NAME)
+    every = (Candidate(spec, config, predicted_seconds(p, config, chip, resident, alignment))
+             for config, resident in _candidates(p, chip))  # fmt: skip
+    fastest_first = sorted(every, key=lambda candidate: candidate.seconds)
+    return next((each for each in fastest_first if not spec.illegal(each.config)), None)  # legality is slow to ask
 
 
 def configurations(problem: Problem, chip: Chip) -> Iterator[tuple[Config, int]]:
-    """Configurations worth considering, and how many blocks of each run on an SM at once."""
+    """Legal configurations worth considering, and how many blocks of each run on an SM at once."""
+    return ((config, count) for config, count in _candidates(problem, chip) if not rung_named(NAME).illegal(config))
+
+
+def _candidates(problem: Problem, chip: Chip) -> Iterator[tuple[Config, int]]:
     p = problem
     few, many = sorted((p.m, p.n))
     swap = int(p.m < p.n)
@@ -100,15 +106,21 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
 @cache
 def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int, short_k_major: bool,
             by_threads: bool) -> Config | None:  # fmt: skip
-    """With as many stages as let ``resident`` blocks share an SM; None if that is illegal. ``by_threads``: they load
+    """With as many stages as let ``resident`` blocks share an SM; None if those are too few. ``by_threads``: they load
     the small operand, whose rows of few bytes TMA would request one by one."""
-    spec, hopper = rung_named(NAME), architecture(90)
+    hopper = architecture(90)
     limit = smem_limit() if resident == 1 else hopper.smem_per_sm // resident - hopper.reserved_smem_per_block
-    stages = next((p.legal for p in spec.parameters if p.name == "STAGES"), ())
+    defaults, stages = _defaults()
     short = width if short_k_major else ceil_div(width, BOX) * BOX
     stage = depth * (ceil_div(bm, BOX) * BOX + short) * BOX_ROW + 16
     fits = [n for n in stages if n * stage + 4 * bm * (width + 4) + 8 <= limit]
     values: Mapping[str, int] = {"BM": bm, "BN": width, "STAGES": max(fits, default=0), "CONSUMERS": 1, "SPLIT": split,
                                  "SWAP": swap, "DEPTH": depth, "UNALIGNED_OPERANDS": 3 * by_threads}  # fmt: skip
-    config = Config(tuple({**dict(spec.config()), **values}.items()))
-    return config if values["STAGES"] >= _LEAST_STAGES[depth] and not spec.illegal(config) else None
+    return Config(tuple({**defaults, **values}.items())) if values["STAGES"] >= _LEAST_STAGES[depth] else None
+
+
+@cache
+def _defaults() -> tuple[Mapping[str, int], tuple[int, ...]]:
+    """The kernel's default values, and those of STAGES that it allows."""
+    spec = rung_named(NAME)
+    return {p.name: p.default for p in spec.parameters}, next(p.legal for p in spec.parameters if p.name == "STAGES")
