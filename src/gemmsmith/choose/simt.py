@@ -16,6 +16,7 @@ from gemmsmith.choose.cost_data import measured_gpu, simt_costs, wgmma_costs
 from gemmsmith.choose.default import MOST_WORKSPACE
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import DYNAMIC_SMEM
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
 from gemmsmith.problem import Problem, ceil_div
@@ -34,6 +35,12 @@ class Candidate:
     resident: int
     efficiency: float
     clusters: tuple[int, ...] = ()  # values of CLUSTER_K to try
+
+    @property
+    def most_smem(self) -> int:
+        """Bytes of shared memory, in the layout that needs most."""
+        c = self.config(0)
+        return 4 * c["STAGES"] * c["BK"] * (c["BM"] + c["BN"] + 8)
 
     @cache  # noqa: B019 - candidates live as long as the module
     def config(self, sharers: int, transposed: int = 0, cluster: int = 1) -> Config:
@@ -72,6 +79,8 @@ def configurations(problem: Problem, sms: int, unaligned: int = 0,
     transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
     found = []
     for candidate in candidates():
+        if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
+            continue
         for each in transposed:
             found += [(candidate, candidate.config(sharers, each)) for sharers in _sharers(candidate, problem, sms)]
         if clusters:
