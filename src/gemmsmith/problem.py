@@ -87,6 +87,7 @@ def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
 
 
 # An array of float32 is fp32; TF32 is a way to multiply it and must be named.
+_MOST_ROWS = 2**31 - 1  # kernels count rows in 32 bits
 _OF_ARRAYS = (FP32, FP16, BF16, INT8, INT32)
 
 
@@ -210,6 +211,18 @@ class Problem:
         """How many matrices A, B and C have: the batch, or one that is used for the whole batch."""
         a, b = (1 if stride == 0 else self.batch for stride in (self.stride_a, self.stride_b))
         return a, b, self.batch
+
+    @property
+    def folded(self) -> Problem:
+        """A batch that shares one B, where the rows of all A and of all C follow one another: one product of batch * M
+        rows. Any other problem as it is."""
+        one_below_another = self.stride_a == self.m * self.lda and self.stride_c == self.m * self.ldc
+        if self.batch <= 1 or self.stride_b != 0 or self.trans_a or self.bias == "row" or not one_below_another:
+            return self
+        rows = self.batch * self.m
+        if rows > _MOST_ROWS:
+            return self
+        return replace(self, m=rows, batch=1, stride_a=-1, stride_b=-1, stride_c=-1)
 
     @property
     def has_epilogue(self) -> bool:

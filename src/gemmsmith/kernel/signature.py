@@ -268,7 +268,7 @@ def entries(code: str) -> list[str]:
 
 _ENTRY = re.compile(
     r"__global__\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*|static\s+|inline\s+)*"
-    r"void\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*)*"
+    r"void\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*|[A-Z][A-Z0-9_]*\s+)*"
     r"(?P<name>\w+)\s*\((?P<params>[^()]*)\)"
 )
 
