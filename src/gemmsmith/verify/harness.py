@@ -34,7 +34,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
@@ -329,8 +329,12 @@ def run_guarded(
             binding.check_simulated(device, spec, problem)
             addresses = stack.enter_context(pointer_tables(device, spec.signature, problem, addresses))
             plan = plan_launches(spec, config, problem, addresses, tables=True)
-            needed = plan.workspace_bytes // problem.dtype.itemsize
+            needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
+            for each in plan.scratch if workspace is not None else ():
+                count = each.array.nbytes // each.array.itemsize
+                at = workspace.address + each.offset
+                seen(Operand(each.array.name, at, 1, count, count, each.array.itemsize, False))
             start(plan, addresses, workspace.address if workspace is not None else 0)
             aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
