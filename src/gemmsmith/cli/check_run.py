@@ -31,7 +31,7 @@ from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged
+from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
@@ -153,6 +153,8 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
     verdict = runner.run(trial)
     if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung:
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
+        if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
+            report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted
     return trial, verdict
 
 

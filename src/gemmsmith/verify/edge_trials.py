@@ -215,11 +215,15 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
             pairs += [(0.5 * constant, 0.5 * constant)] if full else []
+    bm, bn = subject.tile
     plain = subject.one_tile(subject.depth + 1)
+    # Two tiles along each extent, M < N and M > N: an old C may be read from another tile, or with another stride.
+    several = [subject.problem(bm + 1, 2 * bn + 1, subject.depth + 1), subject.problem(2 * bm + 1, bn + 1, plain.k)]
     kept = (1.0, 1.0 if signature.accumulates else 0.0)
     for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
         alpha, beta = (_in_16_bits(x) for x in (alpha, beta))
-        problem = plain.with_(alpha=alpha, beta=beta)
+        larger = beta != kept[1] and several
+        problem = (several.pop(0) if larger else plain).with_(alpha=alpha, beta=beta)
         c = subject.c
         if alpha == 0 and not ours:  # a user's kernel may read A and B all the same: no BLAS was promised
             if c == "zero":

@@ -59,6 +59,11 @@ def square(base: Problem) -> Problem:
     return base.with_(m=2 * base.n, n=2 * base.n, k=3 * base.k)
 
 
+def taller(base: Problem) -> Problem:
+    """M > N, both of whole tiles."""
+    return base.with_(m=2 * base.m, k=3 * base.k)
+
+
 def square_ragged(base: Problem) -> Problem:
     """The ragged trial of a kernel that is right for M = N only."""
     return base.with_(m=base.n + 1, n=base.n + 1, k=base.k + 3)
