@@ -26,7 +26,7 @@ _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
 def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None) -> frozenset[str]:
-    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, then by their names."""
+    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name."""
     pointers = [(i, kind, name) for i, (kind, name) in enumerate(parameters) if parameter_type(kind, {}).stars == 1]
     free = [(i, name) for i, kind, name in pointers if "const" not in kind.split() and not pointer_role(name)]
     passed = site.site.arguments if site is not None else ()

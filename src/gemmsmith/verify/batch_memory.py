@@ -20,7 +20,7 @@ def batch_gaps(problem: Problem) -> tuple[int, int, int]:
         gap, rest = divmod(stride - rows * ld, ld) if stride else (0, 0)
         if rest or gap < 0:
             raise ProblemError("verification supports only strides of whole rows",
-                               "leave the strides at their defaults, or make them multiples of lda, ldb and ldc")  # fmt: skip
+                               "leave the strides at their defaults, or make them multiples of ld")  # fmt: skip
         found.append(gap)
     return found[0], found[1], found[2]
 

@@ -303,7 +303,8 @@ def run_guarded(
         spare = spare_bytes(spec, problem)
         gaps, own = batch_gaps(problem), data.c
         data = replace(data, a=with_gaps(data.a, problem.a_shape[0], gaps[0]),
-                       b=with_gaps(data.b, problem.b_shape[0], gaps[1]), c=with_gaps(own, problem.m, gaps[2]))  # fmt: skip
+                       b=with_gaps(data.b, problem.b_shape[0], gaps[1]),
+                       c=with_gaps(own, problem.m, gaps[2]))  # fmt: skip
         in_a, in_b = (_followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize))
                       for role, values, ld in (("A", data.a, problem.lda), ("B", data.b, problem.ldb)))  # fmt: skip
         a = matrix(named("A"), in_a.shape, problem.lda, problem.dtype, offsets[0])

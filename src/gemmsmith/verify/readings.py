@@ -116,8 +116,7 @@ def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
     beta = (4.0 if whole else 3.0) if signature.has("beta") else 0.0
     leading = ceil_div(max(shape), _LEADING) * _LEADING
     padded = {name: leading for name, has in zip(("lda", "ldb", "ldc"), _takes_leading(signature), strict=True) if has}
-    return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, own_scalars=True,
-                   **padded)  # type: ignore[arg-type]
+    return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, own_scalars=True, **padded)  # type: ignore[arg-type]
 
 
 def _takes_leading(signature: Signature) -> tuple[bool, bool, bool]:

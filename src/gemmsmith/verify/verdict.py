@@ -147,7 +147,7 @@ def is_misaligned(verdict: Verdict) -> bool:
 
 
 def is_hazard(verdict: Verdict) -> bool:
-    """Whether threads hinder one another, whatever the extents are: a barrier that not all of them reach, a shuffle from
+    """Whether threads hinder one another, whatever the extents are: a barrier that not all reach, a shuffle from
     a lane that takes no part, a race in shared memory. In global memory, threads without guards write into their
     neighbours' rows."""
     rules = {fault.rule for fault in verdict.faults}

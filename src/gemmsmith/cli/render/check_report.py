@@ -88,9 +88,7 @@ class Report:
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
-        return trial.label == UNREAD or (
-            trial.label == DISTINCT and self.square and not is_hazard(verdict)
-        )
+        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
     @property
     def _has_long_indices(self) -> bool:
