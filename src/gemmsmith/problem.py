@@ -99,6 +99,7 @@ class Problem:
                 A stride of 0 uses one A or B for all products.
     bias        '', 'row' (one value per row of C) or 'column' (one per column), in the output's type
     activation  '', 'relu', 'gelu' (with erf) or 'silu', applied after the bias and before the conversion to the output
+    own_scalars  of a user's kernel: int32 results with any integer alpha and beta, where ``gemm`` has 1 and 0 or 1
     """
 
     m: int
@@ -119,6 +120,7 @@ class Problem:
     stride_c: int = -1
     bias: str = ""
     activation: str = ""
+    own_scalars: bool = False
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k", "batch"):
@@ -128,10 +130,11 @@ class Problem:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise ProblemError(f"{name} must be a real number, not {value!r}")
-            # Kernels take fp32 scalars, so the reference must use the rounded values too.
+            # Kernels take fp32 scalars (of fp64, fp64 ones), so the reference must use the rounded values too.
             try:
                 with np.errstate(over="ignore"):
-                    object.__setattr__(self, name, float(np.float32(value)))
+                    kept = np.float64(value) if self.dtype == FP64 else np.float32(value)
+                    object.__setattr__(self, name, float(kept))
             except OverflowError:
                 raise ProblemError(f"{name} is an integer too large for any floating-point type") from None
         for name, columns in (("lda", self.a_shape[1]), ("ldb", self.b_shape[1]), ("ldc", self.n)):
@@ -148,11 +151,12 @@ class Problem:
         for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
             if value not in legal:
                 raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
-        if self.out_dtype == INT32 and self.dtype != INT8 and not self._has_integer_scalars():
+        free = self.dtype != INT8 or self.own_scalars
+        if self.out_dtype == INT32 and free and not self._has_integer_scalars():
             raise ProblemError("int32 results have an integer alpha and beta", "leave out the fraction")
         if (
             self.out_dtype == INT32
-            and self.dtype == INT8
+            and not free
             and (self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu"))
         ):
             raise ProblemError("int32 results have alpha 1, beta 0 or 1 and no activation but relu",

@@ -25,7 +25,7 @@ from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
-from gemmsmith.verify.verdict import Verdict, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
@@ -87,10 +87,8 @@ class Report:
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
-            return not _races_in_shared_memory(verdict)
-        return trial.label == UNREAD or (
-            trial.label == DISTINCT and self.square and not _races_in_shared_memory(verdict)
-        )
+            return not is_hazard(verdict)
+        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
     @property
     def _has_long_indices(self) -> bool:
@@ -388,10 +386,6 @@ class Report:
         """The guards that are missing, as far as the multiples tell."""
         missing = [text for name, text in _GUARDS.items() if getattr(self._own_multiples(), name) > 1]
         return ", ".join(missing or _GUARDS.values())
-
-
-def _races_in_shared_memory(verdict: Verdict) -> bool:
-    return any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
 
 
 def _only_races(verdict: Verdict) -> bool:
