@@ -50,14 +50,6 @@ def test_other_products_are_left_to_the_general_model() -> None:
         assert streaming(problem, CHIP, alignment(problem)) is None
 
 
-def test_threads_copy_a_small_operand_in_rows_of_few_bytes() -> None:
-    for problem, by_threads in ((product(8, 18944, 3584, "TT"), True), (product(18944, 16, 3584, "NN"), True),
-                                (product(8, 18944, 3584, "NT"), False)):  # fmt: skip
-        found = streaming(problem, CHIP, alignment(problem))
-        assert found is not None
-        assert (found.config["UNALIGNED_OPERANDS"] == 3) == by_threads
-
-
 def test_k_is_divided_where_there_are_few_columns() -> None:
     problem = product(16, 1024, 8192)
     found = streaming(problem, CHIP, alignment(problem))

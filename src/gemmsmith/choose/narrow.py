@@ -72,7 +72,7 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
     rows = bm + config["BN"] * c.short_row
     k_tile = rows * BOX_ROW / rate + (bm * wgmma_costs().half_aligned_row if alignment & of_large and along_k else 0.0)
-    if not short_k_major and not config["UNALIGNED_OPERANDS"]:
+    if not short_k_major:
         k_tile = max(k_tile, BOX * c.short_row_across / min(p.m, p.n))
     on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile
     waves = ceil_div(blocks, usable * resident)
@@ -96,18 +96,17 @@ def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: boo
             most = min(_MOST_RESIDENT, ceil_div(ceil_div(many, bm) * split, sms))
             for resident in range(most, 0, -1):
                 for depth in (4, 1, 2):
-                    for by_threads in (False,) if short_k_major else (True, False):
-                        config = _config(bm, width, swap, split, depth, resident, short_k_major, by_threads)
-                        if config is not None and config not in seen:
-                            seen.add(config)
-                            yield config, resident
+                    config = _config(bm, width, swap, split, depth, resident, short_k_major)
+                    if config is not None and config not in seen:
+                        seen.add(config)
+                        yield config, resident
 
 
 @cache
-def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: int, short_k_major: bool,
-            by_threads: bool) -> Config | None:  # fmt: skip
-    """With as many stages as let ``resident`` blocks share an SM; None if those are too few. ``by_threads``: they load
-    the small operand, whose rows of few bytes TMA would request one by one."""
+def _config(
+    bm: int, width: int, swap: int, split: int, depth: int, resident: int, short_k_major: bool
+) -> Config | None:
+    """With as many stages as let ``resident`` blocks share an SM; None if those are too few."""
     hopper = architecture(90)
     limit = smem_limit() if resident == 1 else hopper.smem_per_sm // resident - hopper.reserved_smem_per_block
     defaults, stages = _defaults()
@@ -115,7 +114,7 @@ def _config(bm: int, width: int, swap: int, split: int, depth: int, resident: in
     stage = depth * (ceil_div(bm, BOX) * BOX + short) * BOX_ROW + 16
     fits = [n for n in stages if n * stage + 4 * bm * (width + 4) + 8 <= limit]
     values: Mapping[str, int] = {"BM": bm, "BN": width, "STAGES": max(fits, default=0), "CONSUMERS": 1, "SPLIT": split,
-                                 "SWAP": swap, "DEPTH": depth, "UNALIGNED_OPERANDS": 3 * by_threads}  # fmt: skip
+                                 "SWAP": swap, "DEPTH": depth, "UNALIGNED_OPERANDS": 0}  # fmt: skip
     return Config(tuple({**defaults, **values}.items())) if values["STAGES"] >= _LEAST_STAGES[depth] else None
 
 

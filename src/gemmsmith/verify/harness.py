@@ -332,11 +332,11 @@ def run_guarded(
             plan = plan_launches(spec, config, problem, addresses, tables=True)
             needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
+            beside = workspace.address if workspace is not None else 0
             for each in plan.scratch if workspace is not None else ():
                 count = each.array.nbytes // each.array.itemsize
-                at = workspace.address + each.offset
-                seen(Operand(each.array.name, at, 1, count, count, each.array.itemsize, False))
-            start(plan, addresses, workspace.address if workspace is not None else 0)
+                seen(Operand(each.array.name, beside + each.offset, 1, count, count, each.array.itemsize, False))
+            start(plan, addresses, beside)
             aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
         inputs += bias.damage(is_input=True) if bias is not None else ()
