@@ -68,7 +68,7 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
         for tail in tails:
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
-                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices, "PREFETCH": 0,
+                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
                        "CLUSTER_K": parts}  # fmt: skip
 
 

@@ -86,16 +86,12 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
-            using Columns = TileB<decltype(width)::value>;
-            const TensorMap &first = SWAP ? map_b : map_a, &second = SWAP ? map_a : map_b;
-            const int z_first = (SWAP ? strideB : strideA) ? z : 0, z_second = (SWAP ? strideA : strideB) ? z : 0;
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
-                if (PREFETCH > 0 && k + PREFETCH < range.end)
-                    loader.prefetch<TileA, Columns>(first, second, row, col, (k + PREFETCH) * BK, z_first, z_second);
-                loader.load<TileA, Columns>(stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage,
-                                            empty + 8 * ring.stage, ring.parity ^ 1, first, second, row, col, k * BK,
-                                            z_first, z_second);
+                loader.load<TileA, TileB<decltype(width)::value>>(
+                    stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
+                    SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK, (SWAP ? strideB : strideA) ? z : 0,
+                    (SWAP ? strideA : strideB) ? z : 0);
                 ring.advance();
             }
         };

@@ -37,7 +37,6 @@ SPEC = hopper.rung(
         hopper_store.TAIL_BN,
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
-        Parameter("PREFETCH", 0, (0, 2, 3, 4, 6, 8, 12, 16), "k-tiles that L2 is asked for ahead of stages; 0: none"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
     ),
     presets=(

@@ -37,12 +37,6 @@ __device__ __forceinline__ void tma_load_multicast(unsigned target, const Tensor
         ::"r"(target), "l"(&map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
-// Requests the box for L2 alone, so that a later load does not wait for DRAM.
-__device__ __forceinline__ void tma_prefetch(const TensorMap& map, int x, int y, int z) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];"
-                 ::"l"(&map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
 __device__ __forceinline__ void tma_store(const TensorMap& map, unsigned source, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(&map), "r"(source), "r"(x), "r"(y), "r"(z) : "memory");

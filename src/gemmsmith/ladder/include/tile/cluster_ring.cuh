@@ -85,12 +85,4 @@ struct ClusterLoader {
         TileA::load(stage, map_a, full, a, k, z_a, col, multicast_mask_a());
         TileB::load(stage + TileA::BYTES, map_b, full, b, k, z_b, row, multicast_mask_b());
     }
-
-    // Requests the same shares for L2 alone.
-    template <class TileA, class TileB>
-    __device__ __forceinline__ void prefetch(const TensorMap& map_a, const TensorMap& map_b, int a, int b, int k,
-                                             int z_a, int z_b) const {
-        TileA::prefetch(map_a, a, k, z_a, col);
-        TileB::prefetch(map_b, b, k, z_b, row);
-    }
 };

@@ -56,14 +56,6 @@ struct OperandTile {
         }
     }
 
-    // Requests the same for L2 alone.
-    static __device__ __forceinline__ void prefetch(const TensorMap& map, int row, int k, int z, int share = 0) {
-        const int skip = share * BOX_ROWS;
-#pragma unroll
-        for (int i = 0; i < BOXES; ++i)
-            tma_prefetch(map, K_MAJOR ? k : row + i * BOX, K_MAJOR ? row + i * LINES + skip : k + skip, z);
-    }
-
     // The wgmma descriptor of the 64 rows number `m_tile` and the 16 of k number `step`.
     static __device__ __forceinline__ unsigned long long descriptor(unsigned tile, int m_tile, int step) {
         return matrix_descriptor<K_MAJOR>(tile + m_tile * BOX_BYTES) + step * K_STEP<K_MAJOR>;
