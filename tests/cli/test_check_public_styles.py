@@ -524,3 +524,56 @@ def test_a_guard_of_whole_wmma_tiles(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "multiples of 16 in M, 16 in N" in json.dumps(found)
     code, found = check(tmp_path, WARP_GUARD.replace("row >= M ||", "row > M ||"), capsys)
     assert "multiples of 32 in M, 16 in N" in json.dumps(found)
+
+
+WHOLE_K_TILES = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[16][16], b[16][16];
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x, tiles = K / 16;
+    if (tiles == 0) return;
+    float s = 0;
+    for (int t = 0; t < tiles; ++t) {
+        a[threadIdx.y][threadIdx.x] = A[row * K + t * 16 + threadIdx.x];
+        b[threadIdx.y][threadIdx.x] = B[(t * 16 + threadIdx.y) * N + col];
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) s += a[threadIdx.y][k] * b[k][threadIdx.x];
+        __syncthreads();
+    }
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_no_k_at_all_is_a_remark_on_a_kernel_for_whole_k_tiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, WHOLE_K_TILES, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert "with K = 0 its result is wrong: C must become beta * C" in json.dumps(found)
+    code, found = check(tmp_path, WHOLE_K_TILES, capsys, "--strict")
+    assert code == 1
+
+
+ONE_GRID = """
+#define SIDE 4096
+#define TILE 16
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float s = 0;
+    for (int k = 0; k < SIDE; ++k) s += A[row * SIDE + k] * B[k * SIDE + col];
+    C[row * SIDE + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3(SIDE / TILE, SIDE / TILE), dim3(TILE, TILE)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_launch_that_fits_one_problem_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, ONE_GRID, capsys)
+    assert code == 2
+    assert "has the same grid for every M, N and K" in found
+    assert "--m, --n and --k" in found

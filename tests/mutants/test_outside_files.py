@@ -13,7 +13,7 @@ import pytest
 from gemmsmith.cli.main import run_command
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "outside").glob("*.cu"))}
-# Sums that pass through half at 256 terms, a tail of K by the wrong row of B, and two parts of K in one slot are missed.
+# Sums that pass through half at 256 terms, a tail of K by the wrong row of B, two parts of K in one slot: missed.
 MISSED = {"w_half_overflow", "w_k_tail_int", "h_relay_slot"}
 # Arrays that blocks share, scalars of fp64 beyond fp32, subnormals that tf32 rounds away.
 FEW = ("h_ticket_no_fence", "w_beta_as_float", "i_wmma_tf32")

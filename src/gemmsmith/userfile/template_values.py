@@ -19,7 +19,7 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
     """A template argument as the compiler takes it outside the host code; empty if it is not known."""
     if parameter.kind in ("typename", "template"):
         kind = scope.type_of(text)
-        return "" if is_open(kind, scope.frame) or _is_placeholder(kind, scope) else qualified(kind, scope)
+        return "" if is_open(kind, scope.frame) or is_placeholder(kind, scope) else qualified(kind, scope)
     if _INTEGER.fullmatch(parameter.kind):
         try:
             value = evaluate_int(text, scope)
@@ -30,7 +30,7 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
     return "" if is_open(text, scope.frame) else qualified(text, scope)
 
 
-def _is_placeholder(kind: str, scope: HostScope) -> bool:
+def is_placeholder(kind: str, scope: HostScope) -> bool:
     """Whether a macro of a library declares ``kind``, as AT_DISPATCH_FLOATING_TYPES does ``scalar_t``."""
     if re.fullmatch(r"scalar_t|[A-Z][A-Z_0-9]*|DType|Dtype", kind) is None:
         return False

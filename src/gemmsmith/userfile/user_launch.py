@@ -214,6 +214,18 @@ class UserLaunch:
         return self.sources(SAMPLE)[0] != "guessed"
 
     @property
+    def one_grid(self) -> str:
+        """Where host code launches it with one grid, whatever M, N and K are, though the kernel does not ask how many
+        blocks there are: such a launch fits one problem. Empty for others."""
+        if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
+            return ""
+        try:
+            asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
+        except (GemmsmithError, RecursionError):
+            return ""
+        return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
+
+    @property
     def blind(self) -> bool:
         """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
         return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes

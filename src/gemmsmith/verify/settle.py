@@ -115,6 +115,11 @@ def settle(
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
                              "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
+    if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
+        raise UsageError(
+            f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product",
+            "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
+        )
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
