@@ -5,8 +5,7 @@
           second call                       ─► the same, while another process compiles the best
           third call                        ─► waits for the best
 
-A stand-in adds in the same order (``summation``), so that all these calls give the same bits; fp32 kernels have one of
-their own (ladder/quick_forms.py). Who cannot use one waits:
+A stand-in adds in the same order (``summation``), so that all these calls give the same bits. Who cannot use one waits:
 a plan, a call while a graph is captured, and everybody with GEMMSMITH_FIRST_CALL=wait.
 ``gemmsmith warm`` compiles ahead.
 """
@@ -27,7 +26,6 @@ from gemmsmith.compile.compiler import compile_elsewhere, is_compiled
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.ladder.quick_forms import quick_form
 from gemmsmith.problem import Problem
 from gemmsmith.prologue.build import build_prologue
 from gemmsmith.run.cuda import CudaDevice
@@ -75,21 +73,19 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     if not is_compiled(choice.spec, special, seen, device.arch):
         count = known.calls[kind, problem] = known.calls.get((kind, problem), 0) + 1
         if count <= _CALLS and not capturing():
-            found = quick_form(choice.spec, choice.config)
-            if found is None:
-                candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
-                found = _stand_in(candidates, choice, problem, addresses, known)
+            candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
+            found = _stand_in(candidates, choice, problem, addresses, known)
             if found is not None:
                 if count == _CALLS:
                     _compile_beside(choice.spec, special, seen, device.arch)
-                return Choice(*found, STAND_IN)
+                return Choice(found.spec, found.config, STAND_IN)
         del known.calls[kind, problem]
     known.loaded[kind] = choice.spec, choice.config
     return choice
 
 
 def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, addresses: Addresses,
-              known: FirstCalls) -> tuple[KernelSpec, Config] | None:  # fmt: skip
+              known: FirstCalls) -> Candidate | None:  # fmt: skip
     """A loaded kernel that is nearly as fast; else one that compiles quickly, unless the choice does so itself. After
     a few kernels, any loaded one."""
     order = summation(choice.config)
@@ -99,14 +95,13 @@ def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, add
     usable = next((each for each in there if _is_loaded(each, problem, addresses, known)), None)
     best = candidates[0].seconds if candidates else 0.0
     if usable is not None and (usable.seconds <= best * _NEAR or len(known.loaded) >= _FEW):
-        return usable.spec, usable.config
+        return usable
     compiles_quickly = _is_quick(choice.spec, choice.config)
     quick = None if compiles_quickly else next((each for each in same if _is_quick(each.spec, each.config)), None)
     if quick is not None:
         special = specialized_config(quick.spec, quick.config, problem, addresses)
         known.loaded[_kind(quick.spec, special, problem)] = quick.spec, quick.config
-    found = quick or (None if compiles_quickly else usable)
-    return None if found is None else (found.spec, found.config)
+    return quick or (None if compiles_quickly else usable)
 
 
 def _is_quick(spec: KernelSpec, config: Config) -> bool:

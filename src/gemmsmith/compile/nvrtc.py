@@ -32,7 +32,7 @@ def options(request: CompileRequest) -> tuple[str, ...]:
     return (
         f"--gpu-architecture={request.arch}",
         "-std=c++20" if request.cpp20 else "-std=c++17",
-        *(() if request.quick else ("-lineinfo",)),
+        "-lineinfo",
         "--ptxas-options=-v",
         *(("--device-as-default-execution-space",) if request.device_only else ()),
         *(("--device-int128",) if request.isolated else ()),

@@ -39,8 +39,7 @@ def render_kernel(
         source = UserSource.read(unit, spec.include, find_toolchain(), spec.edited)
         return source.request(unit.name, spec.entry, defines, with_features(arch, source.texts))
     parts = bundle(spec.source, (own_headers(),))
-    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files,
-                          quick=spec.quick and find_toolchain().compiles_quickly)  # fmt: skip
+    return CompileRequest(spec.source.name, parts.source, parts.headers, defines, arch, spec.entry, True, parts.files)
 
 
 def render_for(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompileRequest:
@@ -62,8 +61,6 @@ def _defines(spec: KernelSpec, config: Config, problem: Problem) -> tuple[tuple[
     user's own macros."""
     defines = []
     for parameter in spec.parameters:
-        if parameter.name in spec.at_launch:
-            continue
         try:
             defines.append((parameter.name, str(config[parameter.name])))
         except KeyError:

@@ -16,7 +16,6 @@ class CompileRequest:
     device_only  there is no host code, so functions without annotation (generic lambdas) are device code
     files        where the texts came from, as they were when read; not part of the request's identity
     isolated     compiled in a process of its own with limits: the source is not ours
-    quick        compiled with fewer optimizations and without line information
     missing      includes that were not found; for the message if it does not compile
     retry        the next request to try after the compiler's log, for a user's file whose host code was not told apart
     """
@@ -31,6 +30,5 @@ class CompileRequest:
     files: Stamp = field(default=(), compare=False, repr=False)
     isolated: bool = False
     cpp20: bool = False
-    quick: bool = False
     missing: tuple[str, ...] = field(default=(), compare=False)
     retry: Callable[[str], CompileRequest | None] | None = field(default=None, compare=False, repr=False)

@@ -52,17 +52,8 @@ class Toolchain:
     @property
     def has_cache(self) -> bool:
         """Whether NVRTC keeps a cache of its own, and so has the option --no-cache: from 12.9 on."""
-        return self._version >= (12, 9)
-
-    @property
-    def compiles_quickly(self) -> bool:
-        """Whether NVRTC has the option --Ofast-compile."""
-        return self._version >= (13, 0)
-
-    @property
-    def _version(self) -> tuple[int, int]:
         major, minor = self.compiler.split()[-1].split(".")
-        return int(major), int(minor)
+        return (int(major), int(minor)) >= (12, 9)
 
 
 @cache

@@ -100,8 +100,6 @@ class KernelSpec:
     persistent: bool = False
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
-    at_launch: tuple[str, ...] = ()  # parameters that are not compiled in: the launch sets them
-    quick: bool = False  # compiled quickly, with fewer optimizations: a stand-in for first calls
     declared_signature: str = ""
     unit: Path | None = None  # a user's header: the file that includes it and defines what it uses
     known_signature: Signature | None = None  # a user's kernel: what its parameters mean

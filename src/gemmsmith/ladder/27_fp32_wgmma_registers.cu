@@ -34,22 +34,11 @@ using Short = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 constexpr int STAGE_BYTES = Tall::BYTES + TERMS * Short::BYTES;
 constexpr int TMA_BYTES = STAGE_BYTES - (ALIGNED ? 0 : Tall::BYTES);
 constexpr int FULL_ARRIVALS = ALIGNED ? 1 : 1 + WARPGROUP_THREADS;
+constexpr int SHARE = BM / SPLIT;   // rows of outputs that a block of a cluster stores
 constexpr int PARTIAL_LD = BN + 4;  // four adjacent columns of eight rows are in 32 different banks
 constexpr int BUDGETED_ACCUMULATORS = 192;
 // Steps of k that the tensor core adds: four, if registers suffice for two sets of their terms.
-#ifdef K_STEPS
-constexpr int STEPS = K_STEPS;
-#else
 constexpr int STEPS = BN / 2 * (2 + COMPENSATED) + 2 * 48 <= (CONSUMERS == 3 ? 128 : 176) ? 4 : 2;
-#endif
-#ifdef SPLIT
-constexpr bool ONE_BLOCK = SPLIT == 1;
-#else  // the launch sets the cluster: one kernel for every SPLIT, for first calls
-#define SPLIT static_cast<int>(cluster_blocks())
-#undef __cluster_dims__
-#define __cluster_dims__(...)
-constexpr bool ONE_BLOCK = false;
-#endif
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -58,7 +47,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
      int batch) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = shared_address(shared), received = stages + STAGES * STAGE_BYTES;
-    const unsigned full = received + (ONE_BLOCK ? 0 : 4 * BM * PARTIAL_LD), empty = full + 8 * STAGES;
+    const unsigned full = received + (SPLIT > 1 ? 4 * BM * PARTIAL_LD : 0), empty = full + 8 * STAGES;
     const unsigned complete = empty + 8 * STAGES;
     const auto expect_partials = [&] { mbarrier_arrive_expect_tx(complete, 4 * BM * BN); };
     if (threadIdx.x == 0) {
@@ -68,11 +57,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         }
         mbarrier_init(complete, 1);
         mbarrier_init_fence();
-        if (!ONE_BLOCK) expect_partials();
+        if (SPLIT > 1) expect_partials();
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
     }
-    if (!ONE_BLOCK)
+    if (SPLIT > 1)
         cluster_sync();  // every block can receive
     else
         __syncthreads();
@@ -115,7 +104,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                     }
                     ring.advance();
                 }
-            if (!ONE_BLOCK) {
+            if (SPLIT > 1) {
                 __syncwarp();
                 cluster_sync();  // everyone has stored this tile: its partial sums may be overwritten
             }
@@ -132,11 +121,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     for_each_tile([&](int row, int col, int z) {
         float acc[BN / 2];
         const int count = range.end - range.begin;
-#ifdef K_STEPS
-        unbuffered_mainloop<Tall, Short, COMPENSATED, STEPS>(acc, ring, stages, full, count, offsets, release);
-#else
         registers_mainloop<Tall, Short, COMPENSATED, STEPS>(acc, ring, stages, full, count, offsets, release);
-#endif
         const int top = SWAP ? col : row, left = SWAP ? row : col;
         const Window<float> c = window(C + z * strideC, ldc, M, N, top, left);
         const Epilogue<float> epilogue = epilogue_at(top, left, alpha, beta, bias);
@@ -149,7 +134,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const StridedVector b = {B + z * strideB + n * (TRANS_B ? ldb : 1), TRANS_B ? 1 : ldb};
             return fma_dot(a, b, K);
         };
-        if constexpr (ONE_BLOCK) {
+        if constexpr (SPLIT == 1) {
             const bool whole = pairs && c.holds(SWAP ? BN : BM, SWAP ? BM : BN);
             for_each_row(reinterpret_cast<float (&)[BN / 8][4]>(acc), [&](int j, const float (&four)[4]) {
                 const int q = j * 8 + lane % 4 * 2;
@@ -166,27 +151,26 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 }
             });
         } else {
-            const int share = BM / SPLIT;  // rows of outputs that a block of a cluster stores
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int r = warp_row + Tall::row_of(lane / 4, half);
-                const unsigned target = received + 4 * (rank * share + r % share) * PARTIAL_LD + 8 * (lane % 4);
+                const unsigned target = received + 4 * (rank * SHARE + r % SHARE) * PARTIAL_LD + 8 * (lane % 4);
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j)
-                    st_async(target + 32 * j, complete, r / share, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]);
+                    st_async(target + 32 * j, complete, r / SHARE, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]);
             }
             mbarrier_wait(complete, parity);
             parity ^= 1;
             const float* const partials = reinterpret_cast<const float*>(shared + STAGES * STAGE_BYTES);
             const bool whole = fours && c.holds(BM, BN);
             // Adjacent threads have adjacent outputs of a row of C; each has four adjacent columns of partial sums.
-            for (int i = threadIdx.x - WARPGROUP_THREADS; i < share * BN / 4; i += CONSUMERS * WARPGROUP_THREADS) {
-                const int share_row = SWAP ? i % share : i / (BN / 4), q = (SWAP ? i / share : i % (BN / 4)) * 4;
-                const int r = rank * share + share_row;
+            for (int i = threadIdx.x - WARPGROUP_THREADS; i < SHARE * BN / 4; i += CONSUMERS * WARPGROUP_THREADS) {
+                const int share_row = SWAP ? i % SHARE : i / (BN / 4), q = (SWAP ? i / SHARE : i % (BN / 4)) * 4;
+                const int r = rank * SHARE + share_row;
                 float sum[4];
 #pragma unroll
                 for (int from = 0; from < SPLIT; ++from) {
-                    const auto* const source = partials + (from * share + share_row) * PARTIAL_LD + q;
+                    const auto* const source = partials + (from * SHARE + share_row) * PARTIAL_LD + q;
                     const auto partial = *reinterpret_cast<const Vec<float, 4>*>(source);
 #pragma unroll
                     for (int j = 0; j < 4; ++j) sum[j] = from == 0 ? partial.at[j] : __fadd_rn(sum[j], partial.at[j]);

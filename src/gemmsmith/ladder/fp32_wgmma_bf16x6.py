@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.families import fp32_wgmma
 from gemmsmith.ladder.rung import preset
 from gemmsmith.prologue.split_bf16 import split_bf16_prologue
@@ -22,12 +19,3 @@ SPEC = fp32_wgmma.rung(
     arithmetic="bf16x6",
     prologue=split_bf16_prologue,
 )
-
-QUICK = replace(SPEC, quick=True, presets=())
-"""Compiled quickly, for first calls."""
-
-
-def quick_config(config: Config) -> Config:
-    """A small tile that adds in the order of ``config``."""
-    return SPEC.config({"BM": 64, "BN": 16, "STAGES": 3, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1,
-                        "COMPENSATED": config["COMPENSATED"]})  # fmt: skip

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from gemmsmith.kernel.config import Config, Parameter
 from gemmsmith.kernel.constraints import Requires, divides
-from gemmsmith.kernel.geometry import Geometry, LaunchFormulas, TensorMap
+from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.ladder.families import hopper
 from gemmsmith.ladder.families.alignment import CHUNK
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
@@ -21,7 +19,6 @@ _FP32_BOX = BOX_ROW // FP32.itemsize
 _CONSUMERS = "BM/64"
 _SHORT_ROWS = "(BN if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
 _SMEM = f"STAGES*(256*BM+384*{_SHORT_ROWS}+16)+8+(4*BM*(BN+4) if SPLIT > 1 else 0)"
-_GRID = "ceil((N if SWAP else M)/BM)*ceil((M if SWAP else N)/BN)*SPLIT"
 # Terms of the tall operand, and per output the tensor core's accumulator, the sum and, if COMPENSATED, its error.
 _REGISTERS = "48+BN/2*(2+COMPENSATED)"
 _MOST_REGISTERS = f"select({_CONSUMERS}, 184, 184, 104)"
@@ -75,7 +72,7 @@ SPEC = hopper.rung(
     ),
     small={"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 2},
     threads=f"128*({_CONSUMERS}+1)",
-    grid=_GRID,
+    grid="ceil((N if SWAP else M)/BM)*ceil((M if SWAP else N)/BN)*SPLIT",
     cluster="SPLIT",
     smem=_SMEM,
     constraints=(
@@ -95,37 +92,3 @@ SPEC = hopper.rung(
     persistent=True,
     arithmetic="bf16x6",
 )
-
-_QUICK_SMEM = f"STAGES*(256*BM+384*{_SHORT_ROWS}+16)+8+4*BM*(BN+4)"
-_QUICK_TILE = {"BM": 64, "BN": 16, "STAGES": 4}
-
-
-@dataclass(frozen=True)
-class _LaunchSplit:
-    """The launch of a kernel that has no SPLIT compiled in: the launch sets the cluster."""
-
-    formulas: LaunchFormulas
-
-    def __call__(self, problem: Problem, config: Config) -> Geometry:
-        geometry = self.formulas(problem, config)
-        return replace(geometry, cluster_at_launch=geometry.cluster != (1, 1, 1))
-
-
-QUICK = replace(
-    SPEC,
-    parameters=(*SPEC.parameters, Parameter("K_STEPS", 4, (2, 4), "steps of k that the tensor core adds")),
-    presets=(),
-    geometry=_LaunchSplit(
-        LaunchFormulas(f"128*({_CONSUMERS}+1)", _QUICK_SMEM, f"{_GRID}*BATCH", batches="1", cluster="SPLIT", pdl=True)
-    ),
-    at_launch=("SPLIT",),
-    quick=True,
-)
-"""One small tile for every SPLIT, compiled quickly: first calls run it in place of ``SPEC``, with the same bits."""
-
-
-def quick_config(config: Config) -> Config:
-    """The configuration of ``QUICK`` that adds in the order of ``config``."""
-    most = 128 if config["BM"] == 192 else 176  # registers, as for STEPS in the source
-    steps = 4 if config["BN"] / 2 * (2 + config["COMPENSATED"]) + 2 * 48 <= most else 2
-    return QUICK.config({**dict(config), **_QUICK_TILE, "K_STEPS": steps})

@@ -9,12 +9,6 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-__device__ __forceinline__ unsigned cluster_blocks() {
-    unsigned count;
-    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
-    return count;
-}
-
 // The barrier of all threads of the cluster: in two steps, with work in between, or in one.
 __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
