@@ -120,7 +120,7 @@ class Problem:
     stride_c: int = -1
     bias: str = ""
     activation: str = ""
-    own_scalars: bool = False
+    own_scalars: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k", "batch"):

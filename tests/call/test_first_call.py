@@ -9,12 +9,9 @@ from fake_torch import FakeGpu
 
 from gemmsmith.call import first_call
 from gemmsmith.call.cache import CACHE
-from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.choose.choice import STAND_IN, Choice, choose
 from gemmsmith.compile import compiler
-from gemmsmith.compile.cache import CompileCache, cache_key
-from gemmsmith.compile.render import render_for
-from gemmsmith.compile.toolchain import find_toolchain
+from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import CompileError, UsageError
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.ladder.registry import rung_named
@@ -61,36 +58,6 @@ def test_forty_shapes_compile_at_most_ten_kernels_that_all_compile_quickly(compi
     assert not compiled
     assert len(loaded) <= 10
     assert all(first_call._is_quick(*each) for each in loaded)
-
-
-SCIENCE = [(m, n, k) for n, k in ((4096, 4096), (1000, 4096), (4096, 1000), (2304, 768), (768, 3072), (10, 784),
-                                  (512, 784), (8192, 1024))
-           for m in (1, 17, 300, 512, 4096)]  # fmt: skip
-
-
-def test_forty_fp32_shapes_compile_at_most_ten_kernels(compiled: list[Any]) -> None:
-    """Their stand-ins are small tiles of the chosen kernels, one for every SPLIT."""
-    gpu: Any = FakeGpu()
-    toolchain, keys = find_toolchain(), set()
-    for m, n, k in SCIENCE:
-        problem = Problem(m, n, k, trans_b=True)
-        choice = choose(problem, "NVIDIA H200", PLACES[:3], sms=132, arch="sm_90")
-        found = called(gpu, choice, problem)
-        assert found.source == STAND_IN
-        assert found.spec.quick
-        for each in plan_launches(found.spec, found.config, problem, PLACES).launches:
-            keys.add(cache_key(render_for(each.spec, each.config, each.problem, "sm_90"), toolchain))
-    assert not compiled
-    assert len(keys) <= 10
-
-
-def test_the_second_fp32_call_starts_the_compiler(compiled: list[Any]) -> None:
-    gpu: Any = FakeGpu()
-    problem = Problem(300, 4096, 4096, trans_b=True)
-    choice = choose(problem, "NVIDIA H200", PLACES[:3], sms=132, arch="sm_90")
-    calls = [called(gpu, choice, problem) for _ in range(3)]
-    assert [each.source for each in calls] == [STAND_IN, STAND_IN, choice.source]
-    assert [(what[0].name, what[1]) for what in compiled] == [(choice.spec.name, choice.config)]
 
 
 def test_the_second_call_starts_the_compiler_and_the_third_waits(compiled: list[Any]) -> None:

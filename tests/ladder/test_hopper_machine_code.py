@@ -87,12 +87,12 @@ class Case:
     @property
     def unaligned(self) -> int | None:
         """The operand, 0 for A and 1 for B, that is loaded by cp.async and multiplied from registers."""
-        return int(self.swapped) if self.value("UNALIGNED_OPERANDS", 0) in (1, 2) else None
+        return int(self.swapped) if self.value("UNALIGNED_OPERANDS", 0) else None
 
     @property
     def shifted(self) -> int | None:
         """The operand that producer threads load through registers and write in the layout of TMA."""
-        return int(not self.swapped) if self.value("UNALIGNED_OPERANDS", 0) in (2, 3) else None
+        return int(not self.swapped) if self.value("UNALIGNED_OPERANDS", 0) == 2 else None
 
     @property
     def mapped(self) -> list[int]:

@@ -108,7 +108,7 @@ REFUSED = [
     ("mma_pipelined", {"STAGES": 2}, "STAGES=2 is not one of 3, 4, 5, 6"),
     ("mma_pipelined", {"BM": 256, "BN": 64, "WM": 64, "WN": 64, "MIN_BLOCKS": 4, "BK_BYTES": 128, "STAGES": 6},
      "STAGES·(BM+BN)·BK_BYTES = 6·(256+64)·128 = 245,760 B of shared memory, but 232,448 B"),
-    ("wgmma_split_k", {"UNALIGNED_OPERANDS": 4}, "UNALIGNED_OPERANDS=4 is not one of 0, 1, 2, 3"),
+    ("wgmma_split_k", {"UNALIGNED_OPERANDS": 3}, "UNALIGNED_OPERANDS=3 is not one of 0, 1, 2"),
     ("wgmma_split_k", {"BN": 240, "STAGES": 2, "UNALIGNED_OPERANDS": 2},
      "a producer thread holds (BM+2·BN)·DEPTH/4 = (64+2·240)·1/4 = 136 registers of unaligned operands, but with 1 "
      "consumers 128 fit"),

@@ -12,9 +12,7 @@
 //           With few rows the other operand is read only once. If it is unaligned, aligning it first would cost more
 //           than the product. UNALIGNED_OPERANDS = 1 reads it directly, by cp.async and registers (unaligned_tile.cuh).
 //           If both operands are small, even aligning the smaller one costs more than the product: UNALIGNED_OPERANDS =
-//           2 reads both directly, the smaller one through registers of the producer (shifted_tile.cuh). If the smaller
-//           one is stored across k, its rows are few bytes, each of which TMA requests by itself: UNALIGNED_OPERANDS = 3
-//           reads it through registers of three warps in turn, and the other one by TMA.
+//           2 reads both directly, the smaller one through registers of the producer (shifted_tile.cuh).
 //           BM need not be a multiple of 64: with few rows, padding costs nothing, and equal parts for all SMs gain.
 // Changed   From 17: one cluster per tile; partial sums are reduced in shared memory; A and B may be swapped.
 // Owns      A cluster owns BM x BN outputs (of C, or of its transpose). A block owns the partial sums over its part of
@@ -26,8 +24,7 @@
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, 4 * BM * (BN + 4) bytes for partial sums. DEPTH k-tiles
 //           are loaded together, so that a row is read in longer segments. Each line of an unaligned operand takes 16
 //           bytes more. Of other operands, BM is rounded up to 64.
-// Needs     sm_90a. Rows of A and B start on 16 bytes, except those of A (SWAP: B) if UNALIGNED_OPERANDS is 1, those of
-//           both if it is 2, and those of B (SWAP: A) if it is 3.
+// Needs     sm_90a. Rows of A and B start on 16 bytes, except those that UNALIGNED_OPERANDS reads directly.
 // Try next  Many tiles, but not a whole number of waves (21 wgmma_stream_k).
 
 #include "epilogue/epilogue.cuh"
@@ -44,13 +41,10 @@ using TileA = PaddedTile<BM, SWAP ? TRANS_B : !TRANS_A>;  // the operand of wgmm
 using TileB = OperandTile<BN, SWAP ? !TRANS_A : TRANS_B>;
 using Unaligned = UnalignedTile<IN, BM, DEPTH, TileA::K_MAJOR>;  // instead of TileA; follows TileB's in a stage
 constexpr int K_TILE_BYTES = TileA::BYTES + TileB::BYTES;
-constexpr bool TALL_BY_TMA = UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 3;
-constexpr bool OTHER_BY_TMA = UNALIGNED_OPERANDS < 2;
-constexpr int STAGE_BYTES = TALL_BY_TMA ? DEPTH * K_TILE_BYTES : DEPTH * TileB::BYTES + Unaligned::BYTES;
+constexpr int STAGE_BYTES = UNALIGNED_OPERANDS ? DEPTH * TileB::BYTES + Unaligned::BYTES : DEPTH * K_TILE_BYTES;
 static_assert(STAGE_BYTES % 1024 == 0, "boxes start on 1024 bytes");
 // Arrivals that fill a stage: TMA's request, and every producer thread once for each operand that it copies.
-constexpr int FULL_ARRIVALS = UNALIGNED_OPERANDS == 3 ? 32 + 1
-                                                      : UNALIGNED_OPERANDS * WARPGROUP_THREADS + OTHER_BY_TMA;
+constexpr int FULL_ARRIVALS = UNALIGNED_OPERANDS * WARPGROUP_THREADS + (UNALIGNED_OPERANDS < 2);
 constexpr int SHARE = BM / SPLIT;   // rows of outputs that a block stores
 constexpr int FOURS = SHARE * BN / 4;
 constexpr int PARTIAL_LD = BN + 4;  // four adjacent columns of eight rows are in 32 different banks
@@ -65,15 +59,15 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             mbarrier_init(full + 8 * i, FULL_ARRIVALS);
-            mbarrier_init(empty + 8 * i, TALL_BY_TMA ? CONSUMERS : CONSUMERS * WARPGROUP_THREADS);
+            mbarrier_init(empty + 8 * i, UNALIGNED_OPERANDS ? CONSUMERS * WARPGROUP_THREADS : CONSUMERS);
         }
         mbarrier_init(complete, SPLIT > 1 ? 1 : CONSUMERS * WARPGROUP_THREADS);
         mbarrier_init_fence();
         if (SPLIT > 1) mbarrier_arrive_expect_tx(complete, 4 * BM * BN);  // SHARE rows from each of SPLIT blocks
-        if (SWAP ? OTHER_BY_TMA : TALL_BY_TMA) prefetch_tensor_map(map_a);
-        if (SWAP ? TALL_BY_TMA : OTHER_BY_TMA) prefetch_tensor_map(map_b);
+        if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && SWAP) prefetch_tensor_map(map_a);
+        if (UNALIGNED_OPERANDS == 0 || UNALIGNED_OPERANDS == 1 && !SWAP) prefetch_tensor_map(map_b);
     }
-    if (TALL_BY_TMA) TileA::clear_padding<THREADS, STAGES * DEPTH>(stages, K_TILE_BYTES);
+    if (UNALIGNED_OPERANDS == 0) TileA::clear_padding<THREADS, STAGES * DEPTH>(stages, K_TILE_BYTES);
     __syncthreads();
     cluster_arrive();  // this block can receive; cluster_wait precedes the first send
 
@@ -99,42 +93,34 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         } else if constexpr (UNALIGNED_OPERANDS == 1) {
             TmaTile<TileB, DEPTH> tile_b = {SWAP ? map_a : map_b, col, (SWAP ? strideA : strideB) ? z : 0};
             unaligned_producer_mainloop<TileB>(ring, stages, full, empty, range, tile_a, tile_b);
-        } else if (UNALIGNED_OPERANDS == 3 && threadIdx.x >= 32) {  // three warps take stages in turn
-            for (int k = range.begin + threadIdx.x / 32 - 1; k < range.end; k += 3) {
-                const int number = k - range.begin, slot = number % STAGES;
-                mbarrier_wait(empty + 8 * slot, (number / STAGES & 1) ^ 1);
-                copy_short_tiles<IN, BN, TileB, DEPTH>(stages + slot * STAGE_BYTES + TileA::BYTES, K_TILE_BYTES,
-                                                       full + 8 * slot, of_b, col, k * (DEPTH * BK));
-            }
         } else if (threadIdx.x == 0) {
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
                 mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-                mbarrier_arrive_expect_tx(barrier, DEPTH * (TileA::LOADED_BYTES + (OTHER_BY_TMA ? TileB::BYTES : 0)));
+                mbarrier_arrive_expect_tx(barrier, DEPTH * (TileA::LOADED_BYTES + TileB::BYTES));
 #pragma unroll
                 for (int d = 0; d < DEPTH; ++d)
                     TileA::load(stage + d * K_TILE_BYTES, SWAP ? map_b : map_a, barrier, row, (k * DEPTH + d) * BK,
                                 (SWAP ? strideB : strideA) ? z : 0);
 #pragma unroll
-                for (int d = 0; OTHER_BY_TMA && d < DEPTH; ++d)
+                for (int d = 0; d < DEPTH; ++d)
                     TileB::load(stage + d * K_TILE_BYTES + TileA::BYTES, SWAP ? map_a : map_b, barrier, col,
                                 (k * DEPTH + d) * BK, (SWAP ? strideA : strideB) ? z : 0);
                 ring.advance();
             }
         }
         __syncwarp();
-        // Only now: blocks of the next kernel that start earlier fill the SMs unevenly.
-        if (threadIdx.x < 32) pdl_launch_dependents();
+        if (threadIdx.x < 32) pdl_launch_dependents();  // blocks that start earlier fill the SMs unevenly
         cluster_wait();
     } else {  // a consumer
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         float acc[M_TILES][BN / 2];
         // wgmma reads a stage for the whole warpgroup; of an unaligned operand every thread reads for itself.
         const auto release = [&](int stage) {
-            if (!TALL_BY_TMA || threadIdx.x % WARPGROUP_THREADS == 0) mbarrier_arrive(empty + 8 * stage);
+            if (UNALIGNED_OPERANDS || threadIdx.x % WARPGROUP_THREADS == 0) mbarrier_arrive(empty + 8 * stage);
         };
         const int steps = range.end - range.begin;
-        if constexpr (!TALL_BY_TMA)
+        if constexpr (UNALIGNED_OPERANDS)
             unaligned_consumer_mainloop<IN, TileB, BN>(acc, ring, stages, full, steps, tile_a, first, release);
         else
             consumer_mainloop<IN, TileA, TileB, BN, DEPTH>(acc, ring, stages, full, steps, first, release);

@@ -3,8 +3,7 @@
 // Idea      An SM issues four instructions per cycle, and fma can use every slot: each other instruction in the loop
 //           costs speed. With 16 x 8 accumulators per thread, 6 reads of 16 bytes serve 128 fma, and k-tiles come by
 //           cp.async: in the machine code for sm_90, 256 of the 273 instructions of the inner loop are fma. Rows of
-//           accumulators are visited in alternating direction, so that each fma shares an operand with the one before
-//           it, also from row to row.
+//           accumulators alternate in direction, so that each fma shares an operand with the one before it.
 // Changed   From 11: warp and thread tiles as in 10, fragments one step ahead as in 15, any layout (k_tile_copy.cuh),
 //           tiles in grouped order (grouped_order.cuh). Lanes whose numbers differ in bit 0 read the same values of A,
 //           those that differ in bit 1 the same of B: a 16-byte read of a warp then takes two wavefronts instead of
@@ -50,9 +49,6 @@ constexpr int STAGE_BYTES = CopyA::BYTES + CopyB::BYTES, RING_BYTES = STAGES * S
 // Shared memory for the sums of teams: the ring; where a cluster adds up, at least as much as holds all of them.
 constexpr int SUM_BYTES = 4 * TEAMS * BM * BN;
 constexpr int TEAMS_BYTES = CLUSTER_K > 1 && SUM_BYTES > RING_BYTES ? SUM_BYTES : RING_BYTES;
-
-constexpr int FOURS = TM * TN / 4;  // groups of four adjacent outputs of a thread
-constexpr bool BY_ROWS = can_add_teams_by_rows<THREADS, FOURS>(RING_BYTES, WN, TN);  // where rows of C are unaligned
 #if CLUSTER_K > 1
 #define CLUSTER_DIMS __cluster_dims__(CLUSTER_K, 1, 1)
 #else
@@ -183,60 +179,20 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             run(Guarded<true>(), work.count - unguarded);
         }
         if (work.in_next == 0) pdl_launch_dependents();  // blocks that started earlier would fill the SMs unevenly
-
         const auto epilogue = epilogue_at(tile.row, tile.col, alpha, beta, bias);
         const bool whole = c_aligned && c.holds(BM, BN);
         const auto store_four = [&](int f, const float* four) {  // accumulators 4 f to 4 f + 3
             const int i = f * 4 / TN, j = f * 4 % TN;
             store_with_epilogue<4, 4>(c, m0 + i / 4 * 4 * LANES_M + i % 4, n0 + j * LANES_N, four, epilogue, whole);
         };
-        // The sums of all teams; or, of one team, its accumulators.
-        const auto for_each_four = [&](const auto& use) {
-            if constexpr (TEAMS > 1)
-                add_teams<TEAM, TEAMS, TEAMS_BYTES>(acc, shared, use);
-            else
-                for_each_row(acc, [&](int i, const float (&row)[TN]) {
-#pragma unroll
-                    for (int j = 0; j < TN; j += 4) use((i * TN + j) / 4, &row[j]);
-                });
-        };
-        if constexpr (CLUSTER_K > 1) {
-            if (TEAMS == 1) __syncthreads();  // the ring has been read
-            // A thread leaves sums where it read those of the first team, if there are several: nobody else reads them.
-            const int thread = threadIdx.x % TEAM;
-            for_each_four([&](int f, const float* four) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) shared[(f * 4 + i) * TEAM + sum_slot(thread, i)] = four[i];
-            });
-            cluster_sync();
-#pragma unroll 1
-            for (int f = rank * TEAMS + team; f < FOURS; f += CLUSTER_K * TEAMS) {
-                float partial[CLUSTER_K][4];
-#pragma unroll
-                for (int i = 0; i < CLUSTER_K * 4; ++i)
-                    partial[i / 4][i % 4] = load_cluster_4(
-                        shared_address(&shared[(f * 4 + i % 4) * TEAM + sum_slot(thread, i % 4)]), i / 4);
-#pragma unroll
-                for (int i = 4; i < CLUSTER_K * 4; ++i)
-                    partial[0][i % 4] = __fadd_rn(partial[0][i % 4], partial[i / 4][i % 4]);
-                store_four(f, partial[0]);
-            }
-            cluster_sync();  // others may still read this block's sums
-        } else if (!SHARERS || work.count == k_tiles) {
-            const auto store_one = [&](int r, int q, float sum) {
-                store_with_epilogue<1, 1>(c, r, q, &sum, epilogue, false);
-            };
-            if constexpr (BY_ROWS) {
-                if (c_aligned)
-                    for_each_four(store_four);
-                else
-                    add_teams_by_rows<TEAM, TEAMS, RING_BYTES, WM, WN, WARPS_N>(acc, shared, store_one);
-            } else {
-                for_each_four(store_four);
-            }
-        } else {
-            stream_k().reduce<TEAM, TEAMS, TM * TN>(work.tile, workspace, for_each_four, store_four);
-        }
+        const auto store_one = [&](int r, int q, float x) { store_with_epilogue<1, 1>(c, r, q, &x, epilogue, 0); };
+        if constexpr (CLUSTER_K > 1)
+            add_cluster<TEAM, TEAMS, CLUSTER_K, TEAMS_BYTES>(acc, shared, rank, store_four);
+        else if (!SHARERS || work.count == k_tiles)
+            add_teams_for<TEAM, TEAMS, RING_BYTES, WM, WN, WARPS_N>(acc, shared, c_aligned, store_four, store_one);
+        else
+            stream_k().reduce<TEAM, TEAMS, TM * TN>(work.tile, workspace, [&](const auto& use) {
+                for_each_four<TEAM, TEAMS, RING_BYTES>(acc, shared, use); }, store_four);
         if (!SHARERS || work.in_next == 0) return;
         work = {work.tile + 1, 0, work.in_next, 0};  // the ring may be refilled: `reduce` has barriers
     }

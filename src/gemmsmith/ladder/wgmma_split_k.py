@@ -18,7 +18,7 @@ _TALL_K_MAJOR = "(B_K_MAJOR if SWAP else A_K_MAJOR)"
 _OTHER_ROWS = "(BN if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
 # Of a stage. An unaligned operand has 16 bytes more per line than if its lines started on 16 bytes.
 _TALL_BYTES = (
-    "(8192*DEPTH*ceil(BM/64) if UNALIGNED_OPERANDS % 3 == 0 else "
+    "(8192*DEPTH*ceil(BM/64) if UNALIGNED_OPERANDS == 0 else "
     f"BM*(128*DEPTH+16) if {_TALL_K_MAJOR} else 64*DEPTH*(2*BM+16))"
 )
 
@@ -38,8 +38,8 @@ def _loads_fit(mode: int, registers: str) -> Requires:
 
 
 def _unaligned_operands(config: Config) -> str:
-    """'A' or 'B', the tall one or the other one, 'AB' for both, '' for none."""
-    return ("", "AB"[config["SWAP"]], "AB", "BA"[config["SWAP"]])[config["UNALIGNED_OPERANDS"]]
+    """'A' or 'B', the tall one, 'AB' for both, '' for none."""
+    return ("", "AB"[config["SWAP"]], "AB")[config["UNALIGNED_OPERANDS"]]
 
 
 def _maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
@@ -86,9 +86,8 @@ SPEC = hopper.rung(
         Parameter(
             "UNALIGNED_OPERANDS",
             0,
-            (0, 1, 2, 3),
-            "operands that threads read in place, unaligned, instead of copied first. 1: A (B with SWAP); 2: both; "
-            "3: B (A with SWAP)",
+            (0, 1, 2),
+            "operands that are read in place, unaligned, instead of copied first. 1: A (B with SWAP); 2: both",
         ),
     ),
     presets=(
@@ -98,7 +97,6 @@ SPEC = hopper.rung(
         preset("unaligned", BN=16, STAGES=5, SPLIT=2, SWAP=1, DEPTH=2, UNALIGNED_OPERANDS=1),
         preset("streaming", BM=144, BN=16, STAGES=3, SPLIT=1, SWAP=1, DEPTH=2),
         preset("small", BN=64, STAGES=2, SPLIT=1, UNALIGNED_OPERANDS=2),
-        preset("across-k", BM=144, BN=16, STAGES=6, SPLIT=1, SWAP=1, UNALIGNED_OPERANDS=3),
     ),
     small={"STAGES": 2, "SPLIT": 2},
     grid="ceil((N if SWAP else M)/BM)*ceil((M if SWAP else N)/BN)*SPLIT*CLUSTERS",
@@ -106,20 +104,19 @@ SPEC = hopper.rung(
     smem=f"STAGES*({_TALL_BYTES}+128*DEPTH*{_OTHER_ROWS}+16)+4*BM*(BN+4)+8",
     constraints=(
         Requires(
-            "BM % (64*CONSUMERS) == 0 or CONSUMERS == 1 and UNALIGNED_OPERANDS % 3 == 0",
+            "BM % (64*CONSUMERS) == 0 or CONSUMERS == 1 and UNALIGNED_OPERANDS == 0",
             "{BM} rows are not a multiple of 64 for each of {:CONSUMERS} consumers; others take one consumer and "
             "operands that TMA loads",
         ),
         divides("SPLIT", "BM"),
         hopper.accumulators_fit(192, 128, 64),  # without setmaxnreg
         Requires(
-            f"UNALIGNED_OPERANDS % 3 == 0 or {hopper.ACCUMULATORS}+{_FRAGMENTS} <= {_WITH_FRAGMENTS}",
+            f"UNALIGNED_OPERANDS == 0 or {hopper.ACCUMULATORS}+{_FRAGMENTS} <= {_WITH_FRAGMENTS}",
             f"{{:{hopper.ACCUMULATORS}}} accumulators and {{:{_FRAGMENTS}}} registers of an unaligned operand per "
             f"thread, but with {{:CONSUMERS}} consumers {{:{_WITH_FRAGMENTS}}} fit",
         ),
         _loads_fit(1, "BM*DEPTH/4"),
         _loads_fit(2, "(BM+2*BN)*DEPTH/4"),
-        _loads_fit(3, "2*BN*DEPTH"),
         Requires(
             "DETERMINISTIC == 1 or CLUSTERS > 1",
             "DETERMINISTIC=0 is for the sums of several clusters, but {CLUSTERS}",

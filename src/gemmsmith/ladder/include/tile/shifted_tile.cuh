@@ -50,12 +50,6 @@ struct ShiftedTile {
 
     // Stores them to a stage, and arrives at its barrier.
     __device__ __forceinline__ void finish_load(unsigned stage, unsigned barrier, unsigned k, int thread) const {
-        store(stage, k, thread);
-        fence_proxy_async();
-        mbarrier_arrive(barrier);
-    }
-
-    __device__ __forceinline__ void store(unsigned stage, unsigned k, int thread) const {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int number = i * THREADS + thread, across = number % ACROSS;
@@ -65,23 +59,7 @@ struct ShiftedTile {
             store_shared_16(stage + offset,
                             first_of(shifted(granules[i][0], granules[i][1], stored.skew(c.line, c.at)), c.count));
         }
+        fence_proxy_async();
+        mbarrier_arrive(barrier);
     }
 };
-
-// A warp copies Depth k-tiles at k, `pitch` bytes apart in the stage, and arrives at its barrier once for each thread.
-template <class T, int ROWS, class Tile, int Depth>
-__device__ __forceinline__ void copy_short_tiles(unsigned stage, unsigned pitch, unsigned barrier,
-                                                 const UnalignedRows<T>& stored, int row, unsigned k) {
-    using OneTile = ShiftedTile<T, ROWS, Tile, 1, 32>;
-    OneTile tiles[Depth];
-#pragma unroll
-    for (int d = 0; d < Depth; ++d) {
-        tiles[d].stored = stored;
-        tiles[d].row = row;
-        tiles[d].begin_load(0, 0, k + d * BK, threadIdx.x % 32);
-    }
-#pragma unroll
-    for (int d = 0; d < Depth; ++d) tiles[d].store(stage + d * pitch, k + d * BK, threadIdx.x % 32);
-    fence_proxy_async();
-    mbarrier_arrive(barrier);
-}

@@ -7,7 +7,12 @@
 //
 // If rows of C are unaligned, four adjacent outputs cannot be stored together, and a warp whose lanes have four each
 // would touch every sector four times. Then lanes take adjacent columns instead (add_teams_by_rows).
+//
+// Blocks of a cluster that divide K add up in the same way, through distributed shared memory (add_cluster).
 #pragma once
+
+#include "epilogue/epilogue.cuh"
+#include "ptx/cluster.cuh"
 
 // Groups of four accumulators, of Fours that a thread has: a power of two, so many that all Threads can leave theirs in
 // `bytes` of shared memory at once.
@@ -57,6 +62,43 @@ __device__ __forceinline__ void add_teams(const float (&acc)[Rows][Cols], float*
     }
 }
 
+// The same where there may be one team: its accumulators are the sums.
+template <int Team, int Teams, int Bytes, int Rows, int Cols, class Use>
+__device__ __forceinline__ void for_each_four(float (&acc)[Rows][Cols], float* buffer, const Use& use) {
+    if constexpr (Teams > 1)
+        add_teams<Team, Teams, Bytes>(acc, buffer, use);
+    else
+        for_each_row(acc, [&](int i, const float (&row)[Cols]) {
+#pragma unroll
+            for (int j = 0; j < Cols; j += 4) use((i * Cols + j) / 4, &row[j]);
+        });
+}
+
+// The same for a cluster of Blocks, whose blocks have sums over parts of K: block `rank` uses every Blocks-th share.
+template <int Team, int Teams, int Blocks, int Bytes, int Rows, int Cols, class Use>
+__device__ __forceinline__ void add_cluster(float (&acc)[Rows][Cols], float* buffer, int rank, const Use& use) {
+    if (Teams == 1) __syncthreads();  // the ring has been read
+    // A thread leaves sums where it read those of the first team, if there are several: nobody else reads them.
+    const int thread = threadIdx.x % Team;
+    for_each_four<Team, Teams, Bytes>(acc, buffer, [&](int f, const float* four) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) buffer[(f * 4 + i) * Team + sum_slot(thread, i)] = four[i];
+    });
+    cluster_sync();
+#pragma unroll 1
+    for (int f = rank * Teams + threadIdx.x / Team; f < Rows * Cols / 4; f += Blocks * Teams) {
+        float partial[Blocks][4];
+#pragma unroll
+        for (int i = 0; i < Blocks * 4; ++i)
+            partial[i / 4][i % 4] =
+                load_cluster_4(shared_address(&buffer[(f * 4 + i % 4) * Team + sum_slot(thread, i % 4)]), i / 4);
+#pragma unroll
+        for (int i = 4; i < Blocks * 4; ++i) partial[0][i % 4] = __fadd_rn(partial[0][i % 4], partial[i / 4][i % 4]);
+        use(f, partial[0]);
+    }
+    cluster_sync();  // others may still read this block's sums
+}
+
 // Whether `bytes` of shared memory hold whole rows of the thread tiles of all threads.
 template <int Threads, int Fours>
 constexpr bool can_add_teams_by_rows(int bytes, int warp_cols, int thread_cols) {
@@ -64,8 +106,8 @@ constexpr bool can_add_teams_by_rows(int bytes, int warp_cols, int thread_cols) 
     return fours * Threads * 16 <= bytes && fours * 4 % thread_cols == 0 && warp_cols % 32 == 0;
 }
 
-// The same as add_teams, but calls `use(row, col, sum)` for single outputs of the block's tile: the lanes of a warp have adjacent
-// columns. Warp tiles are WarpRows x WarpCols, WarpsN next to each other.
+// The same as add_teams, but calls `use(row, col, sum)` for single outputs of the block's tile: the lanes of a warp
+// have adjacent columns. Warp tiles are WarpRows x WarpCols, WarpsN next to each other.
 template <int Team, int Teams, int Bytes, int WarpRows, int WarpCols, int WarpsN, int Rows, int Cols, class Use>
 __device__ __forceinline__ void add_teams_by_rows(const float (&acc)[Rows][Cols], float* buffer, const Use& use) {
     constexpr int FOURS = Rows * Cols / 4, AT_ONCE = fours_at_once<Team * Teams, FOURS>(Bytes);
@@ -91,5 +133,20 @@ __device__ __forceinline__ void add_teams_by_rows(const float (&acc)[Rows][Cols]
             use(w / WarpsN * WarpRows + r / 4 * (4 * LANES_OF_ROWS) + lane_row * 4 + r % 4, w % WarpsN * WarpCols + col,
                 sum);
         }
+    }
+}
+
+// Calls `use_four` for all sums; or, if rows of C are unaligned and shared memory suffices, `use_one`.
+template <int Team, int Teams, int Bytes, int WarpRows, int WarpCols, int WarpsN, int Rows, int Cols, class UseFour,
+          class UseOne>
+__device__ __forceinline__ void add_teams_for(float (&acc)[Rows][Cols], float* buffer, bool aligned,
+                                              const UseFour& use_four, const UseOne& use_one) {
+    if constexpr (can_add_teams_by_rows<Team * Teams, Rows * Cols / 4>(Bytes, WarpCols, Cols)) {
+        if (aligned)
+            for_each_four<Team, Teams, Bytes>(acc, buffer, use_four);
+        else
+            add_teams_by_rows<Team, Teams, Bytes, WarpRows, WarpCols, WarpsN>(acc, buffer, use_one);
+    } else {
+        for_each_four<Team, Teams, Bytes>(acc, buffer, use_four);
     }
 }
