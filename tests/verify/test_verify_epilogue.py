@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from test_verify_fakes import FakeCall, FakeDevice, compile_nothing, make_spec, run
 
-from gemmsmith.errors import ProblemError, UnsupportedError, UsageError
+from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem
 from gemmsmith.verify.epilogue import SLOPES, activated, finished, output_rounding, projected_rounding, stored
@@ -291,8 +291,8 @@ def test_correct_kernels_pass(tmp_path: Path, dtype: DType, out: DType, epilogue
 
 
 LAID_OUT: list[dict[str, Any]] = [
-    {}, {"stride_a": 0}, {"stride_b": 0, "trans_a": True}, {"stride_a": 0, "stride_b": 0}, {"trans_a": True, "trans_b": True},
-    {"lda": 40, "ldb": 25, "ldc": 30},
+    {}, {"stride_a": 0}, {"stride_b": 0, "trans_a": True}, {"stride_a": 0, "stride_b": 0},
+    {"trans_a": True, "trans_b": True}, {"lda": 40, "ldb": 25, "ldc": 30},
 ]  # fmt: skip
 
 
