@@ -218,8 +218,8 @@ def has_two_widths(case: Case, sms: int) -> bool:
 
 
 def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, KernelSpec]]:
-    """Cases for ``gemm``'s own choice: of many, those that share the ``codes`` most frequent kinds of code, and the four
-    most frequent of every kernel."""
+    """Cases for ``gemm``'s own choice: of many, those that share the ``codes`` most frequent kinds of code, and the
+    four most frequent of every kernel."""
     found: dict[tuple[object, ...], list[tuple[Case, KernelSpec]]] = {}
     for case in cases(900, 0, CHOSEN_KINDS):
         a, b = (256 + 2 * offset for offset in case.offsets[:2])
