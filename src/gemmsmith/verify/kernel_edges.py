@@ -145,8 +145,8 @@ class _Probe:
             more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
         guards, unguarded, lines = self._guards(depths)
-        return KernelEdges(depths, tuple(edges), guards, unguarded, (), True, lines, self._has_tail(depths),
-                           self._looks_at_alignment())  # fmt: skip
+        return KernelEdges(depths, tuple(edges), guards, unguarded, was_read=True, guard_lines=lines,
+                           tail_k=self._has_tail(depths), looks_at_alignment=self._looks_at_alignment())  # fmt: skip
 
     def _has_tail(self, depths: tuple[int, ...]) -> bool:
         """Whether a K that is no multiple of the k-tile leads to places in the code that no multiple leads to."""
