@@ -379,80 +379,6 @@ def test_arguments_that_host_code_computes(tmp_path: Path, capsys: pytest.Captur
     assert "unknown role '4*Q'" in found
 
 
-# --- templates
-
-TEMPLATE = """
-template <const int BLOCK_SIZE_M, const int BLOCK_SIZE_K, const int BLOCK_SIZE_N, const int THREAD_SIZE_Y,
-          const int THREAD_SIZE_X, const bool TWICE>
-__global__ void k(float* A, float* B, float* C, int M, int N, int K) {
-    int row = blockIdx.y * BLOCK_SIZE_M + threadIdx.y * THREAD_SIZE_Y;
-    int col = blockIdx.x * BLOCK_SIZE_N + threadIdx.x * THREAD_SIZE_X;
-    for (int i = 0; i < THREAD_SIZE_Y; ++i)
-        for (int j = 0; j < THREAD_SIZE_X; ++j) {
-            if (row + i >= M || col + j >= N) continue;
-            float s = 0;
-            for (int k = 0; k < K; ++k) s += A[(row + i) * K + k] * B[k * N + col + j];
-            C[(row + i) * N + col + j] = s;
-        }
-}
-"""
-
-
-def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, TEMPLATE, capsys)
-    assert (code, found["status"]) == (0, "right"), found
-    assert "BLOCK_SIZE_M=64, BLOCK_SIZE_K=16, BLOCK_SIZE_N=64" in found["found"][0]
-    small = ("--m", "32", "--n", "64", "--k", "16")
-    code, found = check(tmp_path, TEMPLATE.replace("k < K;", "k < K - 1;"), capsys, *small)
-    assert code == 2  # other values may be meant, so this is no verdict
-    assert "have no value: no launch in its repository tells them" in found
-    assert "-D BLOCK_SIZE_M=64 -D BLOCK_SIZE_K=16" in found
-    code, found = check(tmp_path, TEMPLATE.replace("float s = 0;", "float s = nonsuch;"), capsys)
-    assert code == 2
-    assert "nonsuch" in str(found)
-
-
-DISPATCH = """
-#include <torch/extension.h>
-#define TILE_SWITCH(n, ...) [&] { if (n <= 64) { constexpr int TILE = 8; return __VA_ARGS__(); } \\
-    else { constexpr int TILE = 16; return __VA_ARGS__(); } }()
-#define BOOL_SWITCH(COND, NAME, ...) [&] { if (COND) { constexpr static bool NAME = true; return __VA_ARGS__(); } \\
-    else { constexpr static bool NAME = false; return __VA_ARGS__(); } }()
-template <typename T, int TILE, bool EVEN>
-__global__ void k(const T* A, const T* B, T* C, int M, int N, int K) {
-    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
-    if (!EVEN && (row >= M || col >= N)) return;
-    float s = 0;
-    for (int k = 0; k < K; ++k) s += float(A[row * K + k]) * float(B[k * N + col]);
-    C[row * N + col] = T(s);
-}
-void run(torch::Tensor a, torch::Tensor b, torch::Tensor c) {
-    int m = a.size(0), k_ = a.size(1), n = b.size(1);
-    AT_DISPATCH_FLOATING_TYPES_AND_HALF(a.scalar_type(), "k", [&] {
-        TILE_SWITCH(n, [&] {
-            BOOL_SWITCH(m % TILE == 0 && n % TILE == 0, Even, [&] {
-                dim3 grid((n + TILE - 1) / TILE, (m + TILE - 1) / TILE);
-                k<scalar_t, TILE, Even><<<grid, dim3(TILE, TILE)>>>(a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(),
-                    c.data_ptr<scalar_t>(), m, n, k_);
-            });
-        });
-    });
-}
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
-TORCH_LIBRARY(ops, m) { m.def("run(Tensor a, Tensor b, Tensor c) -> ()"); }
-"""
-
-
-def test_a_launch_inside_dispatch_macros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, DISPATCH, capsys)
-    assert (code, found["status"]) == (0, "right"), found
-    assert found["entry"] == "k<float, 16, false>"
-    assert found["launch"]["block"] == [16, 16, 1]
-
-
-# --- time
-
-
 def test_a_launch_out_of_time_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
         if (row >= M || col >= N) return; {LOOP} while (s == s) s += 0; C[row * N + col] = s; }}
@@ -462,37 +388,7 @@ def test_a_launch_out_of_time_is_no_verdict(tmp_path: Path, capsys: pytest.Captu
     assert "did not end in the time it was given" in str(said)
 
 
-TAGS = """
-template <int TILE, bool BT, bool VEC>
-__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
-    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
-    if (row >= M || col >= N) return;
-    float s = 0;
-    for (int k = 0; k < K; ++k) s += A[row * K + k] * (BT ? B[col * K + k] : B[k * N + col]);
-    C[row * N + col] = s;
-}
-template <int TILE = 8, bool VEC = true>
-void run(const float* A, const float* B, float* C, int M, int N, int K, bool BT) {
-    dim3 grid((N + TILE - 1) / TILE, (M + TILE - 1) / TILE), block(TILE, TILE);
-    auto launch = [&](auto tag, auto whole) {
-        k<TILE, tag.value, VEC && whole.value><<<grid, block>>>(A, B, C, M, N, K);
-    };
-    std::visit(launch, variant(BT), variant(K % 4 == 0));
-}
-"""
-
-
-def test_template_values_that_a_lambda_is_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the launch does tell stays, with and without values of the user's for the rest."""
-    code, found = check(tmp_path, TAGS, capsys)
-    assert (code, found["status"]) == (0, "right"), found
-    assert "checked with BT=false, VEC=false" in found["found"][0]
-    assert "TILE=8" in json.dumps(found)
-    code, found = check(tmp_path, TAGS, capsys, "-D", "BT=1", "-D", "VEC=0")
-    assert (code, found["status"]) == (0, "right"), found
-    assert "TILE=8" in json.dumps(found)
-    assert "with B transposed (NT)" in json.dumps(found)
-
+# --- guards, K = 0 and grids that fit what the kernel is made for
 
 WARP_GUARD = """
 #include <mma.h>
