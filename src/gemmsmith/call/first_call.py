@@ -5,8 +5,8 @@
           second call                       ─► the same, while another process compiles the best
           third call                        ─► waits for the best
 
-A stand-in adds in the same order (``summation``), so that all these calls give the same bits. Who cannot use one waits:
-a plan, a call while a graph is captured, and everybody with GEMMSMITH_FIRST_CALL=wait.
+A stand-in adds in the same order (``summation``; ladder/stand_in for fp32), so that all these calls give the same bits.
+Some calls wait at once: a plan, a call while a graph is captured, and all calls with GEMMSMITH_FIRST_CALL=wait.
 ``gemmsmith warm`` compiles ahead.
 """
 
@@ -26,7 +26,8 @@ from gemmsmith.compile.compiler import compile_elsewhere, is_compiled
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import Problem
+from gemmsmith.ladder.stand_in import stand_in
+from gemmsmith.problem import FP32, Problem
 from gemmsmith.prologue.build import build_prologue
 from gemmsmith.run.cuda import CudaDevice
 
@@ -62,7 +63,7 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
              capturing: Callable[[], bool]) -> Choice:  # fmt: skip
     """The choice, or a stand-in for this call, whose source is 'stand-in'."""
     model = hopper_model(device.name, device.sms, device.arch)
-    if model is None or not choice.spec.arch_specific:
+    if model is None or not (choice.spec.arch_specific or problem.dtype == FP32):
         return choice
     known = _first_calls(device)
     special = specialized_config(choice.spec, choice.config, problem, addresses)
@@ -73,19 +74,26 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     if not is_compiled(choice.spec, special, seen, device.arch):
         count = known.calls[kind, problem] = known.calls.get((kind, problem), 0) + 1
         if count <= _CALLS and not capturing():
-            candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
-            found = _stand_in(candidates, choice, problem, addresses, known)
+            found = _fp32_stand_in(choice, problem)
+            if found is None and choice.spec.arch_specific:
+                candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
+                found = _stand_in(candidates, choice, problem, addresses, known)
             if found is not None:
                 if count == _CALLS:
                     _compile_beside(choice.spec, special, seen, device.arch)
-                return Choice(found.spec, found.config, STAND_IN)
+                return Choice(*found, STAND_IN)
         del known.calls[kind, problem]
     known.loaded[kind] = choice.spec, choice.config
     return choice
 
 
+def _fp32_stand_in(choice: Choice, problem: Problem) -> tuple[KernelSpec, Config] | None:
+    found = stand_in(choice.spec, choice.config, problem)
+    return None if found is None else (found, found.config())
+
+
 def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, addresses: Addresses,
-              known: FirstCalls) -> Candidate | None:  # fmt: skip
+              known: FirstCalls) -> tuple[KernelSpec, Config] | None:  # fmt: skip
     """A loaded kernel that is nearly as fast; else one that compiles quickly, unless the choice does so itself. After
     a few kernels, any loaded one."""
     order = summation(choice.config)
@@ -95,13 +103,14 @@ def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, add
     usable = next((each for each in there if _is_loaded(each, problem, addresses, known)), None)
     best = candidates[0].seconds if candidates else 0.0
     if usable is not None and (usable.seconds <= best * _NEAR or len(known.loaded) >= _FEW):
-        return usable
+        return usable.spec, usable.config
     compiles_quickly = _is_quick(choice.spec, choice.config)
     quick = None if compiles_quickly else next((each for each in same if _is_quick(each.spec, each.config)), None)
     if quick is not None:
         special = specialized_config(quick.spec, quick.config, problem, addresses)
         known.loaded[_kind(quick.spec, special, problem)] = quick.spec, quick.config
-    return quick or (None if compiles_quickly else usable)
+    found = quick or (None if compiles_quickly else usable)
+    return None if found is None else (found.spec, found.config)
 
 
 def _is_quick(spec: KernelSpec, config: Config) -> bool:
