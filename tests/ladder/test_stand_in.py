@@ -1,4 +1,4 @@
-"""Kernels that stand in for fp32 rungs at first calls give their bits, in every configuration and layout."""
+"""Kernels that stand in for rungs at first calls give their bits, in every configuration and layout."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gemmsmith.fills import Operands
 from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.stand_in import stand_in
-from gemmsmith.problem import FP32, Problem
+from gemmsmith.problem import BF16, FP32, Problem
 
 REGISTERS, SPLIT_BEFORE = rung_named("fp32_wgmma_registers"), rung_named("fp32_wgmma_bf16x6")
-SIMT = rung_named("simt_best")
+SIMT, CLUSTER, SPLIT_K = rung_named("simt_best"), rung_named("wgmma_cluster"), rung_named("wgmma_split_k")
 SMALL = dict(SIMT.small)
 
 
@@ -30,7 +30,8 @@ def operands(problem: Problem, special: bool = False) -> Operands:
     a, b, c = (matrix(shape) for shape in (problem.a_shape, problem.b_shape, problem.c_shape))
     if special:
         a[0, 0], a[-1, -1], b[0, -1] = np.inf, 1e38, np.nan
-    return Operands(a, b, c)
+    kind, out = problem.dtype.numpy, problem.out_dtype.numpy
+    return Operands(a.astype(kind), b.astype(kind), c.astype(out))
 
 
 CASES = [
@@ -41,6 +42,10 @@ CASES = [
     (REGISTERS, {"BM": 192, "BN": 32, "STAGES": 2, "SPLIT": 1, "SWAP": 0, "COMPENSATED": 1}, "NT"),
     (SPLIT_BEFORE, {"BM": 64, "BN": 64, "STAGES": 3, "CONSUMERS": 1, "GROUP": 2}, "NT"),
     (SPLIT_BEFORE, {"BM": 64, "BN": 64, "STAGES": 3, "CONSUMERS": 1, "COMPENSATED": 0}, "TN"),
+    (SPLIT_K, {"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 2, "SWAP": 1, "DEPTH": 2}, "NT"),
+    (SPLIT_K, {"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 4}, "TN"),
+    (SPLIT_K, {"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 1, "SWAP": 1, "UNALIGNED_OPERANDS": 1}, "NN"),
+    (CLUSTER, dict(CLUSTER.small), "NT"),
     (SIMT, {}, "NN"),
     (SIMT, SMALL, "NT"),
     (SIMT, {**SMALL, "SHARERS": 3}, "TN"),
@@ -52,13 +57,15 @@ CASES = [
 @pytest.mark.parametrize(("spec", "changes", "layout"), CASES, ids=lambda value: str(getattr(value, "name", value)))
 def test_it_has_the_bits_of_the_rung(spec, changes, layout) -> None:  # type: ignore[no-untyped-def]
     m, n, k = (37, 70, 200) if not changes.get("SWAP") else (19, 70, 200)
-    problem = Problem(m, n, k, dtype=FP32, trans_a=layout[0] == "T", trans_b=layout[1] == "T", alpha=1.5, beta=0.5)
+    kind = FP32 if FP32 in spec.dtypes else BF16
+    problem = Problem(m, n, k, dtype=kind, out_dtype=kind, trans_a=layout[0] == "T", trans_b=layout[1] == "T",
+                      alpha=1.5, beta=0.5)  # fmt: skip
     config, data = spec.config(changes), operands(problem, special=layout == "NT")
     other = stand_in(spec, config, problem)
     assert other is not None
     expected = launched(spec, config, problem, data)
     found = launched(other, other.config(), problem, data)
-    np.testing.assert_array_equal(bits(found), bits(expected))
+    np.testing.assert_array_equal(bits(found.astype(np.float32)), bits(expected.astype(np.float32)))
 
 
 def test_without_k_or_alpha_nothing_is_read() -> None:
@@ -70,17 +77,18 @@ def test_without_k_or_alpha_nothing_is_read() -> None:
         np.testing.assert_array_equal(launched(other, other.config(), problem, data), data.c * np.float32(0.5))
 
 
-def test_one_kernel_serves_every_configuration_and_layout() -> None:
+def test_a_kernel_serves_every_configuration_and_layout() -> None:
     problem = Problem(64, 64, 64, dtype=FP32)
     requests = set()
     for trans_a in (False, True):
         for trans_b in (False, True):
             for spec, changes, _ in CASES:
-                each = replace(problem, trans_a=trans_a, trans_b=trans_b)
+                kind = FP32 if FP32 in spec.dtypes else BF16
+                each = replace(problem, trans_a=trans_a, trans_b=trans_b, dtype=kind, out_dtype=kind)
                 other = stand_in(spec, spec.config(changes), each)
                 assert other is not None
                 requests.add(render_for(other, other.config(), each, "sm_90"))
-    assert len(requests) == len(("fp32_split", "fp32_fma"))
+    assert len(requests) == len(("wgmma_plain", "fp32_split", "fp32_fma"))
 
 
 def test_other_rungs_and_large_products_have_none() -> None:

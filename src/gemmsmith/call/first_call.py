@@ -5,7 +5,7 @@
           second call                       ─► the same, while another process compiles the best
           third call                        ─► waits for the best
 
-A stand-in adds in the same order (``summation``; ladder/stand_in for fp32), so that all these calls give the same bits.
+A stand-in adds in the same order (``summation``, ladder/stand_in), so that all these calls give the same bits.
 Some calls wait at once: a plan, a call while a graph is captured, and all calls with GEMMSMITH_FIRST_CALL=wait.
 ``gemmsmith warm`` compiles ahead.
 """
@@ -74,10 +74,10 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     if not is_compiled(choice.spec, special, seen, device.arch):
         count = known.calls[kind, problem] = known.calls.get((kind, problem), 0) + 1
         if count <= _CALLS and not capturing():
-            found = _fp32_stand_in(choice, problem)
-            if found is None and choice.spec.arch_specific:
+            candidates: list[Candidate] = []
+            if problem.dtype != FP32:
                 candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
-                found = _stand_in(candidates, choice, problem, addresses, known)
+            found = _stand_in(candidates, choice, problem, addresses, known)
             if found is not None:
                 if count == _CALLS:
                     _compile_beside(choice.spec, special, seen, device.arch)
@@ -87,15 +87,10 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     return choice
 
 
-def _fp32_stand_in(choice: Choice, problem: Problem) -> tuple[KernelSpec, Config] | None:
-    found = stand_in(choice.spec, choice.config, problem)
-    return None if found is None else (found, found.config())
-
-
 def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, addresses: Addresses,
               known: FirstCalls) -> tuple[KernelSpec, Config] | None:  # fmt: skip
-    """A loaded kernel that is nearly as fast; else one that compiles quickly, unless the choice does so itself. After
-    a few kernels, any loaded one."""
+    """A loaded kernel that is nearly as fast, or any loaded one after a few kernels; else the one of ladder/stand_in.
+    Without one: a candidate that compiles quickly, unless the choice does so itself."""
     order = summation(choice.config)
     same = [each for each in candidates if summation(each.config) == order]
     loaded = {config for _, config in known.loaded.values()}
@@ -104,6 +99,11 @@ def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, add
     best = candidates[0].seconds if candidates else 0.0
     if usable is not None and (usable.seconds <= best * _NEAR or len(known.loaded) >= _FEW):
         return usable.spec, usable.config
+    slow = stand_in(choice.spec, choice.config, problem)
+    if slow is not None:
+        return slow, slow.config()
+    if not candidates:
+        return None
     compiles_quickly = _is_quick(choice.spec, choice.config)
     quick = None if compiles_quickly else next((each for each in same if _is_quick(each.spec, each.config)), None)
     if quick is not None:
@@ -127,8 +127,8 @@ def _is_loaded(each: Candidate, problem: Problem, addresses: Addresses, known: F
 def summation(config: Config) -> tuple[int, ...]:
     """What the order of additions depends on: unless K is split, every tile adds along K in one accumulator."""
     values = dict(config)
-    split = values.get("SPLIT", 1), values.get("SLICES", 1)
-    return (1,) if split == (1, 1) else (*split, values.get("DEPTH", 1), values.get("CLUSTERS", 1))
+    split = tuple(values.get(name, 1) for name in ("SPLIT", "SLICES", "CLUSTERS", "CLUSTER_K"))
+    return (1,) if set(split) == {1} else (*split, values.get("DEPTH", 1))
 
 
 def _compile_beside(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> None:

@@ -1,10 +1,13 @@
-"""Kernels that stand in for fp32 rungs, with the same bits, while those are compiled.
+"""Kernels that stand in for rungs, with the same bits, while those are compiled.
 
 What decides the bits of a product is an argument of these kernels, and so are the layouts: each is compiled once for
 every epilogue, whatever the rung's configuration.
 
+    19, 20     wgmma_plain.cu
     25, 27     fp32_split.cu
     23         fp32_fma.cu
+
+They are slow, but have little code: one copy of what fast kernels unroll.
 """
 
 from __future__ import annotations
@@ -18,29 +21,50 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import LaunchFormulas
 from gemmsmith.kernel.signature import Argument, Signature, parse_signature, strip_comments
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import FP32, Problem
+from gemmsmith.problem import BF16, FP16, FP32, Problem
 
 _SIMT, _SPLIT_BEFORE, _REGISTERS = "simt_best", "fp32_wgmma_bf16x6", "fp32_wgmma_registers"
+_CLUSTER, _SPLIT_K = "wgmma_cluster", "wgmma_split_k"
 _HOME = Path(__file__).parent
-_WIDEST = 3 * 64  # rows of a tile with three consumers
+_WIDEST = 3 * 64  # rows of a tile of three consumers
 # Bits of the argument `order` of fp32_split.cu, and the position of the parts of k in it.
 _SWAPPED, _PERMUTED, _COMPENSATED, _TWO_STEPS, _TRANSPOSED_A, _TRANSPOSED_B = (1 << i for i in range(6))
 _PARTS = 8
 _DIVISION = ("BM", "BN", "BK", "GROUP", "TEAMS", "CLUSTER_K", "SHARERS")
 # Products that take a stand-in longer than a compiler takes for the rung: multiplications and additions, about 0.1 s.
-_MOST = {_SIMT: 1e11, _SPLIT_BEFORE: 6e11, _REGISTERS: 6e11}
+_MOST = {_SIMT: 1e11, _SPLIT_BEFORE: 6e11, _REGISTERS: 6e11, _CLUSTER: 1e12, _SPLIT_K: 1e12}
 
 
 def stand_in(spec: KernelSpec, config: Config, problem: Problem) -> KernelSpec | None:
     """The kernel that computes ``problem`` with the bits of ``spec`` in ``config``; None where there is none, or the
     product is so large that compiling the rung is faster."""
-    if problem.dtype != FP32 or problem.flops > 2 * _MOST.get(spec.name, 0):
+    if problem.flops > 2 * _MOST.get(spec.name, 0):
         return None
+    if spec.name in (_CLUSTER, _SPLIT_K):
+        return _plain(config, spec.rung, problem)
     if spec.name == _SIMT:
         values = (int(problem.trans_a), int(problem.trans_b), *(config[name] for name in _DIVISION))
         names = ("transposed_a", "transposed_b", "bm", "bn", "bk", "group", "teams", "cluster", "sharers")
         return _fma(tuple(zip(names, values, strict=True)), spec.rung, problem.layout)
     return _split(_order(spec, config, problem), spec.rung, problem.layout)
+
+
+def _plain(config: Config, rung: int, problem: Problem) -> KernelSpec | None:
+    values = config.by_name
+    if values.get("SLICES", 1) > 1 or values.get("CLUSTERS", 1) > 1:
+        return None  # how many slices there are depends on the grid; clusters have sums of sums
+    parts = values.get("SPLIT", 1) * values.get("CLUSTER_K", 1)  # each is a parameter of one of the rungs
+    division = (int(problem.trans_a), int(problem.trans_b), values.get("DEPTH", 1), parts)
+    return _tensor_core(division, rung, problem.layout)
+
+
+@cache
+def _tensor_core(division: tuple[int, ...], rung: int, layout: str) -> KernelSpec:
+    names = ("transposed_a", "transposed_b", "depth", "parts")
+    launch = LaunchFormulas("128", "0", "ceil(M/64)*ceil(N/32)*BATCH", "1", pdl=True)
+    found = _spec("wgmma_plain", tuple(zip(names, division, strict=True)), launch, rung, layout)
+    return replace(found, dtypes=(FP16, BF16), out_dtypes=(FP32, FP16, BF16), arch_specific=90, min_arch=90,
+                   tensor_cores=True)  # fmt: skip
 
 
 def _order(spec: KernelSpec, config: Config, problem: Problem) -> int:
