@@ -57,9 +57,9 @@ def random_shapes(seed: int) -> list[tuple[int, int, int]]:
     return [(dice.choice(extents), dice.choice(extents), dice.choice(extents)) for _ in range(40)]
 
 
-@pytest.mark.parametrize("shapes", [SHAPES, random_shapes(7)], ids=["usual", "random"])
-@pytest.mark.parametrize("kind", [BF16, FP32], ids=str)
-@pytest.mark.parametrize("layout", ["NT", "NN"])
+@pytest.mark.parametrize(("shapes", "kind", "layout"), [
+    (SHAPES, BF16, "NT"), (random_shapes(7), BF16, "NN"), (SHAPES, FP32, "NN"), (random_shapes(7), FP32, "NT"),
+], ids=["bf16-NT", "bf16-NN-random", "fp32-NN", "fp32-NT-random"])  # fmt: skip
 def test_forty_shapes_compile_at_most_ten_kernels(shapes: list[tuple[int, int, int]], kind: DType, layout: str,
                                                   compiled: list[Any]) -> None:  # fmt: skip
     gpu: Any = FakeGpu()
