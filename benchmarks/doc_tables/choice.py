@@ -26,7 +26,8 @@ def readme_results() -> str:
     record, fp32 = load("h200_hopper.json"), load("h200_fp32.json")
     mixed = load("h200_shapes.json")
     rows = [_mixed_row(mixed, "bf16 and fp16, shapes of public models and random ones") if group == "others"
-            else _group_row(record, group, f"bf16 and fp16, {_GROUPS[group]}") for group in _README_GROUPS]  # fmt: skip
+            else _group_row(record, group, f"bf16 and fp16, {_GROUPS[group]}{_mostly_tuned(record, group)}")
+            for group in _README_GROUPS]  # fmt: skip
     for precision in _PRECISIONS:
         cases = _squares(fp32, precision)
         found = [cases[size]["ratio"]["median"] for size in (4096, 8192)]
@@ -112,6 +113,12 @@ def _aligned_row(record: dict[str, Any], words: str) -> list[str]:
     """The shapes that were not tuned, without the unaligned ones (which have an aligned neighbour beside them)."""
     found = [c["ratio"]["median"] for c in record["cases"] if c["group"] == "others" and "aligned" not in c]
     return [words, str(len(found)), f"{geometric_mean(found):.2f}", f"{min(found):.2f}", f"{max(found):.2f}"]
+
+
+def _mostly_tuned(record: dict[str, Any], group: str) -> str:
+    """How many shapes of the group the shipped table has: its kernels were tuned for these very shapes."""
+    shipped = sum(case["source"] == "shipped" for case in record["cases"] if case["group"] == group)
+    return f" ({shipped} tuned)" if shipped else ""
 
 
 def _mixed_row(record: dict[str, Any], words: str) -> list[str]:
