@@ -59,14 +59,13 @@ def test_it_has_the_bits_of_the_rung(spec, changes, layout) -> None:  # type: ig
     m, n = 19 if changes.get("SWAP") else 37, 70
     k = 400 if "DEPTH" in changes else 200  # 7 k-tiles, which stages of two divide otherwise than stages of one
     kind = FP32 if FP32 in spec.dtypes else BF16
-    problem = Problem(m, n, k, dtype=kind, out_dtype=kind, trans_a=layout[0] == "T", trans_b=layout[1] == "T",
-                      alpha=1.5, beta=0.5)  # fmt: skip
+    problem = Problem(m, n, k, dtype=kind, trans_a=layout[0] == "T", trans_b=layout[1] == "T", alpha=1.5, beta=0.5)
     config, data = spec.config(changes), operands(problem, special=layout == "NT")
     other = stand_in(spec, config, problem)
     assert other is not None
     expected = launched(spec, config, problem, data)
     found = launched(other, other.config(), problem, data)
-    np.testing.assert_array_equal(bits(found.astype(np.float32)), bits(expected.astype(np.float32)))
+    np.testing.assert_array_equal(bits(found), bits(expected))
 
 
 def test_without_k_or_alpha_nothing_is_read() -> None:
