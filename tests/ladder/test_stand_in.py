@@ -46,6 +46,8 @@ CASES = [
     (SPLIT_K, {"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 4}, "TN"),
     (SPLIT_K, {"BM": 64, "BN": 16, "STAGES": 2, "SPLIT": 1, "SWAP": 1, "UNALIGNED_OPERANDS": 1}, "NN"),
     (CLUSTER, dict(CLUSTER.small), "NT"),
+    (CLUSTER, {**dict(CLUSTER.small), "CLUSTER_M": 1, "SLICES": 3}, "NT"),
+    (CLUSTER, {**dict(CLUSTER.small), "CLUSTER_M": 1, "CLUSTER_K": 2}, "NN"),
     (SIMT, {}, "NN"),
     (SIMT, SMALL, "NT"),
     (SIMT, {**SMALL, "SHARERS": 3}, "TN"),
@@ -61,7 +63,7 @@ def test_it_has_the_bits_of_the_rung(spec, changes, layout) -> None:  # type: ig
     kind = FP32 if FP32 in spec.dtypes else BF16
     problem = Problem(m, n, k, dtype=kind, trans_a=layout[0] == "T", trans_b=layout[1] == "T", alpha=1.5, beta=0.5)
     config, data = spec.config(changes), operands(problem, special=layout == "NT")
-    other = stand_in(spec, config, problem)
+    other = stand_in(spec, config, problem, resident=16)
     assert other is not None
     expected = launched(spec, config, problem, data)
     found = launched(other, other.config(), problem, data)
@@ -85,7 +87,7 @@ def test_a_kernel_serves_every_configuration_and_layout() -> None:
             for spec, changes, _ in CASES:
                 kind = FP32 if FP32 in spec.dtypes else BF16
                 each = replace(problem, trans_a=trans_a, trans_b=trans_b, dtype=kind, out_dtype=kind)
-                other = stand_in(spec, spec.config(changes), each)
+                other = stand_in(spec, spec.config(changes), each, resident=16)
                 assert other is not None
                 requests.add(render_for(other, other.config(), each, "sm_90"))
     assert len(requests) == len(("wgmma_plain", "fp32_split", "fp32_fma"))
@@ -94,3 +96,7 @@ def test_a_kernel_serves_every_configuration_and_layout() -> None:
 def test_other_rungs_and_large_products_have_none() -> None:
     assert stand_in(rung_named("warp_tile"), Config(()), Problem(1, 1, 1)) is None
     assert stand_in(SIMT, SIMT.config(), Problem(8192, 8192, 8192)) is None
+    sliced = CLUSTER.config({**dict(CLUSTER.small), "CLUSTER_M": 1, "SLICES": 3})
+    problem = Problem(512, 64, 512, BF16, BF16)
+    assert stand_in(CLUSTER, sliced, problem, resident=24) is not None
+    assert stand_in(CLUSTER, sliced, problem, resident=23) is None  # the kernel may have no slices then

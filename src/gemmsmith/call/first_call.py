@@ -21,6 +21,7 @@ from gemmsmith.call.binding import specialized_config
 from gemmsmith.call.cache import CACHE
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.choice import STAND_IN, Choice
+from gemmsmith.choose.cost_data import measured_gpu, wgmma_costs
 from gemmsmith.choose.models import hopper_model
 from gemmsmith.compile.compiler import compile_elsewhere, is_compiled
 from gemmsmith.errors import GemmsmithError, UsageError
@@ -37,6 +38,7 @@ _MODES = (STAND_IN, "wait")
 # with a small tile.
 _QUICK = "wgmma_split_k"
 _SMALL_TILE = 64 * 64
+_PAIR = 2  # blocks of a cluster that any two neighbouring SMs hold
 _CALLS = 2  # of a shape that may run a stand-in
 # Up to this many kernels, a stand-in may be compiled where the loaded ones are much slower than the best.
 _FEW, _NEAR, _FAR = 4, 1.3, 4.0
@@ -74,10 +76,11 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     if not is_compiled(choice.spec, special, seen, device.arch):
         count = known.calls[kind, problem] = known.calls.get((kind, problem), 0) + 1
         if count <= _CALLS and not capturing():
+            slow = stand_in(choice.spec, choice.config, problem, _resident(choice, problem, device))
             candidates: list[Candidate] = []
-            if problem.dtype != FP32:
+            if problem.dtype != FP32 and (known.loaded or slow is None):
                 candidates = ranked(problem, *model, within=_FAR, addresses=addresses[:3], deterministic=deterministic)
-            found = _stand_in(candidates, choice, problem, addresses, known)
+            found = _stand_in(candidates, choice, slow, problem, addresses, known)
             if found is not None:
                 if count == _CALLS:
                     _compile_beside(choice.spec, special, seen, device.arch)
@@ -87,9 +90,15 @@ def runs_now(choice: Choice, problem: Problem, device: CudaDevice, addresses: Ad
     return choice
 
 
-def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, addresses: Addresses,
-              known: FirstCalls) -> tuple[KernelSpec, Config] | None:  # fmt: skip
-    """A loaded kernel that is nearly as fast, or any loaded one after a few kernels; else the one of ladder/stand_in.
+def _resident(choice: Choice, problem: Problem, device: CudaDevice) -> int:
+    """How many blocks of a kernel run at the same time at least: large clusters do not fill the GPU."""
+    large = choice.spec.geometry(problem, choice.config).cluster[0] > _PAIR
+    return device.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms if large else device.sms
+
+
+def _stand_in(candidates: list[Candidate], choice: Choice, slow: KernelSpec | None, problem: Problem,
+              addresses: Addresses, known: FirstCalls) -> tuple[KernelSpec, Config] | None:  # fmt: skip
+    """A loaded kernel that is nearly as fast, or any loaded one after a few kernels; else ``slow``, of ladder/stand_in.
     Without one: a candidate that compiles quickly, unless the choice does so itself."""
     order = summation(choice.config)
     same = [each for each in candidates if summation(each.config) == order]
@@ -99,7 +108,6 @@ def _stand_in(candidates: list[Candidate], choice: Choice, problem: Problem, add
     best = candidates[0].seconds if candidates else 0.0
     if usable is not None and (usable.seconds <= best * _NEAR or len(known.loaded) >= _FEW):
         return usable.spec, usable.config
-    slow = stand_in(choice.spec, choice.config, problem)
     if slow is not None:
         return slow, slow.config()
     if not candidates:

@@ -35,13 +35,16 @@ _DIVISION = ("BM", "BN", "BK", "GROUP", "TEAMS", "CLUSTER_K", "SHARERS")
 _MOST = {_SIMT: 1e11, _SPLIT_BEFORE: 6e11, _REGISTERS: 6e11, _CLUSTER: 1e12, _SPLIT_K: 1e12}
 
 
-def stand_in(spec: KernelSpec, config: Config, problem: Problem) -> KernelSpec | None:
+def stand_in(spec: KernelSpec, config: Config, problem: Problem, resident: int = 0) -> KernelSpec | None:
     """The kernel that computes ``problem`` with the bits of ``spec`` in ``config``; None where there is none, or the
-    product is so large that compiling the rung is faster."""
+    product is so large that compiling the rung is faster.
+
+    ``resident``: how many blocks of the rung run at the same time at least. Its slices of K are used only if all do.
+    """
     if problem.flops > 2 * _MOST.get(spec.name, 0):
         return None
     if spec.name in (_CLUSTER, _SPLIT_K):
-        return _plain(config, spec.rung, problem)
+        return _plain(spec, config, problem, resident)
     if spec.name == _SIMT:
         values = (int(problem.trans_a), int(problem.trans_b), *(config[name] for name in _DIVISION))
         names = ("transposed_a", "transposed_b", "bm", "bn", "bk", "group", "teams", "cluster", "sharers")
@@ -49,13 +52,14 @@ def stand_in(spec: KernelSpec, config: Config, problem: Problem) -> KernelSpec |
     return _split(_order(spec, config, problem), spec.rung, problem.layout)
 
 
-def _plain(config: Config, rung: int, problem: Problem) -> KernelSpec | None:
+def _plain(spec: KernelSpec, config: Config, problem: Problem, resident: int) -> KernelSpec | None:
     values = config.by_name
-    if values.get("SLICES", 1) > 1 or values.get("CLUSTERS", 1) > 1:
-        return None  # how many slices there are depends on the grid; clusters have sums of sums
-    parts = values.get("SPLIT", 1) * values.get("CLUSTER_K", 1)  # each is a parameter of one of the rungs
+    slices = values.get("SLICES", 1)
+    if values.get("CLUSTERS", 1) > 1 or (slices > 1 and spec.geometry(problem.folded, config).blocks > resident):
+        return None
+    parts = values.get("SPLIT", 1) * values.get("CLUSTER_K", 1) * slices  # at most one of them divides K
     division = (int(problem.trans_a), int(problem.trans_b), values.get("DEPTH", 1), parts)
-    return _tensor_core(division, rung, problem.layout)
+    return _tensor_core(division, spec.rung, problem.layout)
 
 
 @cache
