@@ -148,8 +148,12 @@ def _parameter(
             f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
         )
     if known.reference or (not known.stars and not known.scalar_code):
-        raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
-                             "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+        raise SignatureError(
+            f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
+            "gemmsmith.launch takes a struct as a tuple of its members, in order; on the command line: --args "
+            f"'{name}=struct(tensor_map(randn(256,64,bf16), box=(64,64)), zeros(256,256,f32), 256:i32, ...), ...' with "
+            "--grid and --block",
+        )
     plain = at_launch.replace("_", "a").isalnum()
     return _Parameter(name, known, at_launch if plain else "", place)
 
