@@ -104,7 +104,8 @@ def main() -> int:
     record = {
         "what": "counts of the Hopper rungs by Nsight Compute; metrics that are not named are 0", "origin": "measured",
         "gpu": cuda_device().name, "ncu": told.splitlines()[-1].split()[1],
-        "date": datetime.now(UTC).date().isoformat(), "command": "python benchmarks/record_hopper_counts.py OUTPUT.json",
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": "python benchmarks/record_hopper_counts.py OUTPUT.json",
         "rows": [row(case, values) for case, values in zip(found, kernels, strict=True)],
     }  # fmt: skip
     options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

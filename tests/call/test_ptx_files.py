@@ -1,7 +1,8 @@
 """PTX as it is: kernels that Triton compiled, and files with several kernels.
 
-The Triton kernels were written for this test (tests/data/triton_kernels.npz has their PTX, their arguments, and what an H200
-computed): products by TMA descriptors, warp-specialised and persistent loops, a cluster, attention, softmax, layernorm.
+The Triton kernels were written for this test (tests/data/triton_kernels.npz has their PTX, their arguments, and what an
+H200 computed): products by TMA descriptors, warp-specialised and persistent loops, a cluster, attention, softmax,
+layernorm.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ SEVERAL = """.version 8.0
 .extern .shared .align 16 .b8 room[];
 .visible .entry scale(.param .u64 scale_param_0, .param .f32 scale_param_1)
 .maxntid 64, 1, 1
-{ .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .f32 %f<4>; ld.param.u64 %rd1, [scale_param_0]; ld.param.f32 %f1, [scale_param_1];
+{ .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .f32 %f<4>; ld.param.u64 %rd1, [scale_param_0];
+ld.param.f32 %f1, [scale_param_1];
 mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; ld.global.f32 %f2, [%rd3];
 mul.f32 %f3, %f2, %f1; st.global.f32 [%rd3], %f3; ret; }
 .visible .entry ranks(.param .u64 ranks_param_0)

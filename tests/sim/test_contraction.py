@@ -33,8 +33,10 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "two sums": (M + f"add.f32 %f12,%f10,%f3; sub.f32 %f13,%f4,%f10; {S}%f12; {S}%f13;", "ff"),
     "another use": (M + f"add.f32 %f12,%f10,%f3; {S}%f12; {S}%f10;", "ma"),
     "two products": (M + N + f"add.f32 %f12,%f10,%f11; {S}%f12;", "mf"),
-    "a product with one use comes first": (M + N + f"add.f32 %f12,%f10,%f11; add.f32 %f13,%f10,%f5; {S}%f12; {S}%f13;", "mfa"),
-    "one use comes first, also later": (M + N + f"add.f32 %f13,%f11,%f5; add.f32 %f12,%f10,%f11; {S}%f12; {S}%f13;", "maf"),
+    "a product with one use comes first": (
+        M + N + f"add.f32 %f12,%f10,%f11; add.f32 %f13,%f10,%f5; {S}%f12; {S}%f13;", "mfa"),
+    "one use comes first, also later": (
+        M + N + f"add.f32 %f13,%f11,%f5; add.f32 %f12,%f10,%f11; {S}%f12; {S}%f13;", "maf"),
     "both have two uses": (M + N + f"add.f32 %f12,%f10,%f11; sub.f32 %f13,%f11,%f10; {S}%f12; {S}%f13;", "mff"),
     "twice the product": (M + f"add.f32 %f12,%f10,%f10; {S}%f12;", "ma"),
     "a rounding mode of the product": (f"mul.rn.f32 %f10,%f1,%f2; add.f32 %f12,%f10,%f3; {S}%f12;", "ma"),

@@ -30,7 +30,9 @@ def ran(body: str, schedule: str = "lockstep", strict: bool = False) -> tuple[Si
     given, out = (device.allocate(512) for _ in range(2))
     device.write(given, np.arange(128, dtype=np.uint32).view(np.uint8))
     loaded = device.load_ptx(kernel(body, 2, ROOM).replace(".target sm_90", ".target sm_90a"), "k")
-    device.launch(loaded, Launch(Geometry((1, 1, 1), (128, 1, 1)), tuple(a.to_bytes(8, "little") for a in (given, out))))
+    device.launch(
+        loaded, Launch(Geometry((1, 1, 1), (128, 1, 1)), tuple(a.to_bytes(8, "little") for a in (given, out)))
+    )
     return device, device.read(out, 512).view(np.uint32)
 
 

@@ -171,7 +171,9 @@ public:
 }};"""
 STATIC_METHOD = f"""{ENCODE}
 template <int ROWS> struct Box {{
-    static CUtensorMap of(bf16* p, int rows, int cols) {{ CUtensorMap map; encode(&map, p, cols, rows, ROWS); return map; }}
+    static CUtensorMap of(bf16* p, int rows, int cols) {{
+        CUtensorMap map; encode(&map, p, cols, rows, ROWS); return map;
+    }}
 }};
 void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
     auto first = Box<BM>::of(A, M, K), second = Box<BN>::of(B, N, K); {LAUNCH.format(a="first", b="second")}
@@ -181,7 +183,8 @@ void convolved(CUtensorMap* map, void* p, uint64_t n, uint64_t h, uint64_t w, ui
     uint64_t size[] = {{c, w, h, n}}, stride[] = {{2 * c, 2 * c * w, 2 * c * w * h}};
     int lower[] = {{-1, -1}}, upper[] = {{-1, -1}};
     uint32_t step[] = {{1, 1, 1, 1}};
-    cuTensorMapEncodeIm2col(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, p, size, stride, lower, upper, 64, 128, step, {LAST});
+    cuTensorMapEncodeIm2col(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, p, size, stride, lower, upper, 64, 128, step,
+        {LAST});
 }}
 void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
     Maps maps; convolved(&maps.a, A, 1, M / 16, 16, K); encode(&maps.b, B, K, N, BN);

@@ -1,7 +1,7 @@
 """Products that ptxas contracts with the sum that uses them: mul and add become one fma, rounded once.
 
-PTX allows it where neither instruction names a rounding mode. ptxas does it within a basic block, by a rule that was read
-off its machine code (tests/sim/test_contraction.py):
+PTX allows it where neither instruction names a rounding mode. ptxas does it within a basic block, by a rule that was
+read off its machine code (tests/sim/test_contraction.py):
 
 * the product is unguarded, does not saturate, and has the type and the .ftz of the sum;
 * first the products that have one use, for each sum in order, its first operand before its second;
@@ -90,14 +90,13 @@ class _Contraction:
                     uses = self._uses_of(product, end)
                     if single and uses == [n]:
                         fused[n] = product
-                    elif not single and self._all_free(uses, product, here, fused):
+                    elif not single and uses is not None and self._all_free(uses, product, here, fused):
                         fused.update(dict.fromkeys(uses, product))
 
-    def _all_free(self, uses: list[int] | None, product: int, here: set[int], fused: dict[int, int]) -> bool:
+    def _all_free(self, uses: list[int], product: int, here: set[int], fused: dict[int, int]) -> bool:
         """Whether each use is a sum of the block that fits and took no product yet."""
-        if uses is None or len(set(uses)) != len(uses):
-            return False
-        return all(n in here and n not in fused and self._fits(product, n) for n in uses)
+        fits = all(n in here and n not in fused and self._fits(product, n) for n in uses)
+        return fits and len(set(uses)) == len(uses)
 
     def _product(self, operand: Operand, start: int, before: int) -> int | None:
         """The product of the block that an operand holds."""
@@ -110,7 +109,8 @@ class _Contraction:
 
     def _fits(self, product: int, of: int) -> bool:
         a, b = _PRODUCT.fullmatch(self.code[product].name), _SUM.fullmatch(self.code[of].name)
-        assert a is not None and b is not None
+        assert a is not None
+        assert b is not None
         same: bool = a["type"] == b["type"] and a["ftz"] == b["ftz"]
         return same
 

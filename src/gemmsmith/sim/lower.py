@@ -23,7 +23,7 @@ def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: T
     """Lower a whole entry.
 
     ``addresses`` places the module's .global and .const variables. ``mod32`` takes fp32 +, −, × and fma modulo 2³².
-    ``known`` is the table of instructions, all by default. ``contracts``: products and sums become fma as ptxas does it.
+    ``known`` is the table of instructions, all by default. ``contracts``: products and sums become fma as by ptxas.
     """
     known = known or table()
     entry = _expand(link(entry), known)

@@ -72,7 +72,7 @@ def host_maps(
 
 def _convolution(name: str, call: EncodeCall) -> SignatureError:
     return SignatureError(
-        f"{name}: {call.place} encodes it with cuTensorMapEncodeIm2col, for a convolution; check gives a matrix product",
+        f"{name}: {call.place} encodes it with cuTensorMapEncodeIm2col, for a convolution; check runs matrix products",
         "gemmsmith.launch takes gemmsmith.tensor_map(array, im2col=(lower corner, upper corner, channels, pixels)); on "
         f"the command line: --args '{name}=tensor_map(randn(2,8,8,64,f16), im2col=((-1,-1),(-1,-1),64,32)), ...' with "
         "--grid and --block",

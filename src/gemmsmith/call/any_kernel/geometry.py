@@ -61,8 +61,8 @@ def check_block(geometry: Geometry, name: str, required: Dim3 | None, largest: D
                          f"give block={_shown(required)}")  # fmt: skip
     most = math.prod(largest) if largest is not None else geometry.threads
     if geometry.threads > most:
-        raise UsageError(f"block={_shown(geometry.block)} has {geometry.threads} threads; {name} is compiled for at most "
-                         f"{most} (__launch_bounds__, .maxntid)", "give a smaller block")  # fmt: skip
+        raise UsageError(f"block={_shown(geometry.block)} has {geometry.threads} threads; {name} is compiled for at "
+                         f"most {most} (__launch_bounds__, .maxntid)", "give a smaller block")  # fmt: skip
 
 
 def _check_cluster(blocks: Dim3, cluster: Dim3) -> None:

@@ -48,14 +48,16 @@ def read_ptx(path: Path, name: str, defines: bool) -> CompiledKernel:
 
 
 def described_entries(path: Path) -> list[str]:
-    """Each kernel of a PTX file with what a launch must give it: the block it needs, and the bytes of its parameters."""
+    """Each kernel of a PTX file with what a launch must give it: its block, and the bytes of its parameters."""
     text = read_text(path)
     found = []
     for entry in _ENTRY.findall(text):
         sizes = parameter_sizes(text, entry)
         block = required_block(text, entry)
         needs = f" (block {','.join(map(str, block))})" if block else ""
-        found.append(f"{entry}{needs} takes {len(sizes)} value{'s' * (len(sizes) != 1)} of {', '.join(map(str, sizes))} bytes")
+        found.append(
+            f"{entry}{needs} takes {len(sizes)} value{'s' * (len(sizes) != 1)} of {', '.join(map(str, sizes))} bytes"
+        )
     return found
 
 

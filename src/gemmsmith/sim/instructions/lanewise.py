@@ -91,7 +91,7 @@ def with_negated(
 ) -> tuple[Function, tuple[Operand, ...]]:
     """A function that takes negated operands as they are, and the operands without their negation.
 
-    PTX negates predicates alone; numbers are negated where a sum was contracted with a product. ``kinds`` are their types.
+    PTX negates predicates alone; numbers are negated where a sum was contracted with a product. ``kinds``: their types.
     """
     places = tuple([n for n, source in enumerate(sources) if isinstance(source, Negated)])
     if not places:
