@@ -164,8 +164,8 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     if len(roles) != len(found):
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
-    for given, parameter in zip(roles, found, strict=True):
-        role = given.removeprefix("map") if parameter.map else given  # "mapA" is what messages call a map of A
+    for word, parameter in zip(roles, found, strict=True):
+        role = word.removeprefix("map") if parameter.map else word  # "mapA" is what messages call a map of A
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
                                  f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
