@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gemmsmith.errors import SimulationError, TimeLimitError, UnknownInstructionError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters
@@ -45,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorder that has seen a launch, and that launch."""
+    """A recorder that has seen a launch, and that launch. ``fault``: what stopped it; empty if it ended."""
 
     recorder: LaunchRecorder
     loaded: LoadedPtx
@@ -55,6 +56,7 @@ class Recorded:
     seconds: float
     widths: Mapping[int, int] = field(default_factory=dict)
     counters: Counters | None = None
+    fault: str = ""
 
 
 class TracingDevice(SimDevice):
@@ -83,10 +85,18 @@ class TracingDevice(SimDevice):
         shared = loaded.lowered.static_shared + geometry.smem + 16
         self.recorder = LaunchRecorder(loaded.lowered, geometry.grid, geometry.threads, number, arrays, shared, granule)
         start = time.perf_counter()
-        super().launch(loaded, launch, self._chosen(loaded, geometry, number) if blocks is None else blocks)
+        fault = ""
+        try:
+            super().launch(loaded, launch, self._chosen(loaded, geometry, number) if blocks is None else blocks)
+        except (TimeLimitError, UnknownInstructionError):
+            raise
+        except SimulationError as error:  # what the kernel did until then is drawn
+            if not self.recorder.began:
+                raise
+            fault = str(error)
         self.recorded = Recorded(self.recorder, loaded, geometry, arrays, granule, time.perf_counter() - start,
                                  dict(self.counters.widths) if self.counters is not None else {},
-                                 self.counters)  # fmt: skip
+                                 self.counters, fault)  # fmt: skip
         self.recorder = None
         self.trace_next = False
 
