@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from gemmsmith.trace.recording.recorder import LaunchRecorder
 # All blocks are simulated while they have no more threads than this; else only the block in full and its cluster.
 _MOST_THREADS = 1 << 16
 _GRANULE = 4
+_BLOCK = re.compile(r"\bblock \((\d+),(\d+),(\d+)\)")  # as the simulator names the place of a fault
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,19 @@ class TracingDevice(SimDevice):
         except SimulationError as error:  # what the kernel did until then is drawn
             if not self.recorder.began:
                 raise
-            fault = str(error)
+            fault = str(error) + self._elsewhere(str(error))
         self.recorded = Recorded(self.recorder, loaded, geometry, arrays, granule, time.perf_counter() - start,
                                  dict(self.counters.widths) if self.counters is not None else {},
                                  self.counters, fault)  # fmt: skip
         self.recorder = None
         self.trace_next = False
+
+    def _elsewhere(self, fault: str) -> str:
+        """A hint where the fault is another block's than the one in full."""
+        named = _BLOCK.search(fault)
+        if named is None or tuple(map(int, named.groups())) == self.block:
+            return ""
+        return f"\nThat is another block than the one in full: --trace-block {','.join(named.groups())} draws it."
 
     def _chosen(self, loaded: LoadedPtx, geometry: Geometry, number: int) -> list[int] | None:
         """The blocks to simulate; None for all."""

@@ -273,7 +273,7 @@
     };
     const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
     const first = on().moments.findIndex((slot) => slot >= (on().gap ? on().gap[0] : on().total) * 0.3);
-    return { get steps() { return on().moments.length; }, start: Math.max(0, first), rate: 10, label, draw: () => {
+    return { get steps() { return on().moments.length; }, start: page.fault ? on().moments.length - 1 : Math.max(0, first), rate: 10, label, draw: () => {
       GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
       GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `${data.axis} ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
