@@ -24,7 +24,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fits(text: str) -> bool:
     """Whether every line fits into 80 columns; commands are not wrapped, so that they can be copied."""
-    commands = ("next: ", "look: ", "  $ ")
+    commands = ("next: ", "look: ", "see it move: ", "  $ ")
     return all(len(line) <= 80 for line in text.splitlines() if not line.startswith(commands))
 
 
@@ -91,6 +91,7 @@ def test_a_missed_goal_is_explained(say: Say, own_place: Path) -> None:
     assert "sectors per global load: 8.50, goal: at most 2.5 (simulated)" in said.out
     assert "2 goals are missing" in said.out
     assert "look: gemmsmith profile mine.cu --lines --device sim --m 64 --n 64 --k 64\n" in said.out
+    assert "see it move: gemmsmith view mine.cu --m 64 --n 64 --k 64\n" in said.out
     assert fits(said.out)
     made = json.loads(say("learn", "grade", "mine.cu", "--json").out)
     assert made["passed"] is False

@@ -118,3 +118,15 @@ def test_two_kernels_take_the_parameters_that_each_has(say: Say, here: Path) -> 
     refused = say("view", "vectorized", "padded", "-DNOTHING=1", *small)
     assert refused.code == 2
     assert "vectorized has no parameter NOTHING" in refused.err
+
+
+def test_a_launch_that_faults_is_drawn_and_exits_1(say: Say, here: Path) -> None:
+    given = ("--args", "x=ones(256,f32), y=zeros(200,f32), by=2.0, n=256", "--grid", "4", "--block", "64")
+    done = say("view", "scale.cu", *given, "--no-open", "--out", "s.html")
+    assert done.code == 1
+    assert "the launch stopped: out-of-bounds global write of 4 bytes" in done.out
+    assert "open s.html" in done.out
+    assert "The launch stopped." in (here / "s.html").read_text()
+    made = say("view", "scale.cu", *given, "--json")
+    assert made.code == 1
+    assert len(made.json["faults"]) == 1

@@ -225,3 +225,17 @@ def test_a_recorded_trace_of_another_kernel_is_one_side(trace: Any) -> None:
     found = compare.build(ViewSubject(subject, other=trace("padded")))
     assert found is not None
     assert {name for name, *_ in found.data["facts"]} >= {"instructions per output", "global sectors per output"}
+
+
+def test_the_blocks_of_a_cluster_have_an_sm_each() -> None:
+    """Few blocks are shown on a smaller GPU, which holds whole clusters; a single cluster on the whole GPU."""
+    for clusters, cluster in ((5, 4), (8, 2), (3, 1)):
+        blocks = [tile(n, n // 4, n % 4) for n in range(clusters * cluster)]
+        start = built(grid.build(with_blocks(blocks, cluster=cluster)))["start"]
+        assert start["sms"] % cluster == 0
+        assert cluster <= start["sms"] < clusters * cluster
+    alone = grid.build(with_blocks([tile(0, 0, 0), tile(1, 1, 0)], cluster=2))
+    assert built(alone)["start"]["sms"] == H200.sms
+    assert alone is not None
+    assert "2 blocks fit on H200 at once" in alone.notice
+    assert "this opens with" not in alone.notice

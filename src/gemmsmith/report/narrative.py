@@ -26,10 +26,13 @@ class Narrative:
 
 
 def narrative(model: ReportModel, rung: Rung, before: Rung | None) -> Narrative:
-    """From the header comments. Where no file names this rung as next, the rung before tells the problem."""
+    """From the header comments. Where no file names this rung as next, the rung before tells the problem, unless what
+    it leaves to do is another rung's."""
     names = [(other, try_next(other)) for other in model.rungs if other is not rung]
     pointing = [(other, words) for other, words in names if rung.number and f"({rung.number:02d} " in words]
     left_by, problem = pointing[-1] if pointing else (before, try_next(before) if before is not None else "")
+    if not pointing and _REFERENCE.search(problem):
+        problem = ""
     limit = ""
     if left_by is not None and left_by.time is not None:
         gains = "".join(f"; {each}" for each in left_by.time.what_ifs[:1])

@@ -270,7 +270,7 @@ class SourceFile:
 @dataclass(frozen=True)
 class LaunchTrace:
     """One launch. ``warps`` are those of ``traced``, the block in full; ``blocks`` has the outline of each simulated
-    block, in the order of their numbers."""
+    block, in the order of their numbers. ``fault``: what stopped the launch before its end; empty if nothing did."""
 
     kernel: str
     title: str
@@ -298,6 +298,7 @@ class LaunchTrace:
     granule: int = 4
     seconds: float = 0.0
     counts: tuple[Counted, ...] = field(default=(), repr=False)
+    fault: str = ""
 
     @property
     def threads(self) -> int:

@@ -37,6 +37,9 @@ def _events(trace: LaunchTrace) -> Iterator[dict[str, Any]]:
         for event in warp.events:
             yield _slice(trace, event, track)
     yield from _phases(trace)
+    if trace.fault:
+        yield {"ph": "i", "s": "p", "name": "the launch stopped", "pid": _BLOCK, "tid": 0, "ts": trace.slots,
+               "args": {"fault": trace.fault}}  # fmt: skip
 
 
 def _named(what: str, name: str, track: int) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def to_json(trace: LaunchTrace) -> dict[str, Any]:
     """The trace as JSON types."""
     accesses: dict[Access, int] = {}
     plain = {name: getattr(trace, name) for name in ("kernel", "title", "arch", "file", "grid", "block", "cluster",
-             "static_smem", "dynamic_smem", "registers", "traced", "granule", "seconds")}  # fmt: skip
+             "static_smem", "dynamic_smem", "registers", "traced", "granule", "seconds", "fault")}  # fmt: skip
     return {
         "format": FORMAT, "version": VERSION, "origin": "simulated", **plain, "problem": dict(trace.problem),
         "arrays": [asdict(each) for each in trace.arrays], "shared": [asdict(each) for each in trace.shared],
@@ -109,7 +109,7 @@ def from_json(data: Mapping[str, Any]) -> LaunchTrace:
         blocks=tuple(Outline(tuple(each["block"]), boxes(each["loaded"]), boxes(each["stored"]),
                              tuple(tuple(part) for part in each.get("parts", ())))
                      for each in data["blocks"]),
-        counts=tuple(Counted(**each) for each in data.get("counts", ())),
+        counts=tuple(Counted(**each) for each in data.get("counts", ())), fault=data.get("fault", ""),
     )  # fmt: skip
 
 

@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 
 from gemmsmith import view
+from gemmsmith.explain.timing.cycles import Span, WarpCycles
 from gemmsmith.report.view.data import code, pipeline
 from gemmsmith.report.view.data.cycle_axis import slot_places
+from gemmsmith.report.view.data.player_steps import steps
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.report.view.page import write_view
+from gemmsmith.trace.launch_trace import Kind
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -104,3 +107,56 @@ def test_the_axis_can_be_chosen_and_a_machine_instruction_says_what_it_waits_for
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         running.close()
     assert not said
+
+
+def test_the_player_stops_where_the_model_has_something_to_show() -> None:
+    """Steps are moments of the model, not slots of the trace: the first load is one, and so is the end."""
+    one = subject()
+    found = pipeline.build(one)
+    assert one.cycles is not None
+    assert found is not None
+    moments = unpacked(found.data["cycles"]["steps"])
+    assert moments == sorted(set(moments))
+    assert (moments[0], moments[-1]) == (0, round(one.cycles.cycles))
+    copies = {round(span.start) for warp in one.cycles.warps for span in warp.spans if span.kind is Kind.COPY}
+    assert copies <= set(moments)
+
+
+def test_many_events_leave_the_telling_ones_and_the_end() -> None:
+    waits, loads = [(n, Kind.BARRIER) for n in range(0, 9000, 10)], [(n, Kind.LOAD_SHARED) for n in range(9000)]
+    assert steps([*waits, *loads], 9500) == [*range(0, 9000, 10), 9500]
+    many = steps([(n, Kind.BARRIER) for n in range(8998)], 9500)
+    assert 1000 < len(many) <= 2001
+    assert (many[0], many[-1]) == (0, 9500)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
+def test_a_wait_that_ends_after_the_window_is_drawn(tmp_path: Path) -> None:
+    """Warp 0 issues at 0 and at 9,000, warp 1 all the time: in a window between, warp 0 waits."""
+    sync: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    one = subject()
+    assert one.cycles is not None
+
+    def span(since: int, start: int) -> Span:
+        return Span(Kind.ARITHMETIC, since, start, start + 1, 0, "barrier", 1, "a.cu", 1)
+
+    idle = WarpCycles(0, (span(0, 0), span(1, 9000)))
+    busy = WarpCycles(1, tuple(span(n, n + 9) for n in range(0, 9000, 10)))
+    cycles = replace(one.cycles, cycles=9001.0, warps=(idle, busy, *one.cycles.warps[2:]))
+    file = write_view(tmp_path / "view.html", replace(one, cycles=cycles))
+    with sync.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = running.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{file.as_uri()}#pipeline:2")
+        page.select_option("#view-pipeline select >> nth=1", "600")
+        page.evaluate("""() => { const scrub = document.querySelector('.scrub');
+          scrub.value = String(Math.round(Number(scrub.max) / 2)); scrub.dispatchEvent(new Event('input')); }""")
+        pixel = page.evaluate("""() => {
+          const canvas = document.querySelector('#view-pipeline canvas'), scale = canvas.width / canvas.clientWidth;
+          return [...canvas.getContext('2d').getImageData(canvas.width * 0.8, (22 + 9) * scale, 1, 1).data];
+        }""")
+        wanted = page.evaluate("""() => { const c = document.createElement('canvas').getContext('2d');
+          c.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--bad-soft').trim();
+          c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; }""")
+        running.close()
+    assert pixel == wanted

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from recorded_launches import lanes, stored, subject, traced
 
+from gemmsmith.call.binding import aligned_code
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.report.view.data import access, fragments, ownership, pipeline
 from gemmsmith.report.view.data.bank_waves import bank_waves
 from gemmsmith.report.view.data.shared_fills import shared_fills, tile_depth
@@ -18,6 +21,7 @@ from gemmsmith.report.view.packing import packed, ranges
 from gemmsmith.report.view.page import view_page
 from gemmsmith.report.view.registry import VIEWS, built
 from gemmsmith.trace.launch_trace import Kind, LaunchTrace
+from gemmsmith.trace.recording.record import record_product
 
 SOME = ("shared_tile", "async_copy", "mma_swizzled")
 
@@ -127,3 +131,33 @@ def test_a_launch_that_stores_nothing_has_no_owners() -> None:
     assert pipeline.build(ViewSubject(empty)) is None
     assert access.build(ViewSubject(empty)) is None
     json.dumps(view_page(ViewSubject(empty)))
+
+
+def test_sectors_that_move_are_those_of_the_source() -> None:
+    """A cp.async to padded rows counts a source sector twice; the drawing and its share of used bytes do not."""
+    found = access.build(subject("async_copy"))
+    assert found is not None
+    copies = [each for one in found.data["accesses"] if one["kind"] == "async copy" and not one["side"]
+              for each in one["examples"]]  # fmt: skip
+    assert any(each["sectors"] > each["moved"] for each in copies)
+    assert all(each["used"] <= 32 * each["moved"] for each in copies)
+    plain = [each for one in found.data["accesses"] if one["kind"] == "store global" for each in one["examples"]]
+    assert plain
+    assert all(each["sectors"] == each["moved"] for each in plain)
+
+
+def test_a_prepared_copy_is_coloured_by_its_k_tile() -> None:
+    """A and the split copy of B fill a stage together, with the same k; k is B's outer coordinate there."""
+    spec = rung_named("fp32_wgmma_registers")
+    problem = spec.problem(128, 64, 192)
+    config, seen = aligned_code(spec, spec.config(), problem)
+    trace = record_product(spec, config, problem, compile_for(spec, config, seen, "sm_90a"), title="r", outline=False,
+                           text_of=lambda _: "")  # fmt: skip
+    bands = shared_fills(trace)
+    depth = tile_depth(trace, bands.fills)
+    assert depth == 64
+    tiles: dict[str, set[int]] = {}
+    for fill in bands.fills:
+        if fill.array >= 0 and fill.k >= 0:
+            tiles.setdefault(trace.arrays[fill.array].name, set()).add(fill.k // depth)
+    assert tiles["A"] == tiles["map_b in the workspace"] == {0, 1, 2}

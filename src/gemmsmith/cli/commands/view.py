@@ -92,7 +92,8 @@ def command(
 ) -> None:
     """See a launch move: owners, accesses lane by lane, the k-loop, fragments.
 
-    Writes one HTML file, drawn from what the simulator recorded of this launch.
+    Writes one HTML file, drawn from what the simulator recorded of this launch. A launch that faults is drawn up to
+    there, and the exit code is 1.
     Of two kernels, -D and --config set the parameters that each has; --y-config sets those of the second alone.
     """
     named = [kernel, other] if other else [kernel]
@@ -129,12 +130,17 @@ def command(
     shown = page.opens and not output.json and _open(path)
     if output.json:
         print_json({"page": str(path), "bytes": path.stat().st_size, "kernel": subject.trace.kernel,
-                    "views": list(titles(subject)), "seconds": subject.trace.seconds})  # fmt: skip
-        return
+                    "views": list(titles(subject)), "seconds": subject.trace.seconds,
+                    "faults": list(subject.faults)})  # fmt: skip
+        raise typer.Exit(1 if subject.faults else 0)
     say(f"{subject.trace.title}: {subject.trace.summary}", "bold")
+    for fault in subject.faults:
+        say(f"the launch stopped: {fault}")
     for title in titles(subject).values():
         say(f"  {title}")
     say(f"{'opened' if shown else 'open'} {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    if subject.faults:
+        raise typer.Exit(1)
 
 
 def _file_name(kernel: str) -> str:

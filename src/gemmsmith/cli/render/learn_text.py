@@ -25,6 +25,7 @@ _WELCOME = (
 )
 _FILES = "Edit the file in any editor; it is one kernel of 20 to 50 lines. Grading takes a few seconds."
 _INDENT = "   "
+_SEEN = 256  # rows, columns and steps of k that are enough for a view
 _RATIO = re.compile(r" rho \S+ \(gate \S+\) at")  # of no use to a learner
 
 
@@ -112,6 +113,9 @@ def print_grade(graded: Graded, file: Path, following: str) -> None:
         say(f"not passed: {f'{goals} missing' if missing else 'the result comes first'}", "bold red")
         if looked := _look(graded, shlex.quote(str(file))):
             item(f"look: {looked}")
+        if missing:
+            m, n, k = (min(extent, _SEEN) for extent in grade.task.shape)
+            item(f"see it move: gemmsmith view {shlex.quote(str(file))} --m {m} --n {n} --k {k}")
     item(f"next: {following}")
 
 

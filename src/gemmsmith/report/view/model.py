@@ -27,6 +27,12 @@ class ViewSubject:
     other: ViewSubject | None = None
     cycles: BlockCycles | None = None
 
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What stopped the launches before their end."""
+        traces = [self.trace, *([self.other.trace] if self.other is not None else [])]
+        return tuple(trace.fault for trace in traces if trace.fault)
+
 
 @dataclass(frozen=True)
 class ViewData:

@@ -26,7 +26,7 @@ def view_page(subject: ViewSubject) -> str:
                        lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
     facts = page_facts(subject)
     return made.get_template("view.html").render(
-        title=page_title(subject), facts=facts, views=found, command=subject.command,
+        title=page_title(subject), facts=facts, faults=subject.faults, views=found, command=subject.command,
         data=as_json({"page": facts, "views": {name: view.data for name, view in found.items()}}),
         style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip

@@ -15,6 +15,7 @@ def page_facts(subject: ViewSubject) -> dict[str, Any]:
     return {
         "title": trace.title, "kernel": trace.kernel, "summary": trace.summary, "command": subject.command,
         "gpu": subject.gpu.name if subject.gpu else "", "arch": trace.arch, "file": trace.file,
+        "fault": trace.fault,
         "grid": trace.grid, "block": trace.block, "cluster": trace.cluster, "traced": trace.traced,
         "threads": trace.threads, "problem": dict(trace.problem), "granule": trace.granule,
         "arrays": [asdict(each) for each in trace.arrays], "shared": [asdict(each) for each in trace.shared],

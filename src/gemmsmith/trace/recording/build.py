@@ -65,7 +65,7 @@ def build_trace(
         fragments=tuple(replace(each, instruction=index[each.instruction]) for each in recorder.fragments.kept),
         fed=recorder.consumed.fed(), phases=tuple(recorder.phases), snapshot=recorder.snapshot,
         blocks=recorder.outlines.made(), granule=recorded.granule, seconds=recorded.seconds,
-        counts=_counts(recorded),
+        counts=_counts(recorded), fault=recorded.fault,
     )  # fmt: skip
 
 

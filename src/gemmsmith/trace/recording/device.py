@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gemmsmith.errors import SimulationError, TimeLimitError, UnknownInstructionError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters
@@ -20,6 +22,7 @@ from gemmsmith.trace.recording.recorder import LaunchRecorder
 # All blocks are simulated while they have no more threads than this; else only the block in full and its cluster.
 _MOST_THREADS = 1 << 16
 _GRANULE = 4
+_BLOCK = re.compile(r"\bblock \((\d+),(\d+),(\d+)\)")  # as the simulator names the place of a fault
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorder that has seen a launch, and that launch."""
+    """A recorder that has seen a launch, and that launch. ``fault``: what stopped it; empty if it ended."""
 
     recorder: LaunchRecorder
     loaded: LoadedPtx
@@ -55,6 +58,7 @@ class Recorded:
     seconds: float
     widths: Mapping[int, int] = field(default_factory=dict)
     counters: Counters | None = None
+    fault: str = ""
 
 
 class TracingDevice(SimDevice):
@@ -83,12 +87,27 @@ class TracingDevice(SimDevice):
         shared = loaded.lowered.static_shared + geometry.smem + 16
         self.recorder = LaunchRecorder(loaded.lowered, geometry.grid, geometry.threads, number, arrays, shared, granule)
         start = time.perf_counter()
-        super().launch(loaded, launch, self._chosen(loaded, geometry, number) if blocks is None else blocks)
+        fault = ""
+        try:
+            super().launch(loaded, launch, self._chosen(loaded, geometry, number) if blocks is None else blocks)
+        except (TimeLimitError, UnknownInstructionError):
+            raise
+        except SimulationError as error:  # what the kernel did until then is drawn
+            if not self.recorder.began:
+                raise
+            fault = str(error) + self._elsewhere(str(error))
         self.recorded = Recorded(self.recorder, loaded, geometry, arrays, granule, time.perf_counter() - start,
                                  dict(self.counters.widths) if self.counters is not None else {},
-                                 self.counters)  # fmt: skip
+                                 self.counters, fault)  # fmt: skip
         self.recorder = None
         self.trace_next = False
+
+    def _elsewhere(self, fault: str) -> str:
+        """A hint where the fault is another block's than the one in full."""
+        named = _BLOCK.search(fault)
+        if named is None or tuple(map(int, named.groups())) == self.block:
+            return ""
+        return f"\nThat is another block than the one in full: --trace-block {','.join(named.groups())} draws it."
 
     def _chosen(self, loaded: LoadedPtx, geometry: Geometry, number: int) -> list[int] | None:
         """The blocks to simulate; None for all."""

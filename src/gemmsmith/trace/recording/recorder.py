@@ -32,6 +32,11 @@ class LaunchRecorder(SyncRecorder, Recorder):
         super().__init__(lowered, grid, threads, traced, arrays, shared_bytes, granule)
         self._kinds: dict[int, tuple[tuple[int, Kind], ...]] = {}
 
+    @property
+    def began(self) -> bool:
+        """Whether the block in full has executed anything."""
+        return any(log.events() for log in self.logs.values())
+
     def executes(self, machine: Any, step: Bundle[Any], lanes: Lanes) -> None:
         space, addresses = None, None
         if step.access is not None and step.pointers:

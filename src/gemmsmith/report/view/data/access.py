@@ -6,10 +6,13 @@ from typing import Any
 
 from gemmsmith.report.view.data.bank_waves import bank_waves
 from gemmsmith.report.view.model import ViewData, ViewSubject
+from gemmsmith.sim.wavefronts import SECTOR
 from gemmsmith.trace.launch_trace import Access, Event, Instruction, Kind, LaunchTrace
 
 _ACCESSES = (Kind.LOAD_GLOBAL, Kind.STORE_GLOBAL, Kind.ATOMIC, Kind.LOAD_SHARED, Kind.STORE_SHARED, Kind.LOAD_MATRIX,
              Kind.STORE_MATRIX, Kind.COPY)  # fmt: skip
+# Kinds of a trace as they stand in a sentence.
+_KIND_WORDS = {"load global": "global load", "store global": "global store", "async copy": "cp.async"}
 _MATRIX = (Kind.LOAD_MATRIX, Kind.STORE_MATRIX)
 _MOST_INSTRUCTIONS = 36
 _MOST_EXAMPLES = 16
@@ -89,6 +92,8 @@ def _example(trace: LaunchTrace, instruction: Instruction, side: str, warp: int,
         "at": access.at, "elements": access.elements, "of": access.of, "sectors": access.sectors,
         "wavefronts": access.wavefronts, "groups": access.groups, "used": access.used, "array": _array(trace, access),
     }  # fmt: skip
+    if access.space == "global":
+        made["moved"] = _sectors(access, trace.patterns[access.pattern])
     if access.space == "shared":
         made["served"] = width = _served(instruction)
         lanes = [offset if offset < 0 else access.at + offset for offset in trace.patterns[access.pattern]]
@@ -97,10 +102,16 @@ def _example(trace: LaunchTrace, instruction: Instruction, side: str, warp: int,
     return made
 
 
+def _sectors(access: Access, offsets: tuple[int, ...]) -> int:
+    """Sectors that hold what the lanes ask for. A cp.async counts more: one for each sector that its target touches."""
+    first = [access.at + offset for offset in offsets if offset >= 0]
+    return len({sector for at in first for sector in range(at // SECTOR, (at + access.width - 1) // SECTOR + 1)})
+
+
 def _excess(example: dict[str, Any]) -> int:
     """What an access costs beyond need: sectors, or wavefronts."""
     if example["space"] == "global":
-        return int(example["sectors"]) - -(-int(example["used"]) // 32)
+        return int(example["moved"]) - -(-int(example["used"]) // SECTOR)
     return int(example["wavefronts"]) - int(example["groups"])
 
 
@@ -118,9 +129,9 @@ def _notice(listed: list[dict[str, Any]]) -> str:
     conflicts = [each for one in listed for each in one["examples"]
                  if not one["side"] and each["wavefronts"] > each["groups"] > 0]  # fmt: skip
     if shown["space"] == "global" and _excess(shown) > 0:
-        share = 100 * shown["used"] / (32 * shown["sectors"])
-        return (f"The {one['kind']} at {where} asks for {shown['used']} different bytes and moves "
-                f"{_count(shown['sectors'], 'sector')} of 32: {share:.0f} % of what moves is used.")  # fmt: skip
+        share = int(100 * shown["used"] / (SECTOR * shown["moved"]) + 0.5)
+        return (f"The {_KIND_WORDS.get(one['kind'], one['kind'])} at {where} asks for {shown['used']} different bytes "
+                f"and moves {_count(shown['moved'], 'sector')} of 32: {share} % of what moves is used.")  # fmt: skip
     if one["side"] and _excess(shown) > 0:
         return (f"The cp.async at {where} takes {_count(shown['wavefronts'], 'wavefront')}, {_excess(shown)} of them "
                 "because of conflicts: lanes clash that write to the same bank, or that read addresses a multiple of "

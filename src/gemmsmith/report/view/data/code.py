@@ -67,8 +67,8 @@ def _notice(trace: LaunchTrace, cycles: BlockCycles | None) -> str:
         total += each.executed
     (file, line), most = max(by_line.items(), key=lambda item: item[1])
     costly = max(trace.counts, key=lambda each: each.conflicts)
-    text = (f"{most / total:.0%} of the {total:,} warp instructions come from {file}:{line}. Choose a line to see what "
-            "it became.")  # fmt: skip
+    text = (f"{100 * most / total:.0f} % of the {total:,} warp instructions come from {file}:{line}. Choose a line to "
+            "see what it became.")  # fmt: skip
     if costly.conflicts:
         where = _own_line(costly, trace.file)
         text += f" {where[0]}:{where[1]} has bank conflicts: {costly.conflicts:,} wavefronts of {costly.wavefronts:,}."
@@ -79,8 +79,8 @@ def _notice(trace: LaunchTrace, cycles: BlockCycles | None) -> str:
     for one in cycles.instructions:
         waits[one.file, one.line] = waits.get((one.file, one.line), 0.0) + sum(value for _, value in one.stalls)
     (file, line), most_waited = max(waits.items(), key=lambda item: item[1])
-    share = most_waited / (sum(waits.values()) or 1.0)
-    return f"{text} Warps wait longest at {file}:{line}: {share:.0%} of their waiting, predicted for {cycles.gpu}."
+    share = 100 * most_waited / (sum(waits.values()) or 1.0)
+    return f"{text} Warps wait longest at {file}:{line}: {share:.0f} % of their waiting, predicted for {cycles.gpu}."
 
 
 def _own_line(each: Counted, own: str) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.explain.timing.cycles import BlockCycles, WarpCycles
+from gemmsmith.report.view.data.player_steps import steps
 from gemmsmith.report.view.packing import packed
 from gemmsmith.trace.launch_trace import Kind, LaunchTrace, Warp
 
@@ -36,8 +37,10 @@ def cycle_axis(trace: LaunchTrace, found: BlockCycles | None) -> dict[str, Any] 
     reasons = sorted({span.reason for warp in found.warps for span in warp.spans})
     lines = sorted({f"{span.file}:{span.line}" for warp in found.warps for span in warp.spans})
     index = {name: n for n, name in enumerate(lines)}
+    total = round(found.cycles) + 1
+    moments = steps(((round(span.start), span.kind) for warp in found.warps for span in warp.spans), total - 1)
     return {
-        "total": round(found.cycles) + 1, "gpu": found.gpu, "resident": found.resident, "reasons": reasons,
+        "total": total, "steps": packed(moments), "gpu": found.gpu, "resident": found.resident, "reasons": reasons,
         "lines": lines, "places": _packed(places),
         "filling": _packed(filling if len(filling) > _LEAST else places),
         "using": _packed(using if len(using) > _LEAST else places),

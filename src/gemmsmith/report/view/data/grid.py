@@ -32,16 +32,18 @@ def build(subject: ViewSubject) -> ViewData | None:
     held, shown = _held(subject, gpu), len(blocks)
     launched = trace.grid[0] * trace.grid[1] * trace.grid[2]
     # So few blocks that they all run at once teach nothing about waves: then the page opens with a smaller GPU.
-    few = 1 < shown <= gpu.sms * held
-    start = {"sms": max(1, round(shown / _WAVES)), "held": 1} if few else {"sms": gpu.sms, "held": held}
+    # The blocks of a cluster have an SM each.
     cluster = trace.cluster[0] * trace.cluster[1] * trace.cluster[2]
+    few = cluster < shown <= gpu.sms * held
+    smaller = max(1, round(shown / cluster / _WAVES)) * cluster
+    start = {"sms": smaller, "held": 1} if few else {"sms": gpu.sms, "held": held}
     data: dict[str, Any] = {
         "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
         "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
         "blocks": [_block(block, output, inputs) for block in blocks],
         "tiles": tiles, "parts": parts, "k": _depth(parts, trace), "product": bool(trace.problem),
     }  # fmt: skip
-    notice = _notice(shown, launched, gpu, held, start["sms"], inputs)
+    notice = _notice(shown, launched, gpu, held, start["sms"] if few else 0, inputs)
     notice += _shared_notice(parts) + _idle_notice(parts, output)
     return ViewData("The grid over SMs", notice, data)
 
@@ -131,6 +133,7 @@ def _held(subject: ViewSubject, gpu: GPU) -> int:
 
 
 def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int, inputs: Sequence[Array]) -> str:
+    """``sms``: those of the smaller GPU that the page opens with; 0 if it opens with the whole."""
     room = gpu.sms * held
     names = {array.role: array.name for array in inputs}
     operands = "A" in names and "B" in names
@@ -140,7 +143,7 @@ def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int, inputs: Se
                 "2048 --k 64, has them all.")  # fmt: skip
     if launched <= room:
         fits = f"{launched} block{'s fit' if launched > 1 else ' fits'} on {gpu.name} at once ({gpu.sms} SMs × {held})"
-        if launched == 1:
+        if not sms:
             return f"{fits}: the other SMs have nothing to do."
         empty = " the last wave leaves places empty, and" if launched % sms else ""
         return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}:{empty} "

@@ -60,9 +60,14 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
         (a, of_a), (b, of_b) = sides
         thread = int(owners[0])
         rows, columns = len(of_a.sets[of_a.by_thread[thread]][0]), len(of_b.sets[of_b.by_thread[thread]][1])
-        text += (f" A thread combines {_count(rows, 'row')} of {a.name} with {_count(columns, 'column')} of {b.name}: "
-                 f"in each step of k, {_count(rows * columns, 'multiply-add')} for {rows + columns} elements."
-                 )  # fmt: skip
+        if any(each.kind in (Kind.MMA, Kind.WGMMA) for each in trace.instructions):
+            text += (f" They are accumulators of tensor-core instructions: those of a thread lie in "
+                     f"{_count(rows, 'row')} and {_count(columns, 'column')} of {out.name}, but the operands are held "
+                     "by other threads, too.")  # fmt: skip
+        else:
+            text += (f" A thread combines {_count(rows, 'row')} of {a.name} with {_count(columns, 'column')} of "
+                     f"{b.name}: in each step of k, {_count(rows * columns, 'multiply-add')} for {rows + columns} "
+                     "elements.")  # fmt: skip
     copies = [name for name in fed if name.endswith(" in the workspace")]
     if len(sides) < 2 and copies:
         text += f" The kernel reads prepared copies ({', '.join(copies)}): where it does, A or B itself is not marked."

@@ -6,6 +6,7 @@ from typing import Any
 
 from gemmsmith.explain.timing.cycles import BlockCycles
 from gemmsmith.report.view.data.cycle_axis import cycle_axis
+from gemmsmith.report.view.data.player_steps import steps
 from gemmsmith.report.view.data.shared_fills import event_gap, shared_fills, tile_depth
 from gemmsmith.report.view.model import ViewData, ViewSubject
 from gemmsmith.report.view.packing import packed
@@ -13,14 +14,7 @@ from gemmsmith.trace.launch_trace import Kind, LaunchTrace, Warp
 
 _KINDS = tuple(Kind)
 _MOST_BARRIERS = 20
-_MOST_STEPS = 2_000
 _SOME_SLOTS = 8
-# Kinds that a step of the player stops at, the most telling first.
-_TELLING = (
-    (Kind.BARRIER, Kind.WAIT, Kind.PHASE_WAIT, Kind.BULK_LOAD, Kind.BULK_STORE, Kind.COMMIT, Kind.ARRIVE),
-    (Kind.COPY, Kind.LOAD_GLOBAL, Kind.STORE_GLOBAL, Kind.WGMMA, Kind.STORE_SHARED),
-    (Kind.MMA, Kind.LOAD_MATRIX, Kind.LOAD_SHARED, Kind.ARITHMETIC),
-)
 _TENSOR = (Kind.MMA, Kind.WGMMA)
 # Stall reasons of ncu in words.
 _WAITS = {
@@ -50,13 +44,13 @@ def build(subject: ViewSubject) -> ViewData | None:
         "depth": depth, "tiles": sorted({row[2] // depth for row in fills if row[2] >= 0}),
         "barriers": [{"at": at, "phases": [[p.phase, p.slot] for p in trace.phases if p.barrier == at],
                       "arrivals": _arrivals(trace, at)} for at in barriers],
-        "steps": packed(_steps(trace)), "slots": trace.slots, "gap": event_gap(trace),
+        "steps": packed(_slot_steps(trace)), "slots": trace.slots, "gap": event_gap(trace),
         "axis": "k" if trace.problem else "column", "cycles": cycle_axis(trace, subject.cycles),
     }  # fmt: skip
     timed = _timed_notice(subject.cycles) if data["cycles"] is not None and subject.cycles is not None else ""
     if not trace.problem:
         return ViewData("The block in time", (timed or _notice(trace)) + _turns(fills), data)
-    return ViewData("The k-loop in time", (timed or _notice(trace)) + _overlap(fills, depth), data)
+    return ViewData("The k-loop in time", (timed or _notice(trace)) + _overlap(fills, depth, bool(trace.phases)), data)
 
 
 def _columns(trace: LaunchTrace, warp: Warp) -> dict[str, Any]:
@@ -90,18 +84,11 @@ def _arrivals(trace: LaunchTrace, barrier: int) -> list[list[int]]:
             and trace.instructions[event.instruction].kind in (Kind.ARRIVE, Kind.BULK_LOAD)][:600]  # fmt: skip
 
 
-def _steps(trace: LaunchTrace) -> list[int]:
+def _slot_steps(trace: LaunchTrace) -> list[int]:
     """The slots that the player stops at."""
-    found: set[int] = {0}
-    for kinds in _TELLING:
-        more = {event.start for warp in trace.warps for event in warp.events
-                if trace.instructions[event.instruction].kind in kinds}  # fmt: skip
-        if len(found | more) > _MOST_STEPS and len(found) > 1:
-            break
-        found |= more
-    ordered = sorted(found | {trace.slots})
-    every = -(-len(ordered) // _MOST_STEPS)
-    return ordered[::every]
+    events = ((event.start, trace.instructions[event.instruction].kind)
+              for warp in trace.warps for event in warp.events)  # fmt: skip
+    return steps(events, trace.slots)
 
 
 def _notice(trace: LaunchTrace) -> str:
@@ -134,11 +121,15 @@ def _timed_notice(found: BlockCycles) -> str:
     return f"{text}, mostly {_WAITS.get(reason, 'for ' + reason.replace('_', ' '))} ({reason.replace('_', ' ')})."
 
 
-def _overlap(fills: list[list[int]], depth: int) -> str:
+def _overlap(fills: list[list[int]], depth: int, mbarriers: bool) -> str:
     if not fills:
         return " Every operand comes from global memory, again and again: shared memory is not used."
     if _fills_while_used(fills, depth):
         return " Shared memory fills (hatched) while other k-tiles are multiplied: loads and arithmetic overlap."
+    if len({row[2] // depth for row in fills if row[2] >= 0}) < 2:
+        return " The block has a single k-tile: it is loaded, then multiplied, and nothing overlaps."
+    if mbarriers:
+        return " A k-tile is loaded, an mbarrier says that it is there, and it is multiplied before the next is loaded."
     return " A k-tile is written, all warps meet at a barrier, it is read, and they meet again before the next."
 
 

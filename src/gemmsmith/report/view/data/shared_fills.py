@@ -88,7 +88,7 @@ def shared_fills(trace: LaunchTrace) -> Bands:
     bands = Bands(trace)
     if not bands.count:
         return bands
-    landed = _landings(trace)
+    landed, axes = _landings(trace), _k_axes(trace)
     ordered = sorted(((event.start, n, event) for n, warp in enumerate(trace.warps) for event in warp.events),
                      key=lambda item: item[:2])  # fmt: skip
     gap = event_gap(trace)
@@ -108,7 +108,7 @@ def shared_fills(trace: LaunchTrace) -> Bands:
                 _visible(trace, barrier, event, landed))  # fmt: skip
             bands.write(bands.of_access(event.target), *_meaning(trace, event.target.of), event.start, done)
         elif kind is Kind.BULK_LOAD:
-            _bulk(trace, bands, event, facts, landed)
+            _bulk(trace, bands, event, axes, landed)
         elif kind in _READS:
             _read(bands, event, facts)
         elif kind is Kind.WGMMA:
@@ -133,11 +133,31 @@ def _read(bands: Bands, event: Event, facts: Any) -> None:
         bands.read(bands.of_range(facts["shared"], facts["shared"] + facts["bytes"] - 1), event.stop)
 
 
-def _bulk(trace: LaunchTrace, bands: Bands, event: Event, facts: Any, landed: dict[Any, Any]) -> None:
+def _k_axes(trace: LaunchTrace) -> dict[str, int]:
+    """For each array without a role that TMA reads, such as a prepared copy: which coordinate of its boxes is k.
+
+    The block walks along k, so that coordinate has the most values. 0 is the innermost.
+    """
+    seen: dict[str, tuple[set[int], set[int]]] = {}
+    for warp in trace.warps:
+        for event in warp.events:
+            facts = event.facts or {}
+            if trace.instructions[event.instruction].kind is Kind.BULK_LOAD and len(facts.get("at", ())) > 1:
+                values = seen.setdefault(facts["array"], (set(), set()))
+                for axis in (0, 1):
+                    values[axis].add(facts["at"][axis])
+    return {name: int(len(outer) > len(inner)) for name, (inner, outer) in seen.items()}
+
+
+def _bulk(trace: LaunchTrace, bands: Bands, event: Event, axes: dict[str, int], landed: dict[Any, Any]) -> None:
+    facts = event.facts or {}
     array = next((n for n, one in enumerate(trace.arrays) if one.name == facts.get("array")), -1)
     k = -1
     if array >= 0 and "columns" in facts:
-        k = facts["rows"][0] if trace.arrays[array].role == "B" else facts["columns"][0]
+        role = trace.arrays[array].role
+        k = facts["rows"][0] if role == "B" else facts["columns"][0]
+        if not role and axes.get(facts["array"]):
+            k = facts["at"][1]
     done = _visible(trace, facts["barrier"], event, landed)
     bands.write(bands.of_range(facts["shared"], facts["shared"] + facts["bytes"] - 1), array, k, event.start, done)
 

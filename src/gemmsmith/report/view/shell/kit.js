@@ -157,5 +157,9 @@ const GS = (() => {
   const STALLS = { long_scoreboard: "for global memory or an mbarrier", short_scoreboard: "for shared memory", barrier: "at a barrier", wait: "for the fixed latency of the instruction before", math_pipe_throttle: "for a busy arithmetic unit", mio_throttle: "for room in the queue of memory instructions", lg_throttle: "for room in the queue of global accesses", gmma: "for wgmma", not_selected: "while another warp issues", dispatch_stall: "for the dispatch unit", membar: "for a fence", sleeping: "asleep" };
   const stallWords = (name) => `${STALLS[name] || "for something else"} (${name.replace(/_/g, " ")})`;
 
-  return { stallWords, views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, font, series, canvas, showTip, refill, legend, choice, unpack, rangeText, bytes, hex, plural };
+  /** Kinds of a trace as they are said. */
+  const KINDS = { other: "addresses, branches", "load global": "global load", "store global": "global store", "load shared": "shared load", "store shared": "shared store", "load matrix": "ldmatrix", "store matrix": "stmatrix", "async copy": "cp.async", wait: "wait for copies or wgmma" };
+  const kindWords = (kind) => KINDS[kind] || kind;
+
+  return { stallWords, kindWords, views, register: (/** @type {View} */ view) => { views.set(view.name, view); }, el, svg, colour, forgetColours, mix, font, series, canvas, showTip, refill, legend, choice, unpack, rangeText, bytes, hex, plural };
 })();

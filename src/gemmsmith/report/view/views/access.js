@@ -202,9 +202,9 @@
     const facts = () => {
       const one = example(), lanes = lanesOf(one).filter((at) => at >= 0).length;
       if (one.space === "global") {
-        const moved = one.sectors * 32;
+        const moved = one.moved * 32;
         const used = moved ? (100 * Math.min(one.used, moved)) / moved : 0;
-        return `${GS.plural(lanes, "lane")} × ${GS.plural(one.width, "byte")}: ${GS.plural(one.used, "different byte")} in ${GS.plural(one.sectors, "sector")} of 32 bytes. ${moved} bytes move, ${used.toFixed(0)} % of them used, ${Math.max(0, moved - one.used)} wasted.`;
+        return `${GS.plural(lanes, "lane")} × ${GS.plural(one.width, "byte")}: ${GS.plural(one.used, "different byte")} in ${GS.plural(one.moved, "sector")} of 32 bytes. ${moved} bytes move, ${Math.round(used)} % of them used, ${Math.max(0, moved - one.used)} wasted.${one.sectors > one.moved ? ` The profiler counts ${one.sectors}: a sector counts once for each sector of shared memory that it is written to.` : ""}`;
       }
       if (access().side) {
         const clashes = one.wavefronts - one.groups;

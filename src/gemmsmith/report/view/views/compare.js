@@ -74,7 +74,7 @@
     host.root.append(el("div", { class: "row" }, sides.map((one) => one.node)), GS.legend(GROUPS.map(([words, name]) => [colour(name), words])), el("div", { class: "card" }, el("h2", {}, "What both cost"), table));
     return {
       steps: STEPS, start: Math.floor(STEPS / 2), rate: 12,
-      label: (step) => { const slot = slotAt(step), [a, b] = sides.map((one) => one.kindAt(slot) || "waits or has ended"); return `slot ${slot.toLocaleString("en-US")}: ${a === b ? `both: ${a}` : `left ${a}, right ${b}`}`; },
+      label: (step) => { const slot = slotAt(step), [a, b] = sides.map((one) => GS.kindWords(one.kindAt(slot)) || "waits or has ended"); return `slot ${slot.toLocaleString("en-US")}: ${a === b ? `both: ${a}` : `left ${a}, right ${b}`}`; },
       draw: (step) => {
         const slot = slotAt(step), same = sides[0].kindAt(slot) === sides[1].kindAt(slot);
         for (const one of sides) { one.owns.draw(); one.strip.draw(); one.now.textContent = one.told(slot); one.now.classList.toggle("differs", !same); }

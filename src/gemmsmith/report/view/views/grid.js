@@ -175,7 +175,7 @@
     const divided = alongK ? el("p", { class: "soft small" }, `A frame is a tile that several blocks share. Its strips are their parts of K, from k = 0 on the left to k = ${depth - 1} on the right.`) : "";
     host.root.append(
       el("div", { class: "choices" },
-        slider(`SMs (${data.gpu.name}: ${data.gpu.sms})`, 1, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider(`blocks per SM (${data.gpu.held})`, 1, Math.max(32, held), held, (n) => { held = n; }),
+        slider(`SMs (${data.gpu.name}: ${data.gpu.sms})`, data.cluster, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider(`blocks per SM (${data.gpu.held})`, 1, Math.max(32, held), held, (n) => { held = n; }),
         GS.choice("Order ", [["real", "of the block numbers (real)"], ["rows", "of the tiles, row by row"]], "real", (value) => { order = value; plan(); host.redraw(); }).node),
       el("div", { class: "row" },
         el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; each tile has a colour"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]), divided,

@@ -100,7 +100,7 @@
     );
     return {
       steps: 255, start: Math.max(0, kernel.registers - 1), rate: 12,
-      label: () => `${use.registers} registers on ${gpu.name}: ${words(occupancy(gpu, use))}`,
+      label: () => `${GS.plural(use.registers, "register")} on ${gpu.name}: ${words(occupancy(gpu, use))}`,
       draw: (step) => {
         use.registers = step + 1;
         const o = occupancy(gpu, use);

@@ -46,14 +46,16 @@
         columns.issued.push(issued); columns.landed.push(landed); columns.read.push(read);
         columns.end.push(inSlots.end[n] < 0 ? -1 : Math.max(read, filling(inSlots.end[n])));
       });
-      all.cycles = { warps: warps.map(timedWarp), fills: columns, gap: data.gap && data.gap.map(cycleOf), moments: Array.from(all.slots.moments, cycleOf), total: Math.max(1, model.total),
+      all.cycles = { warps: warps.map(timedWarp), fills: columns, gap: data.gap && data.gap.map(cycleOf), moments: GS.unpack(model.steps), cycleOf, total: Math.max(1, model.total),
         barriers: data.barriers.map((one) => ({ at: one.at, phases: one.phases.map(([phase, slot]) => [phase, using(slot)]), arrivals: one.arrivals.map(([slot, warp]) => [multiplies.has(warp) ? using(slot) : filling(slot), warp]) })) };
     }
     const on = () => all[axisName];
     const spansOf = () => { const { total } = on(); return [total, 8000, 2000, 600, 150].filter((n, at) => at === 0 || n < total); };
     const spanOf = () => spansOf().find((n) => n <= Math.max(600, on().total / 4)) || spansOf()[spansOf().length - 1];
     let span = spanOf();
-    const now = () => on().moments[host.player.step] || 0;
+    const now = () => on().moments[Math.min(host.player.step, on().moments.length - 1)] || 0;
+    /** The step that is nearest to a moment. */
+    const stepAt = (moments, at) => { let best = 0; moments.forEach((m, n) => { if (Math.abs(m - at) < Math.abs(moments[best] - at)) best = n; }); return best; };
     const left = (w) => (w < 560 ? 52 : 132);
     const windowStart = () => Math.max(0, Math.min(on().total - span, now() - span * 0.4));
     const scale = (w) => (w - left(w) - 6) / span;
@@ -97,6 +99,7 @@
       c.beginPath(); c.moveTo(x, 2); c.lineTo(x, h); c.stroke();
     };
 
+    const LATENCY = 2000; // cycles: the longest that a load or copy is looked for before the window
     const lanes = GS.canvas({ label: "what each warp executes, in time", height: () => rowsTop + warps.length * row + 4, paint: (c, w, h) => {
       c.font = GS.font(11);
       axisTicks(c, w, h);
@@ -109,14 +112,18 @@
         c.fillStyle = colour("sunk");
         c.fillRect(x0, y, w - x0 - 6, row - 2);
         let lastX = -1, lastKind = -1;
-        for (let at = firstIn(warp, from); at < warp.start.length && warp.start[at] < from + span; at += 1) {
-          const x = x0 + Math.max(0, (warp.start[at] - from) * s), end = Math.min(w - 6, x0 + (warp.start[at] + warp.slots[at] - from) * s), group = groupOf[warp.kind[at]];
+        // A load of before the window may still be under way; what comes after it may be waited for in it.
+        let at = firstIn(warp, from);
+        if (axisName === "cycles") while (at > 0 && warp.start[at - 1] + warp.slots[at - 1] > from - LATENCY) at -= 1;
+        for (; at < warp.start.length && warp.start[at] - (axisName === "cycles" ? warp.wait[at] : 0) < from + span; at += 1) {
+          const x = Math.min(w - 6, x0 + Math.max(0, (warp.start[at] - from) * s)), end = Math.min(w - 6, x0 + (warp.start[at] + warp.slots[at] - from) * s), group = groupOf[warp.kind[at]];
           if (axisName === "cycles") {
             // A wait is a pale red line up to the instruction; a load, copy or wgmma has a line below until it is complete.
             const waits = Math.max(x0, x0 + (warp.start[at] - warp.wait[at] - from) * s);
             if (x - waits > 1) { c.fillStyle = colour("bad-soft"); c.fillRect(waits, y + row * 0.2, x - waits, row * 0.6 - 2); }
-            const landed = Math.min(w - 6, end + warp.landed[at] * s);
-            if (warp.landed[at] && landed - end > 1) { c.fillStyle = tints[group]; c.fillRect(end, y + row - 4, landed - end, 2); }
+            const stop = warp.start[at] + warp.slots[at], issued = Math.max(x0, end), landed = Math.min(w - 6, x0 + (stop + warp.landed[at] - from) * s);
+            if (warp.landed[at] && landed - issued > 1) { c.fillStyle = tints[group]; c.fillRect(issued, y + row - 4, landed - issued, 2); }
+            if (stop <= from || warp.start[at] >= from + span) continue;
           }
           if (Math.floor(x) === lastX && group === lastKind && end - x < 1) continue;
           lastX = Math.floor(x); lastKind = group;
@@ -193,7 +200,7 @@
 
     // ---- pointer -------------------------------------------------------------------------------------------
     const describe = (warp, at) => {
-      const kind = data.kinds[warp.kind[at]], count = warp.count[at];
+      const kind = GS.kindWords(data.kinds[warp.kind[at]]), count = warp.count[at];
       if (axisName === "cycles") {
         const line = model.lines[warp.line[at]], waits = warp.wait[at] > 1 ? `, after ${GS.plural(warp.wait[at], "cycle")} ${GS.stallWords(model.reasons[warp.reason[at]])}` : "", landed = warp.landed[at] ? `, complete ${GS.plural(warp.landed[at], "cycle")} later` : "";
         return `${kind}${count > 1 ? ` ×${count}` : ""}${waits}${landed}: ${(page.lines[line] || line).slice(0, 90)}`;
@@ -221,7 +228,7 @@
     });
     for (const each of [lanes, memory, barriers]) if (each) {
       each.node.addEventListener("pointerleave", (event) => { GS.showTip(event, ""); host.say(""); });
-      each.node.addEventListener("click", (event) => { const [slot] = slotOf(each, event); let best = 0; const { moments } = on(); moments.forEach((m, n) => { if (Math.abs(m - slot) < Math.abs(moments[best] - slot)) best = n; }); host.player.go(best); });
+      each.node.addEventListener("click", (event) => { const [slot] = slotOf(each, event); host.player.go(stepAt(on().moments, slot)); });
     }
 
     const entries = () => spansOf().map((n) => [n, n === on().total ? `all ${n.toLocaleString("en-US")} ${axisName}` : `${n.toLocaleString("en-US")} ${axisName}`]);
@@ -234,9 +241,12 @@
         : `An issue slot is one instruction of a warp: order of execution, not time.${skipped ? ` ${skipped.toLocaleString("en-US")} events in the middle are left out.` : ""}`;
     };
     const chooseAxis = (value) => {
+      // The same moment on the other axis.
+      const at = now(), { cycleOf } = all.cycles;
+      const step = value === "cycles" ? stepAt(all.cycles.moments, cycleOf(at)) : stepAt(Array.from(all.slots.moments, cycleOf), at);
       axisName = value; span = spanOf();
       zoom.select.replaceChildren(...entries().map(([n, text]) => el("option", { value: n, selected: n === span }, text)));
-      explain(); host.redraw();
+      explain(); host.redraw(); host.player.go(step);
     };
     const axisChoice = model ? [GS.choice("Axis", [["cycles", "cycles (predicted)"], ["slots", "issue slots (recorded)"]], axisName, chooseAxis).node] : [];
     explain();
@@ -248,7 +258,7 @@
 
     const lineOf = (warp, at) => { if (axisName === "cycles") return model.lines[warp.line[at]]; const [, , file, line] = page.instructions[warp.instruction[at]]; return `${file}:${line}`; };
     const label = (step) => {
-      const slot = on().moments[step], found = new Map(), waiting = new Map();
+      const slot = on().moments[step] || 0, found = new Map(), waiting = new Map();
       const note = (map, key, warp, at) => { if (!map.has(key)) map.set(key, []); map.get(key).push([warp.number, warp, at]); };
       for (const warp of on().warps) {
         if (warp.number < 0) continue;
@@ -257,12 +267,13 @@
         else if (next >= 0 && next < warp.start.length) note(waiting, GS.stallWords(model.reasons[warp.reason[next]]), warp, next);
       }
       const who = (list) => { const runs = []; for (const [n] of list) if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n; else runs.push([n, n]); return `warp${list.length > 1 ? "s" : ""} ${GS.rangeText(runs)}`; };
-      const parts = [...[...found].map(([kind, list]) => `${who(list)}: ${kind} (${lineOf(list[0][1], list[0][2])})`), ...[...waiting].map(([reason, list]) => `${who(list)} wait${list.length > 1 ? "" : "s"} ${reason}`)];
-      return `${axisName.slice(0, -1)} ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
+      const parts = [...[...found].map(([kind, list]) => `${who(list)}: ${GS.kindWords(kind)} (${lineOf(list[0][1], list[0][2])})`), ...[...waiting].map(([reason, list]) => `${who(list)} wait${list.length > 1 ? "" : "s"} ${reason}`)];
+      const ended = page.fault && step === on().moments.length - 1 ? `the launch stopped: ${page.fault.split("\n")[0]}` : "done";
+      return `${axisName.slice(0, -1)} ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || ended}`;
     };
     const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
     const first = on().moments.findIndex((slot) => slot >= (on().gap ? on().gap[0] : on().total) * 0.3);
-    return { steps: all.slots.moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
+    return { get steps() { return on().moments.length; }, start: page.fault ? on().moments.length - 1 : Math.max(0, first), rate: 10, label, draw: () => {
       GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
       GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `${data.axis} ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);
       lanes.draw(); if (memory) memory.draw(); if (barriers) barriers.draw();
