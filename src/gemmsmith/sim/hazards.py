@@ -44,6 +44,11 @@ class Side:
         return f"{self.verb} at {self.where} by {self.thread}"
 
 
+# Of a read that is ordered by a loop that waited, but by no fence (release_acquire.py).
+FENCE_REMEDY = ("a barrier is no fence: put __threadfence() after the loop that waits for the flag, or an acquire load "
+                "into it; else this read may get old data from L1")  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Hazard:
     """Two accesses that nothing orders, where, and what would order them.

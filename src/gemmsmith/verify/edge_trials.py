@@ -39,6 +39,7 @@ _ELEMENTS = 2**31
 _LONG_ROWS = 2**22
 _MOST_BLOCKS = 65_535  # along y and z
 _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
+_LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 
 
@@ -181,6 +182,9 @@ def _data(subject: Subject) -> Iterator[Trial]:
         yield trial("subnormal inputs", "subnormal inputs")
     if not rounded and not narrow:
         yield trial("numbers of many magnitudes", "wide")
+    if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
+        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, _MOST_WORK // max(1, plain.m * plain.n)))
+        yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
     largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
     for constant in subject.floats:
         if constant < largest:

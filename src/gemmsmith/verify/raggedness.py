@@ -106,6 +106,9 @@ def find_raggedness(
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
         judged = near[1]
+        if axis == "K" and judged is not None and not judged.faulted and not judged.damage:
+            if (less := _lost_within(single, found[axis], extent, passes)) in near and near[less] is not None:
+                return Raggedness(Multiples(), axis, single(less), near[less])
         if judged is not None and refuses_extent(judged):
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
@@ -119,6 +122,20 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes: Callable[[Trial], bool]) -> int:
+    """How much shorter a K is at which terms are lost before the last whole step; 0: only the rest is lost.
+
+    A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
+    """
+    if step < 2 or step >= extent:
+        return 0
+    for less in _SHORT_BY:
+        trial, k = single(less), extent - less
+        if k % step and not passes(replace(trial, mode="exact", fill=f"integers to {k // step * step}")):
+            return less
+    return 0
 
 
 def _small_step(failed: list[int], extent: int) -> int:
