@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clock, joined
+from gemmsmith.sim.clocks import Clock, Moment, joined, ordered
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.types import Array
@@ -27,6 +27,7 @@ class Meeting:
     parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     released: Clock | None = None
+    arrivals: list[tuple[Moment, Array, bool]] = field(default_factory=list)  # when, who, and whether they wait
 
     @property
     def arrived(self) -> int:
@@ -39,6 +40,7 @@ class NamedBarriers:
     def __init__(self, machine: Execution) -> None:
         self.machine = machine
         self.open: dict[tuple[int, int], Meeting] = {}
+        self._before: dict[tuple[int, int], Meeting] = {}  # the last that was completed
         self.free = np.zeros(machine.wave.lanes, bool)
         self._acquired: dict[int, Clock] = {}  # by lane: what it learns as it goes on
         self.votes = np.zeros(machine.wave.lanes, bool)  # the predicates of bar.red
@@ -63,10 +65,28 @@ class NamedBarriers:
             self._count(meeting, int(warp[start]), members.size)
             meeting.waiting += lanes[members].tolist() if waits else []
             if moment is not None:
+                self._check_again(key, lanes[members], moment, start)
+                meeting.arrivals.append((moment, lanes[members], waits))
                 meeting.released = joined((meeting.released, self.machine.clocks.known(moment, lanes[members])))
             if meeting.arrived >= meeting.count:
                 self._complete(self.open.pop(key))
+                self._before[key] = meeting
         self.machine.progress += 1
+
+    def _check_again(self, key: tuple[int, int], lanes: Array, moment: Moment, start: int) -> None:
+        """Who arrived and did not wait must know that all others have come before it arrives again: else, under
+        another schedule, it is counted twice at once.
+        """
+        before = self._before.get(key)
+        went_on = [who for _, who, waited in before.arrivals if not waited] if before is not None else []
+        again = lanes[np.isin(lanes, np.concatenate(went_on))] if went_on else lanes[:0]
+        for then, who, _ in before.arrivals if before is not None and again.size else ():
+            for other in (int(who[0]), int(who[-1])):
+                known = ordered(then, np.full(again.size, other), moment, again)
+                if not known.all():
+                    raise LaneFault(start, f"barrier {key[1]}: this thread arrives again (bar.arrive), and nothing made "
+                                    f"it wait until thread {self.machine.thread_name(other)} had come the last time: "
+                                    "both arrivals may count for one")  # fmt: skip
 
     def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
         arrived = meeting.parts.pop(warp, 0) + lanes
