@@ -80,8 +80,9 @@ def _plain_trials(
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
         if trial.label == DISTINCT and asked.free and pace * work_of(trial.problem) > left / 2:
-            smaller = few_tiles(runner.spec, runner.config, trial.problem)
-            planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, problem=smaller)
+            smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
+            if runner.run(smaller).trusted:  # else the grid may not show the tile: the larger one decides
+                planned[number] = report.trials[report.trials.index(trial)] = trial = smaller
         trial, verdict = _run(runner, trial, report)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
