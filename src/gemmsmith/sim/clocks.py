@@ -294,11 +294,13 @@ class Clocks:
         """Lanes execute a fence: what they only waited for is ordered before all that follows."""
         if self._holds is None:
             return
-        for held in np.unique(self._holds[lanes]):
-            if held >= 0 and self._clocks[held].unfenced is not None:
-                self._change()
-                self._together(lanes)
-                self._hold(lanes[self._holds[lanes] == held], self._clocks[held].waited())
+        mine = self._holds[lanes]
+        learned = [(lanes[mine == held], self._clocks[held].waited()) for held in np.unique(mine[mine >= 0])
+                   if self._clocks[held].unfenced is not None]  # fmt: skip
+        for these, known in learned:
+            self._change()
+            self._together(these)
+            self._hold(these, known)
 
     def saw(self, lane: int, flag: int, version: int) -> None:
         """A lane has read this version of a flag: its later accesses of the flag itself come after that write."""
