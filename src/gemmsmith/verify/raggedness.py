@@ -54,15 +54,23 @@ class Raggedness:
 
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
-    axes: tuple[str, ...] = ("M", "N", "K"),
+    axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
+    ``parts``: among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile.
     """
 
     def passes(tried: Trial) -> bool:
         judged = run(tried)
         return judged is not None and judged.trusted
+
+    def lost(near: dict[int, Verdict | None], single: Callable[[int], Trial], step: int) -> int:
+        """How much shorter a K is at which more is lost than the rest of the last step, or a share of it; else 0."""
+        judged = near[1]
+        if judged is None or judged.faulted or judged.damage or not 1 < step < base.k:
+            return 0
+        return 1 if step == parts else _lost_within(single, step, base.k, passes)
 
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
@@ -95,6 +103,8 @@ def find_raggedness(
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
             judged = near[1]
+            if axis == "K" and (less := lost(near, single, vector)):
+                return Raggedness(Multiples(), axis, single(less), near[less])
             if not (axis == "K" and edges.tail_k) or judged is None or refuses_extent(judged):
                 continue
         elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):
@@ -106,9 +116,8 @@ def find_raggedness(
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
         judged = near[1]
-        if axis == "K" and judged is not None and not judged.faulted and not judged.damage:
-            if (less := _lost_within(single, found[axis], extent, passes)) in near and near[less] is not None:
-                return Raggedness(Multiples(), axis, single(less), near[less])
+        if axis == "K" and (less := lost(near, single, found[axis])):
+            return Raggedness(Multiples(), axis, single(less), near[less])
         if judged is not None and refuses_extent(judged):
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
@@ -129,8 +138,6 @@ def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes:
 
     A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
     """
-    if step < 2 or step >= extent:
-        return 0
     for less in _SHORT_BY:
         trial, k = single(less), extent - less
         if k % step and not passes(replace(trial, mode="exact", fill=f"integers to {k // step * step}")):
