@@ -68,7 +68,7 @@ def find_raggedness(
     def lost(near: dict[int, Verdict | None], single: Callable[[int], Trial], step: int) -> int:
         """How much shorter a K is at which more is lost than the rest of the last step, or a share of it; else 0."""
         judged = near[1]
-        if judged is None or judged.faulted or judged.damage or not 1 < step < base.k:
+        if judged is None or judged.faulted or judged.damage or not judged.wrong or not 1 < step < base.k:
             return 0
         return 1 if step == parts else _lost_within(single, step, base.k, passes)
 
