@@ -35,9 +35,7 @@ def test_a_grid_with_x_and_y_swapped_is_right_for_m_equal_to_n(
     assert "M = N" in found["verdict"]
 
 
-def test_host_code_that_takes_both_m_and_n_makes_that_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_host_code_that_takes_both_m_and_n_makes_that_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host = HOST.format(grid="M / 16, N / 16", block="16, 16", args="M, N, K, a, b, c")
     code, found = check(tmp_path, SWAPPED, host, capsys, "--cures", "0")
     assert (code, found["status"]) == (1, "wrong")

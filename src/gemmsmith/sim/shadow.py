@@ -420,7 +420,7 @@ class Shadow:
             apart = block != other
             self.log.add(pair.rank, Hazard(pair.kind, address, block, self._side(*pair.first, apart),
                                            self._side(*pair.second, apart), pair.across_warps,
-                                           array=array_at(self.state.lowered, address),
+                                           across_blocks=apart, array=array_at(self.state.lowered, address),
                                            remedy=_CLUSTER_REMEDY if apart else ""))  # fmt: skip
 
     def _side(self, event: Event, lane: int, apart: bool) -> Side:
