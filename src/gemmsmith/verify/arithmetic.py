@@ -74,13 +74,13 @@ def _narrow_sums(ptx: str) -> set[str]:
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     loops = [(labels[found[1]], number) for number, line in enumerate(lines)
              if (found := _BRANCH.search(line)) and labels.get(found[1], number) < number]  # fmt: skip
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for number, line in enumerate(lines):
         if (operation := _NARROW.match(line)) is None:
             continue
         inside = not loops or any(first < number < last for first, last in loops) or _ATOMIC.search(line)
-        found[operation[1]] = found.get(operation[1], 0) + (_MOST_OF_EPILOGUE if inside else 1)
-    return {kind for kind, count in found.items() if count >= _MOST_OF_EPILOGUE}
+        counts[operation[1]] = counts.get(operation[1], 0) + (_MOST_OF_EPILOGUE if inside else 1)
+    return {kind for kind, count in counts.items() if count >= _MOST_OF_EPILOGUE}
 
 
 def _sums_in_fp16(name: str) -> bool:

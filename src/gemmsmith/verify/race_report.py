@@ -109,8 +109,8 @@ class RaceReporter(Marker):
             notes.append("two threads write one element at the same line: give each thread an element of its own, "
                          "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
-            notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, then "
-                         "an atomic on a flag or counter, which the other block must see before the second; or use "
+            notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
+                         "then an atomic on a flag or counter, which the other block must see before the second; or use "
                          "atomics for the data itself, or a second launch")  # fmt: skip
         elif hazard.across_warps:
             notes.append(f"nothing makes either thread wait for the other: {between} a __syncthreads() "
