@@ -19,8 +19,8 @@ from gemmsmith.sim.wave import WARP
 NUMBERS = 16
 _LAST = 9  # after races, which this often leads to
 _REMEDY = ("this thread arrives again (bar.arrive), and nothing made it wait until the other one had come the last "
-           "time: two arrivals of one thread may complete the barrier; wait (bar.sync) for a barrier at which the others "
-           "arrive afterwards, or give each stage a barrier of its own")  # fmt: skip
+           "time: two arrivals of one thread may complete the barrier; wait (bar.sync) for a barrier at which the "
+           "others arrive afterwards, or give each stage a barrier of its own")  # fmt: skip
 
 
 @dataclass

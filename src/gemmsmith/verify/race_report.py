@@ -110,8 +110,8 @@ class RaceReporter(Marker):
                          "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
             notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
-                         "then an atomic on a flag or counter, which the other block must see before the second; or use "
-                         "atomics for the data itself, or a second launch")  # fmt: skip
+                         "then an atomic on a flag or counter, which the other block must see before the second; or "
+                         "use atomics for the data itself, or a second launch")  # fmt: skip
         elif hazard.across_warps:
             notes.append(f"nothing makes either thread wait for the other: {between} a __syncthreads() "
                          "that all threads of the block reach")  # fmt: skip
