@@ -165,7 +165,11 @@ class Flags:
             if (round_ended := self.grid_barrier.passed((clocks.number, lane))) is not None:
                 clocks.acquire(np.array([lane]), round_ended)
             return
-        if flag.version == 0 or thread.versions.get(code) == flag.version:
+        if flag.version == 0:
+            return
+        if thread.versions.get(code) == flag.version:
+            if self.between.orders[operation.position].acquires:  # the value is old, the order is new
+                self._acquire_all(clocks, np.array([lane]), self.between.orders[operation.position].block_only)
             return
         thread.versions[code] = flag.version
         clocks.saw(lane, code, flag.version)  # one location has one order, with or without a fence
