@@ -70,7 +70,9 @@ def find_raggedness(
         judged = near[1]
         if judged is None or judged.faulted or judged.damage or not judged.wrong or not 1 < step < base.k:
             return 0
-        return 1 if step == parts else _lost_within(single, step, base.k, passes)
+        if step == parts or passes(single(-1)):  # one beyond whole steps is right: it takes any K
+            return 1
+        return _lost_within(single, step, base.k, passes)
 
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
