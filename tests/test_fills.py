@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
-from gemmsmith.fills import EXACT_LIMIT, FILLS, LARGEST_INTEGER, fill_named, integer_bound, operands
+from gemmsmith.fills import EXACT_LIMIT, FILLS, LARGEST_INTEGER, fill_named, integer_bound, is_exact, operands
 from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, TF32, DType, Problem
 
 FLOATS = (FP32, FP16, BF16, TF32)
@@ -173,3 +173,20 @@ def test_the_matrices_of_a_batch_are_stacked() -> None:
     assert (made.a.shape, made.b.shape, made.c.shape) == ((3, 5), (30, 4), (18, 4))
     assert made.bias is None
     assert not np.array_equal(made.b[:5], made.b[5:10])
+
+
+def test_opposites_cancel_to_small_sums_of_large_partial_sums() -> None:
+    data = operands(Problem(6, 5, 801, FP16, FP16), "opposites", 0)
+    products = data.a.astype(np.float64)[:, :, None] * data.b.astype(np.float64)[None]
+    assert np.abs(products.cumsum(axis=1)).max() > 65_504
+    assert np.abs(products.sum(axis=1)).max() < 65_504
+    assert products[:, :800].sum(axis=1) == pytest.approx(np.broadcast_to(data.a[:, :1].astype(np.float64), (6, 5)))
+
+
+def test_integers_to_a_k_have_zeros_from_there_on() -> None:
+    data, whole = (operands(Problem(4, 4, 20), fill, 3) for fill in ("integers to 16", "integers"))
+    assert np.array_equal(data.a[:, :16], whole.a[:, :16])
+    assert not data.a[:, 16:].any()
+    assert not data.b[16:].any()
+    assert is_exact("integers to 16")
+    assert not is_exact("normal")

@@ -16,6 +16,9 @@ not be noticed.
     largest    the ends of an 8-bit integer's range: the largest sums, of both signs
     zero sums  sums that are exactly +0, as they must be in any order of summation
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
+    opposites  positive integers, then the same terms with the other sign: small exact sums of large partial sums, which
+               no 16-bit accumulator holds
+    integers to X  'integers', with zeros from k = X on: what a kernel computes that drops the rest
 
 Four relate A and B to each other, and are as hard as real data gets (docs/accuracy.md):
 
@@ -98,8 +101,9 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
         raise DTypeError(f"the fill {fill!r} is not for {whole}", f"use one of {', '.join(FOR_INTEGERS)}")
     # What a fill may need: the largest integer, or the exponent of subnormal products.
     scale, c_scale = 0, 0
-    if fill == "integers":
-        scale, c_scale = integer_bound(problem, exact_limit), _addend_bound(problem, exact_limit)
+    if is_exact(fill):
+        limit = EXACT_LIMIT if fill == "opposites" else exact_limit  # its sums are small
+        scale, c_scale = integer_bound(problem, limit), _addend_bound(problem, exact_limit)
     elif fill == "subnormal":
         scale = -14 if problem.dtype == FP16 else -64
         c_scale = 2 * scale
@@ -124,6 +128,11 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
     return made
 
 
+def is_exact(fill: str) -> bool:
+    """Whether the sums of a fill are exact in fp32, in every order of summation."""
+    return fill in ("integers", "opposites") or _TO.fullmatch(fill) is not None
+
+
 def _each(stored: Array, rows: int, transposed: bool) -> list[Array]:
     """Views of the stacked matrices, each as op(A) or op(B)."""
     parts = [stored[start : start + rows] for start in range(0, stored.shape[0], rows)] if stored.size else []
@@ -134,6 +143,8 @@ def fill_named(name: str) -> Fill:
     """The fill called ``name``; raises with a list of all fills."""
     if isinstance(name, str) and (found := _NEAR.fullmatch(name)) is not None:
         return _near(name, float(found[2]), bool(found[1]))
+    if isinstance(name, str) and (found := _TO.fullmatch(name)) is not None:
+        return _cut(name, int(found[1]))
     try:
         return FILLS[name]
     except (KeyError, TypeError):
@@ -299,7 +310,7 @@ def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array],
 def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
     # Each k is hit by some row, and a third of the rows stay finite: a value must not reach its neighbours either.
     # An infinity at the last k, and one at the first: what repeats them, times a zero, makes them NaN.
-    ends = {4: -1, 5: 0}
+    ends, ends_of_b = {4: -1, 5: 0}, {3: -1, 1: 0}
     for left in lefts:
         for row in range(left.shape[0] if left.shape[1] else 0):
             if row % 3:
@@ -308,6 +319,9 @@ def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dty
     for right in rights:
         for column in range(5, right.shape[1] if right.shape[0] else 0, 8):
             right[(3 * column + 2) % right.shape[0], column] = (math.nan, math.inf)[column // 8 % 2]
+        for column, at in ends_of_b.items():
+            if right.shape[0] and column < right.shape[1]:
+                right[at, column] = math.inf
     for left, right in zip(lefts, rights, strict=False):
         _meet_zeros(left, right)
 
@@ -392,6 +406,33 @@ def _near(name: str, about: float, sums: bool) -> Fill:
     return Fill(name, f"{'sums' if sums else 'inputs'} on both sides of {about:g}", False, _normal, scale)
 
 
+_TO = re.compile(r"integers to (\d+)")
+
+
+def _cut(name: str, depth: int) -> Fill:
+    """Integers, and zeros from k = ``depth`` on."""
+
+    def cut(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+        for left in lefts:
+            left[:, depth:] = 0
+        for right in rights:
+            right[depth:] = 0
+
+    return Fill(name, f"integers, and zeros from k = {depth} on", False, _integers, cut)
+
+
+def _opposites(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+    for left in lefts:
+        half = left.shape[1] // 2
+        left[:, :half] = abs(left[:, :half])
+        left[:, half : 2 * half] = left[:, :half]
+    for right in rights:
+        half = right.shape[0] // 2
+        right[:half] = abs(right[:half])
+        right[half : 2 * half] = -right[:half]
+        right[half : half + 1] += 1  # what is left is A's first column, and the last k of an odd K
+
+
 def _orthonormal(rng: Rng, rows: int, columns: int) -> NDArray[np.float64]:
     """Random orthonormal columns."""
     return np.linalg.qr(rng.standard_normal((rows, columns)))[0]
@@ -419,6 +460,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("zero sums", "sums that are exactly +0", True, _uniform, _zero_sums),
             Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
+            Fill("opposites", "integers whose terms cancel: large partial sums", False, _integers, _opposites),
             Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),
             Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),
             Fill("ill-conditioned", "B inverts A: almost everything cancels", False, _normal, _ill_conditioned),

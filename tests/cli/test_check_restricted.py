@@ -21,16 +21,25 @@ def check(folder: Path, kernel: str, host: str, capsys: pytest.CaptureFixture[st
     return code, json.loads(capsys.readouterr().out)
 
 
+SWAPPED = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
+    {LOOP.format(lda="K", ldb="N")} C[row * N + col] = s; }}"""
+
+
 def test_a_grid_with_x_and_y_swapped_is_right_for_m_equal_to_n(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kernel = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
-        {LOOP.format(lda="K", ldb="N")} C[row * N + col] = s; }}"""
-    host = HOST.format(grid="M / 16, N / 16", block="16, 16", args="M, N, K, a, b, c")
-    code, found = check(tmp_path, kernel, host, capsys)
+    host = """void run(float* a, float* b, float* c) {
+        const int M = 512, N = 512, K = 256; k<<<dim3(M / 16, N / 16), dim3(16, 16)>>>(M, N, K, a, b, c); }"""
+    code, found = check(tmp_path, SWAPPED, host, capsys, "--cures", "0", "--m", "64", "--n", "64", "--k", "64")
     assert (code, found["status"], found["ok"]) == (0, "square_only", True)
     assert "M = N" in found["verdict"]
-    assert check(tmp_path, kernel, host, capsys, "--strict")[0] == 1
+
+
+def test_host_code_that_takes_both_m_and_n_makes_that_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host = HOST.format(grid="M / 16, N / 16", block="16, 16", args="M, N, K, a, b, c")
+    code, found = check(tmp_path, SWAPPED, host, capsys, "--cures", "0")
+    assert (code, found["status"]) == (1, "wrong")
+    assert "right for M = N only" in found["verdict"]
 
 
 VECTOR = """

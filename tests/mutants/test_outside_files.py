@@ -13,10 +13,10 @@ import pytest
 from gemmsmith.cli.main import run_command
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "outside").glob("*.cu"))}
-# Sums that pass through half at 256 terms, a tail of K by the wrong row of B, two parts of K in one slot: missed.
-MISSED = {"w_half_overflow", "w_k_tail_int", "h_relay_slot"}
 # Arrays that blocks share, scalars of fp64 beyond fp32, subnormals that tf32 rounds away.
-FEW = ("h_ticket_no_fence", "w_beta_as_float", "i_wmma_tf32")
+# A read after a flag without a fence, shared memory of another block, sums that pass through half.
+FEW = ("h_ticket_no_fence", "w_beta_as_float", "i_wmma_tf32", "h_flag_relaxed_load", "h_cluster_local_barrier",
+       "w_half_overflow")  # fmt: skip
 
 
 def checked(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -34,4 +34,4 @@ def test_a_few_files(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", [name for name in FILES if name not in FEW])
 def test_every_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, status = checked(name, capsys)
-    assert code == (0 if name.startswith("i_") or name in MISSED else 1), status
+    assert code == (0 if name.startswith("i_") else 1), status

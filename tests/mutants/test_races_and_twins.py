@@ -193,6 +193,13 @@ BLOCKS = {
             __syncthreads();
             out[t] = partial[t];
         }""", RAW),
+    "a barrier in place of a fence after a loop that waits": Pair("""
+        if (blockIdx.x == 2) { partial[t] = in[t]; __threadfence(); __syncthreads(); if (t == 0) atomicAdd(&gate, 1); }
+        else if (blockIdx.x == 0) {
+            if (t == 0) { while (atomicAdd(&gate, 0) == 0); [[__threadfence();]] }
+            __syncthreads();
+            out[t] = partial[t];
+        }""", RAW),
     "a release for one block only": Pair("""
         if (blockIdx.x == 2) {
             partial[t] = in[t];
@@ -309,10 +316,25 @@ LEGAL = {
     "polling by an atomic": (64, 3, """
         if (blockIdx.x == 2) { partial[t] = in[t]; __threadfence(); __syncthreads(); if (t == 0) atomicAdd(&gate, 1); }
         else {
-            if (t == 0) while (atomicAdd(&gate, 0) == 0);
+            if (t == 0) { while (atomicAdd(&gate, 0) == 0); __threadfence(); }
             __syncthreads();
             out[blockIdx.x * 64 + t] = partial[t];
         }"""),
+    "polling by an atomic, loads from L2": (64, 3, """
+        if (blockIdx.x == 2) { partial[t] = in[t]; __threadfence(); __syncthreads(); if (t == 0) atomicAdd(&gate, 1); }
+        else {
+            if (t == 0) while (atomicAdd(&gate, 0) == 0);
+            __syncthreads();
+            out[blockIdx.x * 64 + t] = __ldcg(&partial[t]);
+        }"""),
+    "a counter that is updated once, as the programming guide has it": (64, 3, """
+        __shared__ bool last;
+        if (blockIdx.x != 0) partial[blockIdx.x * 64 + t] = in[t];
+        __threadfence();
+        __syncthreads();
+        if (t == 0) last = atomicAdd(&gate, 1) == 2;
+        __syncthreads();
+        if (last) out[t] = partial[64 + t] + partial[128 + t];"""),
     "three of four: padding that is never used": (64, 1, """
         __shared__ float4 d[64];
         float* f = reinterpret_cast<float*>(d);

@@ -61,6 +61,14 @@ NEXT: add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 5;
 FIRST = "setp.eq.u32 %p3, %r1, 0;\n@%p3 bra WRITE;\nbar.sync 2, 64;\nWRITE:"
 
 
+# The first warp arrives twice; the second waits for each.
+ARRIVES_TWICE = """setp.ge.u32 %p1, %t, 32;
+@%p1 bra READ;
+bar.arrive 1, 64; {between} bar.arrive 1, 64; bra END;
+READ: bar.sync 1, 64; {between} bar.sync 1, 64;
+END:"""
+
+
 def stages(
     acquire: str = FIRST, consume: str = "bar.sync 1, 64;", schedule: tuple[str, int] = ("lockstep", 0)
 ) -> list[int]:
@@ -83,6 +91,18 @@ def test_a_thread_that_only_arrives_is_not_ordered_after_the_others() -> None:
     with pytest.raises(HazardError) as caught:
         stages(acquire=FIRST.replace("bar.sync", "bar.arrive"), consume="bar.sync 1, 64;")
     assert {h.kind for h in caught.value.hazards} >= {"write-after-read"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_barrier_is_not_arrived_at_again_before_its_last_use_is_complete(schedule: tuple[str, int]) -> None:
+    """Nothing makes the first warp wait: under some schedules both of its arrivals complete the barrier."""
+    body = ARRIVES_TWICE.format(between="")
+    with pytest.raises(SimulationError, match=r"reuse of barrier 1|barrier 1 never completes"):
+        launch(body, words(64), block=(64, 1, 1), schedule=scheduled(schedule), hazards=True)
+
+
+def test_a_barrier_in_between_makes_the_last_use_known() -> None:
+    launch(ARRIVES_TWICE.format(between="bar.sync 3, 64;"), words(64), block=(64, 1, 1), hazards=True)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

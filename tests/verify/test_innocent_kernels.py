@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_pairs_of_columns(reason: str, edges: KernelEdges, wrong: str) -> None:
     found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), edges)
     assert found.wrong == wrong
     assert found.multiples == (Multiples() if wrong else Multiples(1, 2, 16))
+
+
+@pytest.mark.parametrize(("parts", "middle", "wrong"), [(1, False, ""), (3, False, "K"), (1, True, "K")])
+def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, middle: bool, wrong: str) -> None:
+    """The rest after the last k-tile, a share of the parts that K is divided into, or a term in the middle."""
+
+    def run(trial: Trial) -> Verdict:
+        cut = trial.fill.startswith("integers to") and not middle
+        return replace(verdict(trial.problem, ""), wrong=int(trial.problem.k % 3 != 0 and not cut))
+
+    base = BASE.with_(k=63)
+    found = find_raggedness(run, RAGGED, run(RAGGED), base, (64, 64), KernelEdges((3,)), parts=parts)
+    assert (found.wrong, found.multiples) == (wrong, Multiples() if wrong else Multiples(1, 1, 3))
 
 
 def test_a_single_extent_that_fails_is_wrong() -> None:

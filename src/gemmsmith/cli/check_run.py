@@ -28,6 +28,7 @@ from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
+from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -79,8 +80,9 @@ def _plain_trials(
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
         if trial.label == DISTINCT and asked.free and pace * work_of(trial.problem) > left / 2:
-            smaller = few_tiles(runner.spec, runner.config, trial.problem)
-            planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, problem=smaller)
+            smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
+            if runner.run(smaller).trusted:  # else the grid may not show the tile: the larger one decides
+                planned[number] = report.trials[report.trials.index(trial)] = trial = smaller
         trial, verdict = _run(runner, trial, report)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
@@ -155,6 +157,8 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
         if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
             report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted
+        if report.square and means_rectangles(runner.spec):
+            report.square, report.settled = False, replace(report.settled, only="M = N")
     return trial, verdict
 
 

@@ -9,7 +9,7 @@ thread may hold a ``Clock``: what it acquired through memory from other warps an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,11 +27,13 @@ class Clock:
 
     ``epochs`` has one entry for each block of the grid. ``warps`` maps a warp's number in the grid to the counts of its
     32 lanes. ``flags`` are the locations that it was acquired through, each with the number of the last write seen.
+    ``unfenced`` is what was only waited for, with no fence after: it orders all but reads that may come from L1.
     """
 
     epochs: Array
     warps: dict[int, Array] = field(default_factory=dict)
     flags: dict[int, int] = field(default_factory=dict)
+    unfenced: Clock | None = None
 
     def joined(self, other: Clock) -> Clock:
         """What either knows."""
@@ -42,7 +44,11 @@ class Clock:
             mine = warps.get(warp)
             warps[warp] = counts if mine is None else np.maximum(mine, counts)
         flags = self.flags | {flag: max(number, self.flags.get(flag, 0)) for flag, number in other.flags.items()}
-        return Clock(np.maximum(self.epochs, other.epochs), warps, flags)
+        return Clock(np.maximum(self.epochs, other.epochs), warps, flags, joined((self.unfenced, other.unfenced)))
+
+    def waited(self) -> Clock:
+        """With what was only waited for."""
+        return self if self.unfenced is None else replace(self.joined(self.unfenced), unfenced=None)
 
 
 def joined(clocks: Iterable[Clock | None]) -> Clock | None:
@@ -93,10 +99,11 @@ def last_seen(moment: Moment, lane: int, flag: int) -> int:
     return moment.clocks[held].flags.get(flag, 0) if held >= 0 else 0
 
 
-def ordered(before: Moment, first: Array, after: Moment, second: Array) -> Array:
+def ordered(before: Moment, first: Array, after: Moment, second: Array, fenced: bool = True) -> Array:
     """Whether accesses by ``first`` at one moment are ordered before those by ``second`` at another.
 
-    Accesses of one thread are ordered.
+    Accesses of one thread are ordered. ``fenced``: what the second thread only waited for, without a fence, does not
+    count.
     """
     block, other = before.block(first), after.block(second)
     thread, here = before.state.thread[first], after.state.thread[second]
@@ -107,7 +114,10 @@ def ordered(before: Moment, first: Array, after: Moment, second: Array) -> Array
         same_warp = same_block & (thread // WARP == here // WARP)
         result |= same_warp & (after.counts[second, lane] > before.count(first))
     if after.holds is not None:
-        _ask_clocks(result, before, first, after.clocks, after.holds[second])
+        clocks = after.clocks
+        if not fenced and any(clock.unfenced is not None for clock in clocks):
+            clocks = tuple([clock.waited() for clock in clocks])
+        _ask_clocks(result, before, first, clocks, after.holds[second])
     return result
 
 
@@ -198,6 +208,30 @@ class Clocks:
             result[lanes] = known.min(axis=0)
         return result
 
+    def known_to_cluster(self, blocks: int) -> tuple[Array, Array]:
+        """For each lane, the epoch and the count up to which all live threads of the other blocks of its cluster know
+        what it did. ``blocks``: as many make a cluster."""
+        threads, state = self.state.wave.threads, self.state
+        epochs = np.full(state.wave.lanes, _FOREVER)
+        counts = np.full(state.wave.lanes, _FOREVER)
+        for block in range(len(state.wave.blocks)):
+            lanes = slice(block * threads, (block + 1) * threads)
+            number = int(state.wave.blocks[block])
+            for other in range(block // blocks * blocks, (block // blocks + 1) * blocks):
+                live = np.flatnonzero(state.alive[other * threads : (other + 1) * threads]) + other * threads
+                if other == block or not live.size:
+                    continue
+                for index in [-1] if self._holds is None else np.unique(self._holds[live]).tolist():
+                    clock = self._clocks[index] if index >= 0 else None
+                    epochs[lanes] = np.minimum(epochs[lanes], 0 if clock is None else int(clock.epochs[number]))
+                    known = np.zeros(state.warps_per_block * WARP, np.int64)
+                    for warp in range(state.warps_per_block if clock is not None else 0):
+                        assert clock is not None
+                        if (mine := clock.warps.get(number * state.warps_per_block + warp)) is not None:
+                            known[warp * WARP : (warp + 1) * WARP] = mine
+                    counts[lanes] = np.minimum(counts[lanes], known[:threads])
+        return epochs, counts
+
     def _known_in_block(self, block: int) -> Array:
         """What each thread of a block knows of each other by its clock."""
         threads = self.state.wave.threads
@@ -254,6 +288,18 @@ class Clocks:
         learned = [(lanes[mine == held], clock if held < 0 else self._clocks[held].joined(clock))
                    for held in np.unique(mine)]  # fmt: skip
         for these, known in learned:
+            self._hold(these, known)
+
+    def fence(self, lanes: Array) -> None:
+        """Lanes execute a fence: what they only waited for is ordered before all that follows."""
+        if self._holds is None:
+            return
+        mine = self._holds[lanes]
+        learned = [(lanes[mine == held], self._clocks[held].waited()) for held in np.unique(mine[mine >= 0])
+                   if self._clocks[held].unfenced is not None]  # fmt: skip
+        for these, known in learned:
+            self._change()
+            self._together(these)
             self._hold(these, known)
 
     def saw(self, lane: int, flag: int, version: int) -> None:

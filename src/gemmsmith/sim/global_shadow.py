@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.clocks import Clocks
+from gemmsmith.sim.clocks import Clocks, ordered
 from gemmsmith.sim.cooperative import GridBarrier
-from gemmsmith.sim.hazards import Hazard, HazardLog, Side
+from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, SHIFT, GlobalMemory, lazy_zeros
@@ -332,9 +332,10 @@ class SecondLook:
             blocks = one.moment.state.block_name(lane), two.moment.state.block_name(other)
             address = pair.unit * self.unit
             apart = blocks[0] != blocks[1]
+            waited = ordered(one.moment, np.array([lane]), two.moment, np.array([other]), fenced=False).any()
             self.log.add(pair.rank, Hazard(pair.kind, address, blocks[0], _side(one, lane, apart),
-                                           _side(two, other, apart), pair.across_warps,
-                                           self.memory.place(address), apart))  # fmt: skip
+                                           _side(two, other, apart), pair.across_warps, self.memory.place(address),
+                                           apart, remedy=FENCE_REMEDY if waited else ""))  # fmt: skip
 
 
 def _values(state: WaveState, step: Bundle[Any], n: int, lanes: Array, unit: int) -> Array:

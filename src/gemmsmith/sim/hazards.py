@@ -26,6 +26,7 @@ class HazardKind(StrEnum):
     BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
     NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
     ENDED_BLOCK = "access-of-ended-block"
+    BARRIER_REUSED = "reuse"  # of a named barrier, before its last use is known to be complete
     BEFORE_GRID_WAIT = "before-griddepcontrol-wait"  # global memory that the launch before may still write
     STALE_MAP = "missing-tensormap-fence"  # TMA uses a tensor map that was changed, with no fence between
     OTHER_ELEMENT = "descriptor-mismatch"  # wgmma reads its operand in another layout than TMA wrote it
@@ -43,6 +44,11 @@ class Side:
 
     def __str__(self) -> str:
         return f"{self.verb} at {self.where} by {self.thread}"
+
+
+# Of a read that is ordered by a loop that waited, but by no fence (release_acquire.py).
+FENCE_REMEDY = ("a barrier is no fence: put __threadfence() after the loop that waits for the flag, or an acquire load "
+                "into it; else this read may get old data from L1")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clock, joined
+from gemmsmith.sim.async_hazards import side
+from gemmsmith.sim.clocks import Clock, Moment, joined, ordered
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.hazards import Hazard, HazardKind
 from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
 NUMBERS = 16
+_LAST = 9  # after races, which this often leads to
+_REMEDY = ("this thread arrives again (bar.arrive), and nothing made it wait until the other one had come the last "
+           "time: two arrivals of one thread may complete the barrier; wait (bar.sync) for a barrier at which the "
+           "others arrive afterwards, or give each stage a barrier of its own")  # fmt: skip
 
 
 @dataclass
@@ -27,6 +35,7 @@ class Meeting:
     parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     released: Clock | None = None
+    arrivals: list[tuple[Moment, Array, bool]] = field(default_factory=list)  # when, who, and whether they wait
 
     @property
     def arrived(self) -> int:
@@ -39,12 +48,13 @@ class NamedBarriers:
     def __init__(self, machine: Execution) -> None:
         self.machine = machine
         self.open: dict[tuple[int, int], Meeting] = {}
+        self._before: dict[tuple[int, int], Meeting] = {}  # the last that was completed
         self.free = np.zeros(machine.wave.lanes, bool)
         self._acquired: dict[int, Clock] = {}  # by lane: what it learns as it goes on
         self.votes = np.zeros(machine.wave.lanes, bool)  # the predicates of bar.red
         self.members: dict[int, Array] = {}  # the lanes that each lane of a bar.red met
 
-    def arrive(self, lanes: Array, numbers: Array, counts: Array, waits: bool) -> None:
+    def arrive(self, lanes: Array, numbers: Array, counts: Array, operation: Operation[Any], *, waits: bool) -> None:
         """These lanes arrive; warp by warp, since a barrier may be used again as soon as its count is reached."""
         self.check_numbers(numbers)
         self._check_counts(counts)
@@ -63,10 +73,33 @@ class NamedBarriers:
             self._count(meeting, int(warp[start]), members.size)
             meeting.waiting += lanes[members].tolist() if waits else []
             if moment is not None:
+                self._check_again(key, lanes[members], moment, operation)
+                meeting.arrivals.append((moment, lanes[members], waits))
                 meeting.released = joined((meeting.released, self.machine.clocks.known(moment, lanes[members])))
             if meeting.arrived >= meeting.count:
                 self._complete(self.open.pop(key))
+                self._before[key] = meeting
         self.machine.progress += 1
+
+    def _check_again(self, key: tuple[int, int], lanes: Array, moment: Moment, operation: Operation[Any]) -> None:
+        """Who arrived and did not wait must know that all others have come before it arrives again: else, under
+        another schedule, it is counted twice at once.
+        """
+        before, log = self._before.get(key), self.machine.log
+        went_on = [who for _, who, waited in before.arrivals if not waited] if before is not None else []
+        again = lanes[np.isin(lanes, np.concatenate(went_on))] if went_on else lanes[:0]
+        if before is None or log is None or not again.size:
+            return
+        for then, who, _ in before.arrivals:
+            for other in (int(who[0]), int(who[-1])):
+                if ordered(then, np.full(again.size, other), moment, again).all():
+                    continue
+                here = side(self.machine, operation, int(again[0]))
+                there = replace(here, thread=f"thread {self.machine.thread_name(other)}", verb="last arrival")
+                log.add((_LAST, operation.position), Hazard(
+                    HazardKind.BARRIER_REUSED, 0, self.machine.block_name(other), there, here, across_warps=True,
+                    place=f"barrier {key[1]}", remedy=_REMEDY))  # fmt: skip
+                return
 
     def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
         arrived = meeting.parts.pop(warp, 0) + lanes

@@ -79,6 +79,12 @@ class RacingPair:
     rank: tuple[int, ...]
 
 
+def is_cached_read(event: Event) -> bool:
+    """Whether it may read a stale copy from L1: a plain load, not one that PTX sends to L2."""
+    words = event.operation.instruction.name.split(".")
+    return event.kind is Kind.READ and not event.strong and not {"cg", "cv"} & set(words)
+
+
 class PairSearch:
     """Looks for races among the accesses to some locations.
 
@@ -100,6 +106,7 @@ class PairSearch:
         self.moment = np.array([moments[id(event.moment)] for event in events], np.int32)
         self.kind = np.array([event.kind for event in events], np.int8)
         self.strong = np.array([event.strong for event in events], bool)
+        self.cached = np.array([is_cached_read(event) for event in events], bool)
         self.time = np.array([event.time for event in events], np.int64)
         self.position = np.array([event.operation.position for event in events], np.int64)
         self.accesses = self._representatives(accesses)
@@ -247,17 +254,19 @@ class PairSearch:
         return racing
 
     def _ordered(self, first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:
-        codes = self.moment[first].astype(np.int64) * len(self.moments) + self.moment[second]
+        codes = (self.moment[first].astype(np.int64) * len(self.moments) + self.moment[second]) * 2
+        codes += self.cached[second]
         result = np.zeros(first.size, bool)
         if codes.size == 0:
             return result
         order = np.argsort(codes, kind="stable")
         different, starts = np.unique(codes[order], return_index=True)
         for code, these in zip(different, np.split(order, starts[1:]), strict=True):
-            before, after = self.moments[code // len(self.moments)], self.moments[code % len(self.moments)]
+            pair, cached = divmod(int(code), 2)
+            before, after = self.moments[pair // len(self.moments)], self.moments[pair % len(self.moments)]
             if before is after and before.counts is None:
                 continue  # nothing happened in between
-            result[these] = ordered(before, first_lane[these], after, second_lane[these])
+            result[these] = ordered(before, first_lane[these], after, second_lane[these], fenced=bool(cached))
         return result
 
     # -- names ------------------------------------------------------------------------------------

@@ -3,8 +3,13 @@
 A thread releases by a strong write of release order, or by a fence and then any strong write; it acquires by a strong
 read of acquire order, or by any strong read and then a fence. The read must see that write, or an atomic update of it.
 A fence or an access of block scope counts within its block only. Around barriers this is generous, as kernels in use
-are: threads may each execute their fence, then a barrier, and then one of them writes the flag; and a barrier after the
-read of a flag serves as the fence.
+are: threads may each execute their fence, then a barrier, and then one of them writes the flag; and a fence may come
+after a barrier that follows the read of the flag.
+
+A barrier is no fence: PTX's acquire pattern ends with one, of the scope of the flag. A kernel that spins on a flag and
+has a barrier in its place may read stale data from L1, and such reads are races. Other accesses go to L2, which holds
+what the flag's writer released, and count as ordered. So does what follows a counter that is updated once: the last
+block of a reduction in the CUDA C++ Programming Guide has a barrier there, and no fence.
 """
 
 from __future__ import annotations
@@ -57,9 +62,13 @@ class _Flag:
 
 @dataclass
 class _Thread:
-    """What a thread read that its next fence acquires, and which version of each flag it saw last."""
+    """What a thread read that its next fence acquires, and which version of each flag it saw last.
+
+    ``spun``: it waited for it in a loop.
+    """
 
     pending: Clock | None = None
+    spun: bool = False
     pending_in_block: Clock | None = None
     versions: dict[int, int] = field(default_factory=dict)
 
@@ -89,6 +98,8 @@ class Flags:
         order = self.between.orders[operation.position]
         if order.acquires:
             self._acquire_all(clocks, lanes, order.block_only)
+            if not order.block_only:
+                clocks.fence(lanes)
         if order.releases:
             clocks.tick(lanes)
             wide, narrow, moments = self._fenced(clocks)
@@ -106,10 +117,10 @@ class Flags:
 
     def barrier(self, clocks: Clocks, lanes: Array) -> None:
         """These lanes are about to pass a barrier."""
-        self._acquire_all(clocks, lanes, block_only=False)
+        self._acquire_all(clocks, lanes, block_only=False, fenced=False)
 
-    def _acquire_all(self, clocks: Clocks, lanes: Array, block_only: bool) -> None:
-        """These lanes acquire what they have read."""
+    def _acquire_all(self, clocks: Clocks, lanes: Array, block_only: bool, fenced: bool = True) -> None:
+        """These lanes acquire what they have read; without a fence, what they spun for is only waited for."""
         waiting = self._pending.get(clocks.number)
         if not waiting:
             return
@@ -120,8 +131,11 @@ class Flags:
             if not block_only:
                 thread.pending = None
                 waiting.discard(lane)
+            if found is not None and thread.spun and not fenced:
+                found = Clock(np.zeros_like(found.epochs), flags=found.flags, unfenced=found.waited())
             if found is not None:
                 clocks.acquire(np.array([lane]), found)
+            thread.spun &= bool(block_only)
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -151,7 +165,11 @@ class Flags:
             if (round_ended := self.grid_barrier.passed((clocks.number, lane))) is not None:
                 clocks.acquire(np.array([lane]), round_ended)
             return
-        if flag.version == 0 or thread.versions.get(code) == flag.version:
+        if flag.version == 0:
+            return
+        if thread.versions.get(code) == flag.version:
+            if self.between.orders[operation.position].acquires:  # the value is old, the order is new
+                self._acquire_all(clocks, np.array([lane]), self.between.orders[operation.position].block_only)
             return
         thread.versions[code] = flag.version
         clocks.saw(lane, code, flag.version)  # one location has one order, with or without a fence
@@ -162,6 +180,7 @@ class Flags:
                 clocks.acquire(np.array([lane]), found)
             return
         self._pending.setdefault(clocks.number, set()).add(lane)
+        thread.spun |= operation.position in self.between.polling
         thread.pending = joined((thread.pending, found))
         thread.pending_in_block = joined((thread.pending_in_block, _through(code, flag, flag.seen(block, True))))
 

@@ -36,7 +36,13 @@ from gemmsmith.sim.wave import WARP
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
+_CLUSTER_REMEDY = "a barrier of the whole cluster (cluster.sync()) must come between them"
 _MANY_RECORDS = 96  # with as many moments, of which each two are compared
+
+
+def _maps_addresses(lowered: Lowered) -> bool:
+    """Whether threads may access the shared memory of other blocks of their cluster."""
+    return any(operation.instruction.name.startswith("mapa") for operation in lowered.operations)
 
 
 def granule(lowered: Lowered) -> int:
@@ -81,6 +87,7 @@ class Shadow:
         self.unit = granule(state.lowered)
         self._arrays = state.lowered.fact(meant_arrays)
         self._base = state.block * shared.stride
+        self._reaches_others = shared.cluster > 1 and state.lowered.fact(_maps_addresses)
         self._records: list[_Record] = []
         self._many_records = _MANY_RECORDS
         self._size = self._writes = self._number = 0
@@ -106,6 +113,9 @@ class Shadow:
         if everybody or np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
             self._judge()
             self._raise_unwritten()
+            if self._reaches_others:  # a barrier of one block orders nothing for the others of its cluster
+                self._keep(self._current(self.clocks.known_to_all()))
+                return
             self._records = list(self._flying.values())
             self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
@@ -284,9 +294,14 @@ class Shadow:
         epochs = self.clocks.now().epochs
         events = {record.number: record.event for record in self._records}
 
+        elsewhere = self.clocks.known_to_cluster(self.shared.cluster) if self._reaches_others else None
+
         def past(moment: Moment, lanes: Array) -> Array:
             result: Array = moment.epoch(lanes) < epochs[self.state.block[lanes]]
-            return result | (moment.count(lanes) < known[lanes])
+            result |= moment.count(lanes) < known[lanes]
+            if elsewhere is not None:
+                result &= (moment.epoch(lanes) < elsewhere[0][lanes]) | (moment.count(lanes) < elsewhere[1][lanes])
+            return result
 
         def current(record: _Record) -> Array:
             if record.done is None:
@@ -401,11 +416,16 @@ class Shadow:
         polled = np.unique(np.concatenate(flags)) if flags else np.zeros(0, np.int64)
         for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
             address = pair.unit * self.unit % self.shared.stride
-            self.log.add(pair.rank, Hazard(pair.kind, address, self.state.block_name(pair.first[1]),
-                                           self._side(*pair.first), self._side(*pair.second), pair.across_warps,
-                                           array=array_at(self.state.lowered, address)))  # fmt: skip
+            block, other = (self.state.block_name(side[1]) for side in (pair.first, pair.second))
+            apart = block != other
+            self.log.add(pair.rank, Hazard(pair.kind, address, block, self._side(*pair.first, apart),
+                                           self._side(*pair.second, apart), pair.across_warps,
+                                           across_blocks=apart, array=array_at(self.state.lowered, address),
+                                           remedy=_CLUSTER_REMEDY if apart else ""))  # fmt: skip
 
-    def _side(self, event: Event, lane: int) -> Side:
+    def _side(self, event: Event, lane: int, apart: bool) -> Side:
         i = event.operation.instruction
-        return Side(event.operation.traits.verb, i.where, i.text, f"thread {self.state.thread_name(lane)}",
+        who = f"thread {self.state.thread_name(lane)}"
+        who += f" of block {self.state.block_name(lane)}" if apart else ""
+        return Side(event.operation.traits.verb, i.where, i.text, who,
                     spot(self.state, event.operation, lane, event.turn))  # fmt: skip

@@ -1,7 +1,7 @@
 """How a user's kernel computes, as its PTX shows: the type of its accumulators, and of the factors on tensor cores.
 
-A rung's specification says so; a user's kernel is judged by what it was compiled to. fp16 or bf16 arithmetic anywhere
-in the kernel is taken for the accumulators' type.
+A rung's specification says so; a user's kernel is judged by what it was compiled to. fp16 or bf16 arithmetic in a
+loop, or atomics of these types, are taken for the accumulators' type. A few operations after the loops are an epilogue.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ _MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async
 _NARROW = re.compile(
     r"^[\s{]*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M
 )
+_LABEL = re.compile(r"^\s*(\$\w+):")
+_BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
+_ATOMIC = re.compile(r"\b(?:red|atom)\.")
+_MOST_OF_EPILOGUE = 9  # operations outside of loops; more may be an unrolled loop
 _FP16_ROOM = 2**15  # fp16 outputs overflow at 65,520
 # Integers up to this are exact, and so are sums of them below it.
 EXACT = {FP16.name: 2**11 - 1, BF16.name: 2**8 - 1, FP32.name: 2**24 - 1, FP64.name: 2**24 - 1}
@@ -56,12 +60,27 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
 def _accumulator(dtype: DType, out: DType, products: list[str], ptx: str) -> DType | None:
     if FP64 in (dtype, out):
         return FP64
-    narrow = set(_NARROW.findall(ptx))
+    narrow = _narrow_sums(ptx)
     if any(_sums_in_fp16(name) for name in products):
         narrow.add("f16")
     if dtype in (FP16, BF16) and narrow:
         return BF16 if "bf16" in narrow else FP16
     return None
+
+
+def _narrow_sums(ptx: str) -> set[str]:
+    """f16 and bf16, where operations of that type may add up the products."""
+    lines = ptx.splitlines()
+    labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
+    loops = [(labels[found[1]], number) for number, line in enumerate(lines)
+             if (found := _BRANCH.search(line)) and labels.get(found[1], number) < number]  # fmt: skip
+    counts: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        if (operation := _NARROW.match(line)) is None:
+            continue
+        inside = not loops or any(first < number < last for first, last in loops) or _ATOMIC.search(line)
+        counts[operation[1]] = counts.get(operation[1], 0) + (_MOST_OF_EPILOGUE if inside else 1)
+    return {kind for kind, count in counts.items() if count >= _MOST_OF_EPILOGUE}
 
 
 def _sums_in_fp16(name: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import UsageError
-from gemmsmith.fills import Operands, fill_named
+from gemmsmith.fills import Operands, fill_named, is_exact
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import FP16, FP32, INT32, DType, Problem, arithmetic_of
 from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
@@ -91,7 +91,7 @@ def check_mode(mode: str, fill: str, problem: Problem) -> None:
         raise UsageError(f"mode {mode!r} and fill {fill!r} do not go together", "mode 'mod32' is for fill 'bits'")
     if mode == "mod32" and problem.dtype != FP32:
         raise UsageError(f"mode 'mod32' is for fp32, not {problem.dtype}", "use mode 'exact'")
-    if mode == "exact" and fill != "integers":
+    if mode == "exact" and not is_exact(fill):
         raise UsageError(f"mode 'exact' needs the fill 'integers', not {fill!r}")
     if mode == "exact" and problem.activation not in ("", "relu"):
         raise UsageError(f"mode 'exact' cannot judge {problem.activation}, which rounds", "use mode 'float'")

@@ -39,6 +39,8 @@ _ELEMENTS = 2**31
 _LONG_ROWS = 2**22
 _MOST_BLOCKS = 65_535  # along y and z
 _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
+_BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
+_LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 
 
@@ -181,6 +183,9 @@ def _data(subject: Subject) -> Iterator[Trial]:
         yield trial("subnormal inputs", "subnormal inputs")
     if not rounded and not narrow:
         yield trial("numbers of many magnitudes", "wide")
+    if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
+        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, _MOST_WORK // max(1, plain.m * plain.n)))
+        yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
     largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
     for constant in subject.floats:
         if constant < largest:
@@ -215,6 +220,9 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
             pairs += [(0.5 * constant, 0.5 * constant)] if full else []
+    wide_scalars = all(codes.get(role, "f") in ("f", "d") for role in ("alpha", "beta"))
+    if has_beta and base.out_dtype == FP16 and subject.spec.accumulator is None and wide_scalars:
+        pairs.append((1.0, _BEYOND_FP16))
     bm, bn = subject.tile
     plain = subject.one_tile(subject.depth + 1)
     # Two tiles along each extent, M < N and M > N: an old C may be read from another tile, or with another stride.

@@ -101,9 +101,10 @@ def operand_at(operands: Sequence[Operand], address: int, name: str = "") -> Ope
 
 
 def operand_holding(operands: Sequence[Operand], address: int) -> Operand | None:
-    """The operand that an address lies in; None for other memory, as a variable of the module."""
-    inside = (each for each in operands if each.address <= address < each.address + each.nbytes)
-    return next(inside, None)
+    """The operand that an address lies in, an array of the workspace before the whole; None for other memory, as a
+    variable of the module."""
+    inside = [each for each in operands if each.address <= address < each.address + each.nbytes]
+    return min(inside, key=lambda each: each.nbytes, default=None)
 
 
 @dataclass(frozen=True)

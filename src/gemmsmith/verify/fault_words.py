@@ -126,7 +126,7 @@ def warp_title(detail: str, who: str) -> str:
     name = detail.removesuffix(_LEFT_OUT).removesuffix(_SHORT)
     called = _CALLED.get(name, name)
     if detail.endswith(_LEFT_OUT):
-        return f"{who} calls {called}, but the mask that it passes does not have that thread"
+        return f"{who} calls {called}, but the mask that it passes does not have that thread (a whole warp: 0xffffffff)"
     if detail.endswith(_SHORT):
         return f"{called} needs all 32 threads of a warp, but in the warp of {who} some have returned"
     return f"{detail}: {who}"

@@ -34,7 +34,8 @@ def fit_subject(
     found = Raggedness(ANY)
     if ragged is not None:
         axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
-        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes)
+        parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
+        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))

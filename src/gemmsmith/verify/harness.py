@@ -335,7 +335,7 @@ def run_guarded(
             beside = workspace.address if workspace is not None else 0
             for each in plan.scratch if workspace is not None else ():
                 count = each.array.nbytes // each.array.itemsize
-                seen(Operand(each.array.name, beside + each.offset, 1, count, count, each.array.itemsize, False))
+                seen(Operand(each.array.name, beside + each.offset, 0, count, count, each.array.itemsize))
             start(plan, addresses, beside)
             aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)

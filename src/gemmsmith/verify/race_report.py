@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardKind
 from gemmsmith.sim.spots import Spot
 from gemmsmith.verify.element_names import operand_holding, shared_name
 from gemmsmith.verify.fault_loops import iterations, kernel_place
@@ -77,9 +77,10 @@ class RaceReporter(Marker):
         one, two = thread_name(first, apart), thread_name(second, apart)
         rounds = iterations(first, self.source), iterations(second, self.source)
         same = rounds[0] == rounds[1]
+        unless = ", perhaps an old value" if hazard.remedy == FENCE_REMEDY else " without waiting"
         words = (
             f"1. {one} {does(first.verb)} {element} here{in_iteration(rounds[0], same)}",
-            f"2. {two} {does(second.verb)} {element} here without waiting{in_iteration(rounds[1], same)}",
+            f"2. {two} {does(second.verb)} {element} here{unless}{in_iteration(rounds[1], same)}",
         )
         here = self.marks(first, words[0], name, is_write(first.verb), place)
         there = self.marks(second, words[1], name, is_write(second.verb), place)
@@ -102,12 +103,15 @@ class RaceReporter(Marker):
         if hazard.kind is HazardKind.IN_FLIGHT_COPY:
             notes.append("an asynchronous copy goes on in the background: its own thread must wait for it "
                          "(cp.async.wait_group, __pipeline_wait_prior), then a barrier must follow")  # fmt: skip
+        elif hazard.remedy:
+            notes.append(hazard.remedy)
         elif together:
             notes.append("two threads write one element at the same line: give each thread an element of its own, "
                          "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
-            notes.append("no barrier makes blocks wait for one another: use atomics, a fence and a flag, or a second "
-                         "launch")  # fmt: skip
+            notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
+                         "then an atomic on a flag or counter, which the other block must see before the second; or "
+                         "use atomics for the data itself, or a second launch")  # fmt: skip
         elif hazard.across_warps:
             notes.append(f"nothing makes either thread wait for the other: {between} a __syncthreads() "
                          "that all threads of the block reach")  # fmt: skip

@@ -54,15 +54,25 @@ class Raggedness:
 
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
-    axes: tuple[str, ...] = ("M", "N", "K"),
+    axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
+    ``parts``: among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile.
     """
 
     def passes(tried: Trial) -> bool:
         judged = run(tried)
         return judged is not None and judged.trusted
+
+    def lost(near: dict[int, Verdict | None], single: Callable[[int], Trial], step: int) -> int:
+        """How much shorter a K is at which more is lost than the rest of the last step, or a share of it; else 0."""
+        judged = near[1]
+        if judged is None or judged.faulted or judged.damage or not judged.wrong or not 1 < step < base.k:
+            return 0
+        if step == parts or passes(single(-1)):  # one beyond whole steps is right: it takes any K
+            return 1
+        return _lost_within(single, step, base.k, passes)
 
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
@@ -95,6 +105,8 @@ def find_raggedness(
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
             judged = near[1]
+            if axis == "K" and (less := lost(near, single, vector)):
+                return Raggedness(Multiples(), axis, single(less), near[less])
             if not (axis == "K" and edges.tail_k) or judged is None or refuses_extent(judged):
                 continue
         elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):
@@ -106,6 +118,8 @@ def find_raggedness(
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
         judged = near[1]
+        if axis == "K" and (less := lost(near, single, found[axis])):
+            return Raggedness(Multiples(), axis, single(less), near[less])
         if judged is not None and refuses_extent(judged):
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
@@ -119,6 +133,18 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes: Callable[[Trial], bool]) -> int:
+    """How much shorter a K is at which terms are lost before the last whole step; 0: only the rest is lost.
+
+    A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
+    """
+    for less in _SHORT_BY:
+        trial, k = single(less), extent - less
+        if k % step and not passes(replace(trial, mode="exact", fill=f"integers to {k // step * step}")):
+            return less
+    return 0
 
 
 def _small_step(failed: list[int], extent: int) -> int:

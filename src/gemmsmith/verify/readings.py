@@ -9,7 +9,7 @@ layout; every other trial then uses what was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,17 +93,20 @@ def find_readings(
     shape: tuple[int, int, int],
     compile_fn: binding.CompileFn,
     blocks: Sequence[int] | None = None,
+    failed: Callable[[GemmsmithError], None] = lambda _: None,
 ) -> list[Reading]:
     """All readings of one launch with the roles of ``signature`` (the user's own) that give a product.
 
-    ``blocks``: only these are run, on the simulator, and only what they write is compared.
+    ``blocks``: only these are run, on the simulator, and only what they write is compared. ``failed`` is told why there
+    was no result.
     """
     probed = spec.read_as(signature, "NN")
     try:
         memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks)
     except TimeLimitError:  # other meanings would take as long
         raise
-    except GemmsmithError:
+    except GemmsmithError as error:
+        failed(error)
         return []
     return list(_matching(signature, memory))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import SignatureError, UsageError
+from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.other_readings import readings
@@ -31,6 +31,7 @@ from gemmsmith.verify.written import used_parameters, written_parameters
 
 _LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
+_NEVER_ENDS = "never completes"
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -83,6 +84,15 @@ def settle(
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = _candidates(spec, own, compiled)
     end = time.process_time() + _SECONDS  # of a slow kernel only the likeliest meanings are tried
+
+    endless = 0
+
+    def failed(error: GemmsmithError) -> None:
+        nonlocal end, endless
+        endless += _NEVER_ENDS in error.message
+        if endless > 1:  # threads that wait for ever under two meanings do so under every one
+            end = 0.0
+
     rejected = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
@@ -94,7 +104,7 @@ def settle(
                 continue
             for launched in launches:
                 found = find_readings(
-                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks
+                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed
                 )
                 for reading in found:
                     if layout is not None and reading.layout != layout:

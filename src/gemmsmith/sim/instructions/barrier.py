@@ -76,7 +76,7 @@ class Meet:
         mine, barriers = machine.indices(lanes), machine.unit(NamedBarriers)
         if self.vote is not None:
             barriers.votes[mine] = self.vote.predicate(machine, step, lanes)
-        barriers.arrive(mine, *_named(machine, step, lanes), waits=True)
+        barriers.arrive(mine, *_named(machine, step, lanes), step.first, waits=True)
 
     def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
         del step
@@ -105,7 +105,8 @@ def _pass_named(machine: Execution, step: Bundle[Meet], lanes: Lanes) -> None:
 
 
 def _arrive(machine: Execution, step: Bundle[Meet], lanes: Lanes) -> None:
-    machine.unit(NamedBarriers).arrive(machine.indices(lanes), *_named(machine, step, lanes), waits=False)
+    numbers, counts = _named(machine, step, lanes)
+    machine.unit(NamedBarriers).arrive(machine.indices(lanes), numbers, counts, step.first, waits=False)
 
 
 # -- bar.red ------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-// blocks of a tile row hand their running sum to the next part of K through memory
+// blocks of a tile row hand their running sum to the next part of K through memory; one slot for all, used in turn
 __global__ void gemm_relay(const float *A, const float *B, float *C, float *carry, unsigned *ready, int M, int N, int K) {
   const int parts = gridDim.z, z = blockIdx.z;
   const int tile = blockIdx.y * gridDim.x + blockIdx.x, tiles = gridDim.x * gridDim.y;
