@@ -9,11 +9,21 @@
 
 constexpr int WARPGROUP_THREADS = 128;
 
+// Nothing to do in between.
+struct Nothing {
+    __device__ __forceinline__ void operator()() const {}
+};
+template <class Work>
+constexpr bool IS_NOTHING = false;
+template <>
+constexpr bool IS_NOTHING<Nothing> = true;
+
 // Starts the wgmma instructions of one stage, which holds Depth k-tiles. This warpgroup computes MTiles tiles of 64
 // rows, starting with number `first`, by all Cols columns. Without `accumulate` the old accumulators are discarded.
-template <class In, class TileA, class TileB, int Cols, int Depth = 1, int MTiles>
+// `started()` is called after the first of them, which is a group of its own.
+template <class In, class TileA, class TileB, int Cols, int Depth = 1, int MTiles, class Started = Nothing>
 __device__ __forceinline__ void wgmma_stage(float (&acc)[MTiles][Cols / 2], unsigned stage, int first,
-                                            bool accumulate) {
+                                            bool accumulate, const Started& started = {}) {
     wgmma_fence();
 #pragma unroll
     for (int k_tile = 0; k_tile < Depth; ++k_tile)
@@ -25,13 +35,18 @@ __device__ __forceinline__ void wgmma_stage(float (&acc)[MTiles][Cols / 2], unsi
                 Wgmma<In, Cols, TileA::K_MAJOR, TileB::K_MAJOR>::multiply(
                     acc[i], TileA::descriptor(a, first + i, step), TileB::descriptor(b, 0, step),
                     accumulate || k_tile + step > 0);
+                if (!IS_NOTHING<Started> && k_tile + step + i == 0) {
+                    wgmma_commit();
+                    started();
+                }
             }
     wgmma_commit();
 }
 
 // The mainloop of a consumer: accumulates `count` stages, at least one. The wgmmas of one stage run while the next
-// stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled. A
-// stage may be larger than its k-tiles (StageBytes).
+// stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled:
+// behind the first wgmma of the next stage, which keeps the tensor cores busy meanwhile. Behind all of them it would be
+// late, because a warp cannot issue many wgmmas ahead. A stage may be larger than its k-tiles (StageBytes).
 template <class In, class TileA, class TileB, int Cols, int Depth = 1,
           unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), int MTiles, int Stages, class Release>
 __device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
@@ -39,9 +54,10 @@ __device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2]
     int previous = 0;
     for (int k = 0; k < count; ++k) {
         mbarrier_wait(full + 8 * ring.stage, ring.parity);
-        wgmma_stage<In, TileA, TileB, Cols, Depth>(acc, stages + ring.stage * StageBytes, first, k > 0);
-        wgmma_wait<1>();
-        if (k > 0) release(previous);
+        wgmma_stage<In, TileA, TileB, Cols, Depth>(acc, stages + ring.stage * StageBytes, first, k > 0, [&] {
+            wgmma_wait<1>();
+            if (k > 0) release(previous);
+        });
         previous = ring.stage;
         ring.advance();
     }
