@@ -43,22 +43,35 @@ __device__ __forceinline__ void wgmma_stage(float (&acc)[MTiles][Cols / 2], unsi
     wgmma_commit();
 }
 
+// Whether a consumer has so many products for a stage that the release of the stage before must not wait behind them: a
+// warp cannot issue many wgmmas ahead. On an H200 3 to 4 % less time with 256x160 and three stages; narrow tiles lose.
+template <int MTiles, int Cols, int Depth>
+constexpr bool RELEASES_BEHIND_FIRST = MTiles * Depth * Cols >= 256;
+
 // The mainloop of a consumer: accumulates `count` stages, at least one. The wgmmas of one stage run while the next
-// stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled:
-// behind the first wgmma of the next stage, which keeps the tensor cores busy meanwhile. Behind all of them it would be
-// late, because a warp cannot issue many wgmmas ahead. A stage may be larger than its k-tiles (StageBytes).
+// stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled. A
+// stage may be larger than its k-tiles (StageBytes).
 template <class In, class TileA, class TileB, int Cols, int Depth = 1,
           unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), int MTiles, int Stages, class Release>
 __device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
                                                   unsigned full, int count, int first, const Release& release) {
     int previous = 0;
+    bool held = false;  // whether there is a stage `previous`
     for (int k = 0; k < count; ++k) {
-        mbarrier_wait(full + 8 * ring.stage, ring.parity);
-        wgmma_stage<In, TileA, TileB, Cols, Depth>(acc, stages + ring.stage * StageBytes, first, k > 0, [&] {
+        const auto release_previous = [&] {
             wgmma_wait<1>();
-            if (k > 0) release(previous);
-        });
+            if (held) release(previous);
+        };
+        mbarrier_wait(full + 8 * ring.stage, ring.parity);
+        const unsigned stage = stages + ring.stage * StageBytes;
+        if constexpr (RELEASES_BEHIND_FIRST<MTiles, Cols, Depth>) {
+            wgmma_stage<In, TileA, TileB, Cols, Depth>(acc, stage, first, k > 0, release_previous);
+        } else {
+            wgmma_stage<In, TileA, TileB, Cols, Depth>(acc, stage, first, k > 0);
+            release_previous();
+        }
         previous = ring.stage;
+        held = true;
         ring.advance();
     }
     wgmma_wait<0>();
