@@ -10,13 +10,14 @@ import pytest
 from gemmsmith.choose import simt, simt_features
 from gemmsmith.choose.key import unaligned
 from gemmsmith.choose.trees import Tree, Trees
+from gemmsmith.kernel.config import Config
 from gemmsmith.problem import FP32, Problem
 
 SMS = 132
 SHAPES = ((200, 2000, 2000), (16, 372, 1084), (709, 116, 45), (1024, 1024, 1024))
 
 
-def near(problem: Problem, where: int) -> list[tuple[simt.Config, float]]:
+def near(problem: Problem, where: int) -> list[tuple[Config, float]]:
     return [(config, simt.predicted_seconds(problem, candidate, config, SMS, where))
             for candidate, config in simt.configurations(problem, SMS, where, True)]  # fmt: skip
 
