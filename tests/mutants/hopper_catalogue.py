@@ -46,12 +46,11 @@ def _gone(file: str, text: str) -> Edit:
 _FULL_WAIT = "        mbarrier_wait(full + 8 * ring.stage, ring.parity);\n"
 _RELEASE_EARLY = Edit(
     LOOP,
-    "        wgmma_wait<1>();\n        if (k > 0) release(previous);\n",
-    "        if (k > 0) release(previous);\n        wgmma_wait<1>();\n",
+    "            wgmma_wait<1>();\n            if (held) release(previous);\n",
+    "            if (held) release(previous);\n            wgmma_wait<1>();\n",
 )
 _RELEASE_AT_ONCE = (
-    Edit(LOOP, "        if (k > 0) release(previous);\n        previous = ring.stage;",
-         "        release(ring.stage);\n        previous = ring.stage;"),
+    Edit(LOOP, "            if (held) release(previous);\n", "            release(ring.stage);\n"),
     Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
@@ -68,8 +67,10 @@ _LOOP = (
     ("a stage is released before the wait", RACE, (_RELEASE_EARLY,)),
     ("a stage is released while wgmma reads it", RACE, _RELEASE_AT_ONCE),
     ("no last wait", "wgmma.wait_group must come between", (_gone(LOOP, "    wgmma_wait<0>();\n"),)),
+    ("a stage is released behind wgmmas that are not awaited", RACE,
+     (Edit(LOOP, "            wgmma_wait<1>();\n", "            wgmma_wait<2>();\n"),)),
     ("no wgmma.fence", "wgmma.fence must come between", (_gone(LOOP, "    wgmma_fence();\n"),)),
-    ("stages are not released", PHASE, (_gone(LOOP, "        if (k > 0) release(previous);\n"),)),
+    ("stages are not released", PHASE, (_gone(LOOP, "            if (held) release(previous);\n"),)),
 )  # fmt: skip
 _LOOPED = {
     "wgmma_specialized": (64, 64, 320), "wgmma_persistent": (64, 64, 320), "wgmma_cluster": PAIR,
@@ -79,6 +80,11 @@ LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape)
               for rung, shape in _LOOPED.items() for name, words, edits in _LOOP
               # A share of stream-K is one k-tile at this size: no stage is used again.
               if rung != "wgmma_stream_k" or "release" not in name)  # fmt: skip
+
+# 256 columns: the stage before is released behind the first wgmma of a stage.
+LONG_STAGES = tuple(
+    mistake(f"256 columns: {name}", "wgmma_specialized", words, *edits, shape=(64, 256, 320), config=(("BN", 256),))
+    for name, words, edits in _LOOP if "release" in name)  # fmt: skip
 
 PLAIN = (
     mistake("no wait for a k-tile", "wgmma_tma", UNWAITED, _gone(TMA, _FULL_WAIT)),
@@ -431,5 +437,5 @@ SPLIT_TERMS = tuple(
     for name, words, edits in found
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS, *HANDED_OVER,
-            *FOUR_AND_SLICED)  # fmt: skip
+MISTAKES = (*PLAIN, *LOOPS, *LONG_STAGES, *STORES, *CLUSTERS, *FP32, *SPLIT_TERMS, *SWAPPED_AND_SLICED, *REGISTERS,
+            *HANDED_OVER, *FOUR_AND_SLICED)  # fmt: skip
