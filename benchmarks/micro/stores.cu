@@ -7,7 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
-#define CHECK(call) do { cudaError_t e = (call); if (e != cudaSuccess) { fprintf(stderr, "line %d: %s\n", __LINE__, cudaGetErrorString(e)); exit(1); } } while (0)
+static void check(cudaError_t e, int line) {
+    if (e != cudaSuccess) { fprintf(stderr, "line %d: %s\n", line, cudaGetErrorString(e)); exit(1); }
+}
+#define CHECK(call) check((call), __LINE__)
 __device__ __forceinline__ long long now() { long long t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory"); return t; }
 
 template <int PATTERN> __global__ void __launch_bounds__(256) store(float* c, int pitch, int kilobytes, long long* cycles) {
