@@ -7,7 +7,7 @@ are alike once the pipeline is full.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +18,14 @@ from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import FP32, Problem, ceil_div
+from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
+from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import rows_of
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
@@ -32,6 +34,8 @@ _UNIT = 64  # K is shortened by multiples of this
 _SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _MANY = 150_000  # instructions of the blocks of one SM
+_LONGEST = 1024  # K that is executed to see a pipeline wrap
+_ENOUGH = 40_000  # from here on start and end count little
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
@@ -84,12 +88,16 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM."""
+    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM, instructions.
+
+    ``dropped`` says of an instruction whether it is left out.
+    """
 
     sm: Mapping[str, Any] = field(default_factory=dict)
     conflicts: bool = True
     coalesced: bool = False
     cold: bool = True
+    dropped: Callable[[MachineInstruction], bool] | None = None
 
 
 _NONE = Changes()
@@ -174,7 +182,8 @@ class Predictor:
         At the longer short K; at the shorter one where that has so many instructions that start and end count little.
         """
         cold = changes.cold and self._first_touch(self.resident) >= 1
-        many = sum(len(s.positions) for s in self.samples[0].streams) >= _MANY
+        pipelined = any(i.opcode == "UTMALDG" for i in self.program.instructions)
+        many = _issued(self.samples[0]) >= (_MANY if pipelined else _ENOUGH)
         return self._run(self.samples[0 if many else -1], self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
@@ -245,6 +254,9 @@ class Predictor:
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
+        if changes.dropped is not None:
+            left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
+            streams = [_only(s, left) for s in streams]
         found = Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
         if changes == _NONE:
             self._known[key] = found
@@ -276,17 +288,30 @@ class Predictor:
         k, rest = self.problem.k, self.problem.k % _UNIT
         if not self.spec.signature.has("K"):
             return k, k
-        low, high = (128, 256) if "LDGSTS" in opcodes or "UTMALDG" in opcodes else (64, 192)
+        low = 128 if "LDGSTS" in opcodes or "UTMALDG" in opcodes else 64
+        high = 2 * low if low > 64 else 192
         if k > high and "UTMALDG" in opcodes:
-            # A shorter K, where a block does much in each k-tile, must still be longer than the pipeline. A k-tile of
-            # fp32 takes several stages, one for each of its parts.
-            stages = self.plan.kernel.config.by_name.get("STAGES", low)
-            if stages * _UNIT > low * (3 if self.problem.dtype is FP32 else 1):
-                return (k, k) if k <= 1024 else (512 + rest, 1024 + rest)
+            low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
-            if sum(len(s.positions) for s in self._tried.streams) < _MANY:
-                low, high = 512, 1024
+            low = low if _issued(self._tried) >= _MANY else max(low, 512)
+            high = 2 * low
+        elif k > high:
+            # Where a block does much in each k-tile, fewer of them show how long one takes.
+            self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
+            high = high if _issued(self._tried) < _ENOUGH else 2 * low
         return (k, k) if k <= high else (low + rest, high + rest)
+
+    def _longer_than_pipeline(self, low: int, rest: int) -> int:
+        """A K for which every stage of the pipeline is used: from the spec, else by executing more and more."""
+        stages = self.plan.kernel.config.by_name.get("STAGES")
+        if stages is not None:
+            return max(low, ceil_div(stages, self.spec.stages_per_k_tile) * _UNIT)
+        while low < _LONGEST and 2 * low < self.problem.k:
+            self._tried = self.subject.sample(self._short(low + rest), self.chosen)
+            if _wraps(self._tried):
+                break
+            low *= 2
+        return low
 
     def _short(self, k: int) -> Problem:
         problem = self.problem
@@ -342,6 +367,30 @@ class Predictor:
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
+
+
+def _only(stream: Stream, positions: set[int]) -> Stream:
+    """A stream with the instructions at some positions alone."""
+    kept = [n for n, p in enumerate(stream.positions) if p in positions]
+    return replace(stream, positions=tuple(stream.positions[n] for n in kept),
+                   payloads=tuple(stream.payloads[n] for n in kept))  # fmt: skip
+
+
+def _issued(sample: Sample) -> int:
+    return sum(len(s.positions) for s in sample.streams)
+
+
+def _wraps(sample: Sample) -> bool:
+    """Whether TMA fills some stage a second time: an mbarrier expects bytes twice."""
+    seen: set[int] = set()
+    for stream in sample.streams:
+        for payload in stream.payloads:
+            if isinstance(payload, tuple) and payload and payload[0] == "arrive" and payload[2]:
+                place = payload[1][0][0]
+                if place in seen:
+                    return True
+                seen.add(place)
+    return False
 
 
 def bound_of(outcome: Outcome) -> str:

@@ -68,6 +68,7 @@ class MemoryPath:
         Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
         """
         model, sm = self.model, part // PARTS
+        waves *= model.wavefront
         sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
         self.operand_free[part] = sent
         start = max(sent, self.lsu_free[sm]) if waves else sent
@@ -101,6 +102,7 @@ class MemoryPath:
         if payload is None:  # no lane is active
             return self._dispatched(part, row, 1, 0, now) + model.shared_latency
         lines = payload if isinstance(payload, tuple) else _UNKNOWN
+        self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes

@@ -21,6 +21,7 @@ class SmParameters:
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
+    wavefront             cycles of the data stage that one takes
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
@@ -53,6 +54,7 @@ class SmParameters:
     operand_port: float = 64.0
     lsu_lanes: int = 32
     shared_bytes: float = 128.0
+    wavefront: float = 1.0
     shared_latency: float = 18.0
     l1_latency: float = 26.0
     l1_bytes: int = 262_144
