@@ -120,6 +120,10 @@ class Predictor:
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        if spec.persistent and self.plan.workspace_bytes:
+            # Blocks that share tiles wait for those that start before them: the last waits for most, the first for none.
+            self.chosen = [self.blocks - self.subject.together]
+        self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[tuple[int, int, bool], Outcome] = {}
@@ -195,7 +199,7 @@ class Predictor:
         cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
         model = self._sm(len(together))
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
-                       self._memory(len(together), cold, _NONE), sample.sm_of)  # fmt: skip
+                       self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
         return sample, sm.log
 
@@ -250,7 +254,13 @@ class Predictor:
         if changes == _NONE and key in self._known:
             return self._known[key]
         model = replace(self._sm(size), **changes.sm)
-        memory = self._memory(size, cold, changes)
+        memory = self._memory(size, cold, changes, sample.workspace)
+        if self.chosen[0] and sample.cluster_of.keys() >= set(self.chosen):
+            if sample.k not in self._senders:
+                self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
+            sender = self._senders[sample.k]
+            sent = Sm(rows_of(self.program, model), sender.streams, model, memory, sender.sm_of).run()
+            memory = replace(memory, near_from=sent.cycles)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
@@ -275,10 +285,11 @@ class Predictor:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
         return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram)
 
-    def _memory(self, size: int, cold: bool, changes: Changes) -> Memory:
+    def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,
+                      near)  # fmt: skip
 
     # -- K ----------------------------------------------------------------------------------------
 
