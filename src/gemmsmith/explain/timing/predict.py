@@ -31,10 +31,10 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
-_SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _MANY = 150_000  # instructions of the blocks of one SM
 _LONGEST = 1024  # K that is executed to see a pipeline wrap
+_MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
@@ -299,17 +299,17 @@ class Predictor:
         k, rest = self.problem.k, self.problem.k % _UNIT
         if not self.spec.signature.has("K"):
             return k, k
-        low = 128 if "LDGSTS" in opcodes or "UTMALDG" in opcodes else 64
-        high = 2 * low if low > 64 else 192
+        low, high = 128, 256
         if k > high and "UTMALDG" in opcodes:
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
-            low = low if _issued(self._tried) >= _MANY else max(low, 512)
+            # A full pipeline hides the start at first; where blocks run several tiles it stays full.
+            low = low if _issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
             high = 2 * low
-        elif k > high:
-            # Where a block does much in each k-tile, fewer of them show how long one takes.
-            self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
-            high = high if _issued(self._tried) < _ENOUGH else 2 * low
+        elif k > high and "LDGSTS" not in opcodes:
+            # Blocks drift apart at first, so that a k-tile seems to take less time; of many instructions, less so.
+            self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
+            low, high = (64, 192) if _issued(self._tried) >= _MUCH else (low, high)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:
@@ -345,8 +345,7 @@ class Predictor:
 
     def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
         gpu, problem = self.gpu, self.problem
-        short = cycles / gpu.boost_mhz < _SHORT_US
-        if not self.model.base_watts or short:
+        if not self.model.base_watts:
             return float(gpu.boost_mhz)
         outcome = rounds[0][1].outcome
         scale = self.gpu.sms / (len(set(self.samples[-1].sm_of.values())) or 1)
@@ -365,7 +364,7 @@ class Predictor:
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
             l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
         )  # fmt: skip
-        return clock_mhz(gpu, self.model, activity, cycles, short)
+        return clock_mhz(gpu, self.model, activity, cycles)
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""

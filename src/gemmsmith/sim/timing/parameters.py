@@ -79,7 +79,7 @@ class SmParameters:
 
 @dataclass(frozen=True)
 class GpuParameters:
-    """A whole GPU. ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte."""
+    """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise. ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte."""
 
     sm: SmParameters
     launch_us: float
@@ -88,6 +88,7 @@ class GpuParameters:
     cluster_launch_us: float
     cluster_turnover: float
     dram_share: float
+    tensor_mhz: float
     base_watts: float
     gmma_pj: float
     mma_pj: float
