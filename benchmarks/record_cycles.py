@@ -108,7 +108,9 @@ class Clock:
     def mhz(self) -> float:
         import numpy as np
 
-        one, other = (self.device.read(place, 16 * self.device.sms).view(np.uint64).reshape(-1, 2) for place in self.places)
+        one, other = (
+            self.device.read(place, 16 * self.device.sms).view(np.uint64).reshape(-1, 2) for place in self.places
+        )
         seen = (one[:, 0] > 0) & (other[:, 0] > one[:, 0])
         return float(np.median((other[seen, 0] - one[seen, 0]) / (other[seen, 1] - one[seen, 1]) * 1e3))
 

@@ -212,6 +212,7 @@ def main() -> int:
         for some in pool.map(predicted, sorted(kernels.values(), key=_seconds_before, reverse=True)):
             rows += some
             print("\n".join(shown(row) for row in some), flush=True)
+
     def key(p: Point) -> tuple[Any, ...]:
         return p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"], tuple(p.get("shape", ()))
 

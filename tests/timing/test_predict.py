@@ -96,12 +96,12 @@ def test_the_clock_falls_where_work_takes_more_than_the_power_limit() -> None:
     cycles = 1e6
     seconds = cycles / (H200.boost_mhz * 1e6)
     peak = Activity(gmma_flops=4096 * 132 * cycles)
-    settled = clock_mhz(H200, model, peak, cycles, short=False)
-    assert settled == pytest.approx(1511, rel=0.05), "wgmma on random numbers in h200_memory_and_power.json"
+    settled = clock_mhz(H200, model, peak, cycles)
+    assert 1200 < settled < 1350, "wgmma rungs at 4096 in h200_cycles.json"
     drawn = model.base_watts * (f := settled / H200.boost_mhz) + peak.joules(model) / seconds * f**3
     assert drawn == pytest.approx(H200.tdp_watts, rel=0.01)
-    assert clock_mhz(H200, model, Activity(ffma_flops=256 * 132 * cycles), cycles, short=False) == H200.boost_mhz
-    assert clock_mhz(H200, model, peak, cycles, short=True) == H200.boost_mhz
+    assert clock_mhz(H200, model, Activity(ffma_flops=256 * 132 * cycles), cycles) == H200.boost_mhz
+    assert clock_mhz(H200, model, Activity(mma_flops=1.0), cycles) == model.tensor_mhz < H200.boost_mhz
 
 
 def _looked_at() -> dict[tuple[str, str], str]:

@@ -15,6 +15,7 @@ from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
 from gemmsmith.cli.timed_subject import time_subject, timed_json
 from gemmsmith.explain.diagnosis import MODEL, SPEED, Diagnosis, to_json
 from gemmsmith.explain.timing.advice import with_model_gains
+from gemmsmith.explain.timing.summary import recorded_stalls, stalls_beside
 from gemmsmith.explain.timing.timed import TIME_MODEL, Timed
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -55,6 +56,9 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
     say()
     for sentence in time.sentences:
         say(sentence)
+    source, seen = recorded_stalls(subject.spec.name, str(subject.config), subject.problem, found.case.gpu)
+    if seen and time.predicted is not None:
+        say(stalls_beside(time, source, seen))
     print_lines(time)
     say()
     # The bound and the speed of the older estimate give way to the cycle model's.
