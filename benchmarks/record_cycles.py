@@ -90,8 +90,8 @@ class Clock:
         self.device, self.stream, self.cu, self.checked = device, stream, driver_bindings(), checked
         with tempfile.TemporaryDirectory() as folder:
             cubin = Path(folder) / "clock.cubin"
-            subprocess.run(["nvcc", "-cubin", "-arch=sm_90a", str(HERE / "micro" / "clock_of_sms.cu"), "-o", str(cubin)],
-                           check=True)  # fmt: skip
+            source = str(HERE / "micro" / "clock_of_sms.cu")
+            subprocess.run(["nvcc", "-cubin", "-arch=sm_90a", source, "-o", str(cubin)], check=True)
             image = cubin.read_bytes()
         with device.current():
             self.module = checked(self.cu.cuModuleLoadData(image), "loading the clock")
@@ -118,7 +118,7 @@ class Clock:
 def timed(rig: Any, clock: Clock, enqueue: Any, sets: int) -> dict[str, float]:
     """A kernel alone, until its clock has settled, then in samples; medians, and their spread."""
     watch = rig.stopwatch
-    once = min(watch.seconds(lambda: enqueue(n)) for n in range(2))
+    once = min(watch.seconds(lambda n=n: enqueue(n)) for n in range(2))
     count = max(1, math.ceil(_SAMPLE / once))
     count = min(2000, max(count, min(sets, math.ceil(0.05 / once))))
 

@@ -23,7 +23,7 @@ METRIC = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 
 def launch_all(names: list[str], size: int) -> None:
-    """The program that ncu profiles: every rung once, each after a launch of ``clock_of_sms``, which tells them apart."""
+    """The program that ncu profiles: every rung once, each after ``clock_of_sms``, which tells them apart."""
     from record_cycles import Clock
 
     from gemmsmith.bench.kernel_contender import KernelContender

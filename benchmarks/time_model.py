@@ -1,7 +1,7 @@
 """Predicted against measured time: all rungs and sizes of the record, kernels from outside, published ladders.
 
-    python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,probes,outside,published] [--jobs 2]
-                                    [--output benchmarks/results/time_model.json]
+    python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,probes,outside,published]
+                                    [--jobs 2] [--output benchmarks/results/time_model.json]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
 figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from

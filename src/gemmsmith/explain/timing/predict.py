@@ -120,8 +120,8 @@ class Predictor:
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
-        if spec.persistent and self.plan.workspace_bytes:
-            # Blocks that share tiles wait for those that start before them: the last waits for most, the first for none.
+        if spec.persistent and spec.workspace is not None:
+            # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
         self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []

@@ -24,8 +24,8 @@ class Memory:
     """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
 
     ``l1_lines``: lines that L1 has room for, beside shared memory. ``near``: first and last line of what other
-    blocks leave in L2, from cycle ``near_from`` on. The others are for what-ifs: shared memory without bank conflicts, and global accesses that touch as few lines
-    as their bytes need.
+    blocks leave in L2, from cycle ``near_from`` on. The others are for what-ifs: shared memory without bank conflicts,
+    and global accesses that touch as few lines as their bytes need.
     """
 
     cold: bool = False

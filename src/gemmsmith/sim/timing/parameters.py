@@ -79,7 +79,10 @@ class SmParameters:
 
 @dataclass(frozen=True)
 class GpuParameters:
-    """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise. ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte."""
+    """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
+
+    ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
+    """
 
     sm: SmParameters
     launch_us: float
