@@ -120,7 +120,7 @@ class Predictor:
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
-        if spec.persistent and spec.workspace is not None:
+        if spec.persistent and spec.workspace is not None and self.plan.workspace_bytes:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
         self._senders: dict[int, Sample] = {}

@@ -68,7 +68,7 @@ class Subject:
         places = Addresses(*addresses)
         plan = plan_launches(self.launch.spec, self.launch.config, problem, places, specialized=True)
         addresses.append(device.allocate(plan.workspace_bytes))
-        if self.launch.spec.persistent and self.launch.spec.workspace is not None:
+        if self.launch.spec.persistent and self.launch.spec.workspace is not None and plan.workspace_bytes:
             # Blocks that wait for others find every flag set: the others are as far as they are.
             device.write(addresses[-1], np.ones(plan.workspace_bytes, np.uint8))
         shared = addresses[-1] // LINE, (addresses[-1] + plan.workspace_bytes - 1) // LINE
