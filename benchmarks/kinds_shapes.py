@@ -125,7 +125,7 @@ def _narrow(dice: random.Random, origin: str) -> Shape:
 
 def _unaligned(dice: random.Random, origin: str) -> Shape:
     while True:
-        m, n, k = (_extent(dice, 16, 20_000) for _ in range(3))
+        m, n, k = (_extent(dice, 1, 20_000) for _ in range(3))
         shape = Shape(m, n, k, dice.choice(_LAYOUTS), origin=origin)
         if shape.kind == "unaligned":
             return shape
@@ -148,7 +148,7 @@ def _fp32(precision: str, least: int) -> Draw:
 
 
 _RANDOM: dict[str, Draw] = {
-    "narrow": _narrow, "fp32": _fp32("", 8), "fp32-fast": _fp32("fp32-fast", 1000), "ieee": _fp32("ieee", 8),
+    "narrow": _narrow, "fp32": _fp32("", 1), "fp32-fast": _fp32("fp32-fast", 1000), "ieee": _fp32("ieee", 1),
     "unaligned": _unaligned, "batched": _several,
 }  # fmt: skip
 KINDS = tuple(_RANDOM)

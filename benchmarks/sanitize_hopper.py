@@ -43,8 +43,13 @@ _SEEN, _TIMEOUT_S, _HANG_S = 9, 25, 12
 
 
 def compile_copy(spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
-    """With the headers beside a copied kernel, which may be edited, instead of the package's own."""
+    """With the headers beside a copied kernel, which may be edited, instead of the package's own.
+
+    Prologues are not copied: they have the package's headers.
+    """
     headers = spec.source.parent / "include"
+    if not headers.is_dir():
+        return compile_for(spec, config, problem, arch)
     with patch.object(render, "own_headers", lambda: headers):
         return compile_for(spec, config, problem, arch)
 

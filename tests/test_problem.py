@@ -335,3 +335,16 @@ def test_errors_say_what_to_do() -> None:
     assert str(error) == "it broke\nmend it"
     assert str(GemmsmithError("it broke")) == "it broke"
     assert error.exit_code == 1
+
+
+def test_a_batch_with_one_b_is_one_product_if_rows_follow_one_another() -> None:
+    one = Problem(5, 7, 3, batch=4, stride_b=0, alpha=0.5, bias="column")
+    assert one.folded == Problem(20, 7, 3, alpha=0.5, bias="column")
+    assert one.folded.flops == one.flops
+    wide = Problem(5, 7, 3, batch=4, stride_b=0, lda=8, ldc=9)
+    assert (wide.folded.m, wide.folded.lda, wide.folded.ldc) == (20, 8, 9)
+    for other in (Problem(5, 7, 3, batch=4), Problem(5, 7, 3, batch=4, stride_b=0, trans_a=True),
+                  Problem(5, 7, 3, batch=4, stride_b=0, bias="row"), Problem(5, 7, 3, batch=4, stride_b=0, stride_a=16),
+                  Problem(5, 7, 3, batch=4, stride_b=0, stride_c=36), Problem(5, 7, 3),
+                  Problem(5, 7, 3, batch=4, stride_a=0, stride_b=0)):  # fmt: skip
+        assert other.folded is other

@@ -228,6 +228,7 @@ def _subnormal(rng: Rng, shape: tuple[int, int], dtype: DType, scale: int) -> Ar
 
 
 SPECIAL_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
+_SUBNORMAL_TF32 = 2.0**-130
 _PLANTED = 3
 
 
@@ -236,7 +237,10 @@ def _specials(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Ar
     values = _normal(rng, shape, dtype, 0)
     if values.size:
         where = rng.choice(values.size, size=min(_PLANTED, values.size), replace=False)
-        values.reshape(-1)[where] = rng.choice(np.array(SPECIAL_VALUES), size=where.size).astype(dtype.numpy)
+        chosen = rng.choice(np.array(SPECIAL_VALUES), size=where.size)
+        if dtype == TF32:  # smaller ones round to 0, which times infinity is NaN
+            chosen = np.where(chosen == SPECIAL_VALUES[-1], _SUBNORMAL_TF32, chosen)
+        values.reshape(-1)[where] = chosen.astype(dtype.numpy)
     return values
 
 
@@ -294,10 +298,13 @@ def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array],
 
 def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
     # Each k is hit by some row, and a third of the rows stay finite: a value must not reach its neighbours either.
+    # An infinity at the last k, and one at the first: what repeats them, times a zero, makes them NaN.
+    ends = {4: -1, 5: 0}
     for left in lefts:
         for row in range(left.shape[0] if left.shape[1] else 0):
             if row % 3:
-                left[row, (5 * row + 1) % left.shape[1]] = (math.nan, math.inf, -math.inf)[row // 3 % 3]
+                at = ends.get(row, (5 * row + 1) % left.shape[1])
+                left[row, at] = (math.nan, math.inf, -math.inf)[row // 3 % 3]
     for right in rights:
         for column in range(5, right.shape[1] if right.shape[0] else 0, 8):
             right[(3 * column + 2) % right.shape[0], column] = (math.nan, math.inf)[column // 8 % 2]
@@ -333,6 +340,9 @@ def _most(values: Array, new: Array) -> None:
     values[change] = new[change]
 
 
+_CANCELLING_AT = (1, 2, 4, 4, 8, 8, 16, 16, 32, 32, 3)
+
+
 def _zero_sums(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
     # B is positive, so a row of zeros has products of +0 only; x and -x cancel to +0.
     for right in rights:
@@ -343,6 +353,19 @@ def _zero_sums(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dty
             kept = left[2::4, :1].copy()
             left[2::4] = 0
             left[2::4, :1], left[2::4, -1:] = kept, -kept
+    # Pairs at other distances, so that both terms are in one of the accumulators that a kernel has; and as many as the
+    # distance, so that each accumulator has one.
+    for left, right in zip(lefts, rights, strict=False):
+        distances = [d for d in _CANCELLING_AT if d < left.shape[1]]
+        if not distances:
+            continue
+        rows = left[6::8] if left.shape[0] > 6 else left[2::4]
+        rows[:] = 1 + np.arange(rows.shape[0])[:, None] % 7
+        for column in range(0, right.shape[1], 2):
+            distance = distances[column // 2 % len(distances)]
+            many = distance if column % 4 and 2 * distance <= right.shape[0] else 1
+            right[:, column] = 0
+            right[:many, column], right[distance : distance + many, column] = 1, -1
 
 
 def _subnormal_inputs(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:

@@ -87,6 +87,7 @@ def dtype_of(numpy_dtype: np.dtype[Any]) -> DType:
 
 
 # An array of float32 is fp32; TF32 is a way to multiply it and must be named.
+_MOST_ROWS = 2**31 - 1  # kernels count rows in 32 bits
 _OF_ARRAYS = (FP32, FP16, BF16, INT8, INT32)
 
 
@@ -98,6 +99,7 @@ class Problem:
                 A stride of 0 uses one A or B for all products.
     bias        '', 'row' (one value per row of C) or 'column' (one per column), in the output's type
     activation  '', 'relu', 'gelu' (with erf) or 'silu', applied after the bias and before the conversion to the output
+    own_scalars  of a user's kernel: int32 results with any integer alpha and beta, where ``gemm`` has 1 and 0 or 1
     """
 
     m: int
@@ -118,6 +120,7 @@ class Problem:
     stride_c: int = -1
     bias: str = ""
     activation: str = ""
+    own_scalars: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k", "batch"):
@@ -127,10 +130,11 @@ class Problem:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
                 raise ProblemError(f"{name} must be a real number, not {value!r}")
-            # Kernels take fp32 scalars, so the reference must use the rounded values too.
+            # Kernels take fp32 scalars (of fp64, fp64 ones), so the reference must use the rounded values too.
             try:
                 with np.errstate(over="ignore"):
-                    object.__setattr__(self, name, float(np.float32(value)))
+                    kept = np.float64(value) if self.dtype == FP64 else np.float32(value)
+                    object.__setattr__(self, name, float(kept))
             except OverflowError:
                 raise ProblemError(f"{name} is an integer too large for any floating-point type") from None
         for name, columns in (("lda", self.a_shape[1]), ("ldb", self.b_shape[1]), ("ldc", self.n)):
@@ -147,11 +151,12 @@ class Problem:
         for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
             if value not in legal:
                 raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
-        if self.out_dtype == INT32 and self.dtype != INT8 and not self._has_integer_scalars():
+        free = self.dtype != INT8 or self.own_scalars
+        if self.out_dtype == INT32 and free and not self._has_integer_scalars():
             raise ProblemError("int32 results have an integer alpha and beta", "leave out the fraction")
         if (
             self.out_dtype == INT32
-            and self.dtype == INT8
+            and not free
             and (self.alpha != 1 or self.beta not in (0, 1) or self.activation in ("gelu", "silu"))
         ):
             raise ProblemError("int32 results have alpha 1, beta 0 or 1 and no activation but relu",
@@ -210,6 +215,18 @@ class Problem:
         """How many matrices A, B and C have: the batch, or one that is used for the whole batch."""
         a, b = (1 if stride == 0 else self.batch for stride in (self.stride_a, self.stride_b))
         return a, b, self.batch
+
+    @property
+    def folded(self) -> Problem:
+        """A batch that shares one B, where the rows of all A and of all C follow one another: one product of batch * M
+        rows. Any other problem as it is."""
+        one_below_another = self.stride_a == self.m * self.lda and self.stride_c == self.m * self.ldc
+        if self.batch <= 1 or self.stride_b != 0 or self.trans_a or self.bias == "row" or not one_below_another:
+            return self
+        rows = self.batch * self.m
+        if rows > _MOST_ROWS:
+            return self
+        return replace(self, m=rows, batch=1, stride_a=-1, stride_b=-1, stride_c=-1)
 
     @property
     def has_epilogue(self) -> bool:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -393,6 +394,31 @@ def test_a_thread_that_has_not_used_the_gpu_can_launch(fakes: Any, chosen: list[
     for _ in range(3):
         gemmsmith.gemm(a, b, out=out)
     assert (len(gpu.launched), len(chosen), gpu.depth) == (3, 1, 0)
+
+
+@pytest.mark.usefixtures("chosen")
+def test_tensors_of_two_gpus(fakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is launched on its own GPU, which is current then, on the stream of that GPU; kernels are loaded on both."""
+    torch, _ = fakes
+    gpus = [FakeGpu(), FakeGpu()]
+    for i, each in enumerate(gpus):
+        each.ordinal, each.lost = i, True  # neither is current by itself
+    monkeypatch.setattr("gemmsmith.call.gpu_executor.device_count", lambda: 2)
+    monkeypatch.setattr("gemmsmith.call.gemm_gpu.device_count", lambda: 2)
+    for name in ("gemmsmith.call.api", "gemmsmith.call.gpu_executor"):
+        monkeypatch.setattr(sys.modules[name], "cuda_device", lambda ordinal: gpus[ordinal])
+    torch._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: 70 + ordinal)
+    places = []
+    monkeypatch.setattr(torch, "empty", lambda shape, dtype, device: places.append(device.index) or Tensor(
+        shape, dtype, 0x7000_0000, gpu=device.index))  # fmt: skip
+    for _ in range(2):
+        for gpu in (0, 1):
+            a, b = (Tensor((128, 128), "bfloat16", where, gpu=gpu) for where in (0x1000_0000, 0x2000_0000))
+            gemmsmith.gemm(a, b)
+    assert [[stream for stream, _ in each.launched] for each in gpus] == [[70, 70], [71, 71]]
+    assert [each.asked.count("load") for each in gpus] == [1, 1]
+    assert [each.depth for each in gpus] == [0, 0]
+    assert places == [0, 1, 0, 1]
 
 
 def test_a_workspace_is_allocated_for_each_call(fakes: Any, chosen: list[Problem]) -> None:

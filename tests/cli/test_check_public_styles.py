@@ -379,80 +379,6 @@ def test_arguments_that_host_code_computes(tmp_path: Path, capsys: pytest.Captur
     assert "unknown role '4*Q'" in found
 
 
-# --- templates
-
-TEMPLATE = """
-template <const int BLOCK_SIZE_M, const int BLOCK_SIZE_K, const int BLOCK_SIZE_N, const int THREAD_SIZE_Y,
-          const int THREAD_SIZE_X, const bool TWICE>
-__global__ void k(float* A, float* B, float* C, int M, int N, int K) {
-    int row = blockIdx.y * BLOCK_SIZE_M + threadIdx.y * THREAD_SIZE_Y;
-    int col = blockIdx.x * BLOCK_SIZE_N + threadIdx.x * THREAD_SIZE_X;
-    for (int i = 0; i < THREAD_SIZE_Y; ++i)
-        for (int j = 0; j < THREAD_SIZE_X; ++j) {
-            if (row + i >= M || col + j >= N) continue;
-            float s = 0;
-            for (int k = 0; k < K; ++k) s += A[(row + i) * K + k] * B[k * N + col + j];
-            C[(row + i) * N + col + j] = s;
-        }
-}
-"""
-
-
-def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, TEMPLATE, capsys)
-    assert (code, found["status"]) == (0, "right"), found
-    assert "BLOCK_SIZE_M=64, BLOCK_SIZE_K=16, BLOCK_SIZE_N=64" in found["found"][0]
-    small = ("--m", "32", "--n", "64", "--k", "16")
-    code, found = check(tmp_path, TEMPLATE.replace("k < K;", "k < K - 1;"), capsys, *small)
-    assert code == 2  # other values may be meant, so this is no verdict
-    assert "have no value: nothing in the repository launches it" in found
-    assert "-D BLOCK_SIZE_M=64 -D BLOCK_SIZE_K=16" in found
-    code, found = check(tmp_path, TEMPLATE.replace("float s = 0;", "float s = nonsuch;"), capsys)
-    assert code == 2
-    assert "nonsuch" in str(found)
-
-
-DISPATCH = """
-#include <torch/extension.h>
-#define TILE_SWITCH(n, ...) [&] { if (n <= 64) { constexpr int TILE = 8; return __VA_ARGS__(); } \\
-    else { constexpr int TILE = 16; return __VA_ARGS__(); } }()
-#define BOOL_SWITCH(COND, NAME, ...) [&] { if (COND) { constexpr static bool NAME = true; return __VA_ARGS__(); } \\
-    else { constexpr static bool NAME = false; return __VA_ARGS__(); } }()
-template <typename T, int TILE, bool EVEN>
-__global__ void k(const T* A, const T* B, T* C, int M, int N, int K) {
-    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
-    if (!EVEN && (row >= M || col >= N)) return;
-    float s = 0;
-    for (int k = 0; k < K; ++k) s += float(A[row * K + k]) * float(B[k * N + col]);
-    C[row * N + col] = T(s);
-}
-void run(torch::Tensor a, torch::Tensor b, torch::Tensor c) {
-    int m = a.size(0), k_ = a.size(1), n = b.size(1);
-    AT_DISPATCH_FLOATING_TYPES_AND_HALF(a.scalar_type(), "k", [&] {
-        TILE_SWITCH(n, [&] {
-            BOOL_SWITCH(m % TILE == 0 && n % TILE == 0, Even, [&] {
-                dim3 grid((n + TILE - 1) / TILE, (m + TILE - 1) / TILE);
-                k<scalar_t, TILE, Even><<<grid, dim3(TILE, TILE)>>>(a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(),
-                    c.data_ptr<scalar_t>(), m, n, k_);
-            });
-        });
-    });
-}
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
-TORCH_LIBRARY(ops, m) { m.def("run(Tensor a, Tensor b, Tensor c) -> ()"); }
-"""
-
-
-def test_a_launch_inside_dispatch_macros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, DISPATCH, capsys)
-    assert (code, found["status"]) == (0, "right"), found
-    assert found["entry"] == "k<float, 16, false>"
-    assert found["launch"]["block"] == [16, 16, 1]
-
-
-# --- time
-
-
 def test_a_launch_out_of_time_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
         if (row >= M || col >= N) return; {LOOP} while (s == s) s += 0; C[row * N + col] = s; }}
@@ -460,3 +386,90 @@ def test_a_launch_out_of_time_is_no_verdict(tmp_path: Path, capsys: pytest.Captu
     code, said = check(tmp_path, source, capsys, "--timeout", "1")
     assert code == 2
     assert "did not end in the time it was given" in str(said)
+
+
+# --- guards, K = 0 and grids that fit what the kernel is made for
+
+WARP_GUARD = """
+#include <mma.h>
+using namespace nvcuda;
+__global__ void k(const half* A, const half* B, float* C, int M, int N, int K) {
+    int warp = threadIdx.x / 32, row = blockIdx.y * 32 + warp / 2 * 16, col = blockIdx.x * 32 + warp % 2 * 16;
+    if (row >= M || col >= N) return;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.0f);
+    for (int k = 0; k < K; k += 16) {
+        wmma::load_matrix_sync(a, A + row * K + k, K);
+        wmma::load_matrix_sync(b, B + k * N + col, N);
+        wmma::mma_sync(c, a, b, c);
+    }
+    wmma::store_matrix_sync(C + row * N + col, c, N, wmma::mem_row_major);
+}
+void run(const half* A, const half* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 31) / 32, (M + 31) / 32), 128>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_guard_of_whole_wmma_tiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wmma store writes 16 rows and columns, so no guard can be finer: multiples of 16 are what it is made for."""
+    code, found = check(tmp_path, WARP_GUARD, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert "multiples of 16 in M, 16 in N" in json.dumps(found)
+    code, found = check(tmp_path, WARP_GUARD.replace("row >= M ||", "row > M ||"), capsys)
+    assert "multiples of 32 in M, 16 in N" in json.dumps(found)
+
+
+WHOLE_K_TILES = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[16][16], b[16][16];
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x, tiles = K / 16;
+    if (tiles == 0) return;
+    float s = 0;
+    for (int t = 0; t < tiles; ++t) {
+        a[threadIdx.y][threadIdx.x] = A[row * K + t * 16 + threadIdx.x];
+        b[threadIdx.y][threadIdx.x] = B[(t * 16 + threadIdx.y) * N + col];
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) s += a[threadIdx.y][k] * b[k][threadIdx.x];
+        __syncthreads();
+    }
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_no_k_at_all_is_a_remark_on_a_kernel_for_whole_k_tiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, WHOLE_K_TILES, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert "with K = 0 its result is wrong: C must become beta * C" in json.dumps(found)
+    code, found = check(tmp_path, WHOLE_K_TILES, capsys, "--strict")
+    assert code == 1
+
+
+ONE_GRID = """
+#define SIDE 4096
+#define TILE 16
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float s = 0;
+    for (int k = 0; k < SIDE; ++k) s += A[row * SIDE + k] * B[k * SIDE + col];
+    C[row * SIDE + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3(SIDE / TILE, SIDE / TILE), dim3(TILE, TILE)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_launch_that_fits_one_problem_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, ONE_GRID, capsys)
+    assert code == 2
+    assert "has the same grid for every M, N and K" in found
+    assert "--m, --n and --k" in found

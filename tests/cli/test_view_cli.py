@@ -90,3 +90,31 @@ def test_python_returns_what_a_notebook_shows(here: Path) -> None:
     launch = gemmsmith.Launch(SCALE, "scale", grid=4, block=64, args="x=ones(256,f32), y=zeros(256,f32), by=2.0, n=256")
     assert gemmsmith.view(launch).trace.arrays[0].name == "x"
     assert gemmsmith.view(made.trace).trace is made.trace
+
+
+def test_launches_in_variables_are_named_by_them(say: Say, here: Path) -> None:
+    (here / "two.py").write_text(LAUNCH.replace("launch = ", "twice = ") + LAUNCH.replace("launch = ", "again = "))
+    made = say("view", "two.py:again", "--no-open", "--out", "a.html")
+    assert made.code == 0
+    assert made.out.startswith("again:")
+    refused = say("view", "two.py", "--no-open")
+    assert refused.code == 2
+    assert "twice, again" in refused.err
+
+
+def test_two_kernels_take_the_parameters_that_each_has(say: Say, here: Path) -> None:
+    """-D reaches both, --y-config the second alone; what neither has is refused."""
+    small = ["--m", "64", "--n", "64", "--k", "16", "--no-open", "--out", "two.html"]
+    made = say("view", "vectorized", "padded", "-DBM=128", "-DPAD=8", "--y-config", "BK=16", *small)
+    assert made.code == 0
+    page = (here / "two.html").read_text()
+    titles = [line for line in page.splitlines() if "<title>" in line]
+    one, other = titles[0].split(" beside ")
+    assert "vectorized BM=128, BN=128, BK=8" in one
+    assert "PAD" not in one
+    assert "padded BM=128, BN=128, BK=16" in other
+    assert "PAD=8" in other
+    assert page.index('id="tab-compare"') < page.index('id="tab-ownership"')
+    refused = say("view", "vectorized", "padded", "-DNOTHING=1", *small)
+    assert refused.code == 2
+    assert "vectorized has no parameter NOTHING" in refused.err

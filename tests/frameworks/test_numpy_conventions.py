@@ -147,6 +147,68 @@ def test_other_types_name_numpys_own_function(kind: Any) -> None:
         gemmsmith.matmul([[1.0]], b)
 
 
+class Subclass(np.ndarray[Any, Any]):
+    """Any subclass without rules of its own."""
+
+
+# What people pass that is no plain array of a type that is computed.
+FORMS: dict[str, Any] = {
+    "array": lambda x: x,
+    "list": lambda x: x.tolist(),
+    "tuple of rows": lambda x: tuple(x) if x.ndim else x,
+    "float64": lambda x: x.astype(np.float64),
+    "int32": lambda x: x.astype(np.int32),
+    "bool": lambda x: x.astype(np.bool_),
+    "complex": lambda x: x.astype(np.complex64),
+    "object": lambda x: x.astype(object),
+    "text": lambda x: np.full(x.shape, "x"),
+    "fields": lambda x: np.zeros(x.shape, [("x", "f4"), ("y", "f4")]),
+    "one field": lambda x: _one_field(x),
+    "numpy scalar": lambda x: x.reshape(-1)[0] if x.size else x,
+    "python scalar": lambda _x: 2.0,
+    "0-d": lambda x: np.array(2, x.dtype),
+    "subclass": lambda x: x.view(Subclass),
+    "matrix": lambda x: x.view(np.matrix) if x.ndim == 2 else x,
+    "read-only": lambda x: np.broadcast_to(x, x.shape),
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")) if x.dtype != ml_dtypes.bfloat16 else x,
+    "not aligned": lambda x: _not_aligned(x),
+    "with __array__": lambda x: type("Wrapped", (), {"__array__": lambda _self, *_dtype, **_copy: x})(),
+    "masked": lambda x: np.ma.masked_array(x, mask=np.zeros(x.shape, bool)),
+}
+
+
+def _one_field(x: Any) -> Any:
+    found = np.zeros(x.shape, [("x", x.dtype), ("y", "i1")])
+    found["x"] = x
+    return found["x"]
+
+
+def _not_aligned(x: Any) -> Any:
+    found = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    found[...] = x
+    return found
+
+
+@settings(max_examples=800, deadline=None, database=None, derandomize=True)
+@given(signatures(), st.sampled_from(list(FORMS)), st.sampled_from(list(FORMS)))
+def test_whatever_numpy_takes(signature: tuple[Any, ...], left: str, right: str) -> None:
+    """Operands of types that are computed behave as numpy's; others raise a TypeError that names numpy's function."""
+    a, b, _ = signature
+    a, b = FORMS[left](a), FORMS[right](b)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy_arrays, "gemm", reference)
+        if all(is_computed(each) for each in (a, b)):
+            compare(a, b, None)
+        else:
+            with pytest.raises(TypeError, match=r"numpy\.matmul"):
+                gemmsmith.matmul(a, b)
+
+
+def is_computed(value: Any) -> bool:
+    kind = np.asarray(value).dtype.newbyteorder("=")
+    return kind in [np.dtype(each) for each in TYPES] and not isinstance(value, np.ma.MaskedArray)
+
+
 @pytest.mark.usefixtures("by_reference")
 def test_an_unknown_device() -> None:
     a = np.ones((2, 2), np.float32)

@@ -218,7 +218,8 @@ def has_two_widths(case: Case, sms: int) -> bool:
 
 
 def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, KernelSpec]]:
-    """Cases for ``gemm``'s own choice: of many, those that share the ``codes`` most frequent kinds of code."""
+    """Cases for ``gemm``'s own choice: of many, those that share the ``codes`` most frequent kinds of code, and the
+    four most frequent of every kernel."""
     found: dict[tuple[object, ...], list[tuple[Case, KernelSpec]]] = {}
     for case in cases(900, 0, CHOSEN_KINDS):
         a, b = (256 + 2 * offset for offset in case.offsets[:2])
@@ -227,5 +228,8 @@ def chosen_cases(gpu: str, sms: int, arch: str, codes: int) -> list[tuple[Case, 
             continue  # without a product there is nothing for them to do
         mine = replace(case, config=chosen.config)
         found.setdefault((chosen.spec.name, *mine.code), []).append((mine, chosen.spec))
-    groups = sorted(found.values(), key=len, reverse=True)[:codes]
-    return [pair for group in groups for pair in group]
+    groups = sorted(found.values(), key=len, reverse=True)
+    taken = groups[:codes]
+    for name in {group[0][1].name for group in groups}:
+        taken += [group for group in [each for each in groups if each[0][1].name == name][:4] if group not in taken]
+    return [pair for group in taken for pair in group]

@@ -41,11 +41,13 @@ def error(got: Any, a: Any, b: Any) -> float:
     return float(((got.double() - exact).abs() / (U * scale + 1e-300)).max())
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("divided", ["", "shared", "cluster"])
 @pytest.mark.parametrize("number", range(len(candidates())))
-def test_random_problems_between_nans(torch: Any, number: int, shared: bool) -> None:
-    dice = torch.Generator().manual_seed(number)
-    config = dict(candidates()[number].config(candidates()[number].resident * H200 if shared else 0))
+def test_random_problems_between_nans(torch: Any, number: int, divided: str) -> None:
+    """K is not divided, divided among blocks that share tiles, and among the blocks of a cluster."""
+    dice, tile = torch.Generator().manual_seed(number), candidates()[number]
+    cluster = max(tile.clusters, default=1) if divided == "cluster" else 1
+    config = dict(tile.config(tile.resident * H200 if divided == "shared" else 0, cluster=cluster))
 
     def draw(low: int, high: int) -> int:
         return int(torch.randint(low, high, (1,), generator=dice))

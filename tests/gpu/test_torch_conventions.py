@@ -181,3 +181,26 @@ def test_gemm_records_gradients() -> None:
         gemmsmith.gemm(a, b, kernel="naive")
     with torch.no_grad():
         assert not gemmsmith.gemm(a, b, kernel="naive").requires_grad
+
+
+def test_gradients_in_batches() -> None:
+    x, weight = randn(3, 4, grad=True), randn(4, 5, grad=True)
+    seeds = randn(2, 3, 5)
+    found, expected = (torch.autograd.grad(each, (x, weight), seeds, is_grads_batched=True)
+                       for each in (gemmsmith.matmul(x, weight, device=WHERE), x @ weight))  # fmt: skip
+    for mine, theirs in zip(found, expected, strict=True):
+        close(mine, theirs)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 6), (1, 6)])
+def test_a_bias_that_is_broadcast(shape: tuple[int, ...]) -> None:
+    x, weight, bias = randn(3, 8), randn(6, 8), randn(*shape)
+    close(gemmsmith.torch.linear(x, weight, bias, device=WHERE), torch.nn.functional.linear(x, weight, bias))
+
+
+def test_use_as_a_decorator_and_by_name() -> None:
+    used = gemmsmith.torch.use(device=WHERE)
+    a, b = randn(3, 4), randn(4, 5)
+    close(used(lambda: torch.matmul(input=a, other=b))(), a @ b)
+    used(lambda: torch.einsum("ij,jk->ik", a, b))()
+    assert [(each.name, each.ours) for each in used.report().routes] == [("matmul", True), ("einsum", False)]

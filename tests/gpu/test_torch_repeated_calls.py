@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -12,11 +13,18 @@ from torch_device import KIND, ON_GPU, WHERE, close, randn, reference_without_gp
 
 import gemmsmith
 from gemmsmith.call.cache import CACHE, HINTS, HINTS_OF_A_NAME
-from gemmsmith.frameworks.torch import eager, fast
+from gemmsmith.frameworks.torch import eager, fast, products
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 __all__ = ["reference_without_gpu"]
 TIMES = 5  # two stand-ins at most, one that is kept, one that leaves a hint, one that finds it
+
+
+def in_memory(address: int, shape: Any, stride: Any, kind: Any) -> Any:
+    """A copy of the elements at an address of the CPU."""
+    count = 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True))
+    held = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
+    return torch.frombuffer(held, dtype=kind).as_strided(shape, stride).clone()
 
 
 @pytest.fixture(autouse=True)
@@ -28,17 +36,22 @@ def calls_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def keep(key: Any, a: Any, b: Any, options: Any, bias: Any, result: Any) -> None:
         del a, b, options, bias
         if result.numel():
-            CACHE.put(key, SimpleNamespace(shape=tuple(result.shape), dtype=result.dtype, is_linear=key[0] == "linear"))
+            is_linear = key[0] == "linear"
+            shapes, strides, (kind, _) = key[is_linear:][:2], key[is_linear:][2:4], key[is_linear:][4:6]
+            layouts = tuple(zip(shapes, strides, strict=True))
+            CACHE.put(key, SimpleNamespace(shape=tuple(result.shape), dtype=result.dtype, is_linear=is_linear,
+                                           kind=kind, layouts=layouts))  # fmt: skip
 
-    def run(call: Any, a: Any, b: Any, bias: Any = None) -> Any:
-        assert bias is None
-        in_memory = [torch._neg_view(each.detach()) if each.is_neg() else each.detach() for each in (a, b)]
-        found = (in_memory[0] @ (in_memory[1].mT if call.is_linear else in_memory[1])).to(call.dtype)
+    def run(call: Any, a: int, b: int, bias: int = 0) -> Any:
+        assert bias == 0
+        left, right = (in_memory(where, *layout, call.kind) for where, layout in zip((a, b), call.layouts, strict=True))
+        found = (left @ (right.mT if call.is_linear else right)).to(call.dtype)
         assert call.shape == tuple(found.shape)
         return found
 
     monkeypatch.setattr(fast, "keep", keep)
     monkeypatch.setattr(fast, "run", run)
+    monkeypatch.setattr(products, "_run", run)
     monkeypatch.setattr(eager, "DEFAULT", (None, "", True, WHERE))
 
 

@@ -141,7 +141,7 @@ class FakeGpu:
 
         return enqueue
 
-    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[tuple[int, ...], int], None]:
+    def armed(self, steps: Sequence[PatchedStep]) -> Callable[..., None]:
         def filled(each: PatchedStep, addresses: tuple[int, ...]) -> Step:
             arguments = [bytearray(argument) for argument in each.step.launch.arguments]
             for patch in each.patches:
@@ -149,10 +149,11 @@ class FakeGpu:
                 struct.pack_into("<Q", arguments[patch.argument], patch.position, where)
             return replace(each.step, launch=Launch(each.step.launch.geometry, tuple(map(bytes, arguments))))
 
-        def start(addresses: tuple[int, ...], stream: int) -> None:
+        def start(*places: int) -> None:
+            *addresses, stream = places
             if self.lost and not self.depth:
                 raise LaunchError("launching the kernel failed: CUDA_ERROR_INVALID_CONTEXT")
-            self.launched.append((stream, tuple(filled(each, addresses) for each in steps)))
+            self.launched.append((stream, tuple(filled(each, tuple(addresses)) for each in steps)))
 
         return start
 

@@ -108,7 +108,8 @@ def rule_of(
 ) -> Callable[[Problem, Array, Array, Array], Array]:
     """How a rung accumulates, written independently of it."""
     values = dict(config or ())
-    if values.get("SHARERS", 0) > 0 or values.get("TEAMS", 1) > 1:
+    parts = 1 if spec.tensor_cores else values.get("CLUSTER_K", 1)
+    if values.get("SHARERS", 0) > 0 or values.get("TEAMS", 1) > 1 or parts > 1:
         return partial(shared_sums_reference, config=config)
     if not spec.tensor_cores:
         return ordered_fma_reference

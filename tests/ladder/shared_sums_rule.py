@@ -1,4 +1,5 @@
-"""What simt_best must compute, bit for bit: sums of teams and of sharers, each by fma in ascending k, added in order.
+"""What simt_best must compute, bit for bit: sums of teams, sharers and a cluster's blocks, each by fma in ascending k,
+added in order.
 
 Written from the rule alone: where a tile is shared, and where in K, is computed here once more, k-tile by k-tile.
 """
@@ -43,7 +44,9 @@ def tiles_in_order(problem: Problem, config: Config) -> list[tuple[slice, slice]
 
 def cuts(problem: Problem, config: Config, number: int, k_tiles: int) -> list[tuple[int, int]]:
     """Begin and end, in k-tiles, of the parts of a tile."""
-    tiles, sharers = len(tiles_in_order(problem, config)), config["SHARERS"]
+    tiles, sharers, parts = len(tiles_in_order(problem, config)), config["SHARERS"], config["CLUSTER_K"]
+    if parts > 1:  # of a cluster's blocks; some may be empty
+        return [(k_tiles * part // parts, k_tiles * (part + 1) // parts) for part in range(parts)]
     shared = tiles % sharers if sharers and sharers * problem.batch <= 1024 else 0
     if number < tiles - shared:
         return [(0, k_tiles)]

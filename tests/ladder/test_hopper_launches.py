@@ -62,7 +62,8 @@ def random_config(spec: KernelSpec, dice: random.Random, fits: Problem | None = 
 
 
 def as_seen(problem: Problem) -> Problem:
-    """A vector along k with contiguous elements is taken as a row, however it is stored."""
+    """A batch with one B is one product, if it can be; a vector along k with contiguous elements is taken as a row."""
+    problem = problem.folded
     if problem.alpha == 0 or problem.k == 0:
         return problem
     if problem.m == 1 and problem.trans_a and problem.lda == 1:

@@ -148,6 +148,21 @@ def test_teams_and_blocks_share_a_batch_with_an_epilogue() -> None:
     verified(*small(SHARERS=5, **TEAMS), replace(p, stride_b=0), mode="float")
 
 
+@pytest.mark.parametrize(("shape", "changes"), [
+    ((33, 70, 83), {"CLUSTER_K": 4}), ((35, 69, 37), {"CLUSTER_K": 2, **TEAMS}), ((20, 30, 9), {"CLUSTER_K": 8}),
+], ids=str)  # fmt: skip
+def test_blocks_of_a_cluster_divide_k(shape: tuple[int, int, int], changes: dict[str, int]) -> None:
+    """Several tiles, teams as well, and more blocks than k-tiles; the sums are added in the order of k."""
+    spec, config = small(**changes)
+    p = problem(shape, "NT", alpha=0.7, beta=-1.0)
+    assert spec.geometry(p, config).cluster == (changes["CLUSTER_K"], 1, 1)
+    device = checking("reversed")
+    verified(spec, config, p, device=device)
+    data = operands(p, "normal", seed=3)
+    expected = shared_sums_reference(p, data.a, data.b, data.c, config=config)
+    assert np.array_equal(launched(spec, config, p, data), expected)
+
+
 def test_a_shared_product_has_the_same_bits_in_any_order_of_blocks() -> None:
     spec, config = small(SHARERS=5)
     p = problem((32, 128, 43))
@@ -195,7 +210,9 @@ def test_the_fast_path_is_chosen_by_alignment() -> None:
     ({"WM": 16, "WN": 128, "TM": 16, "TN": 4}, r"WM/TM = 16/16 = 1 lanes along a side"),
     ({"BK": 32, "STAGES": 5, "BM": 256}, r"STAGES·BK·4·\(BM\+BN\+8\) = 5·32·4·\(256\+256\+8\) = 332,800 B"),
     ({"BK": 8, "UNROLL": 4, "TEAMS": 4}, r"TEAMS·UNROLL = 4·4 = 16 does not divide BK=8"),
-    ({"TEAMS": 2, "BK": 8}, r"BM·BN = 128·256 = 32,768 sums .* STAGES·BK·\(BM\+BN\) = 3·8·\(128\+256\) = 9216"),
+    ({"BM": 64, "BN": 128, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "TEAMS": 2, "BK": 8, "STAGES": 2},
+     r"512·TEAMS·\(BM/WM\)·\(BN/WN\) = .* = 16,384 bytes, but k-tiles have .* = 12,288"),
+    ({"CLUSTER_K": 2, "SHARERS": 8}, r"K is divided twice: CLUSTER_K=2 and SHARERS=8"),
     ({"TEAMS": 8, "BK": 32}, r"TEAMS·32·\(BM/WM\)·\(BN/WN\) = 8·32·\(128/64\)·\(256/64\) = 2048 threads"),
     ({"SHARERS": 7}, "SHARERS=7 is not one of 0, 2, 3, 5, 8"),
 ])  # fmt: skip

@@ -224,7 +224,8 @@ def test_the_workspace() -> None:
     a, b = 7 * 36 * 4, 7 * 68 * 4
     assert workspace_bytes(spec, config, p, FRESH) == 3072 + 5888  # 3·a and 3·b, rounded up
     assert (3 * a, 3 * b) == (3024, 5712)
-    assert workspace_bytes(spec, config, replace(p, stride_b=0), FRESH) == 3072 + 2048
+    # With one B it is one product of 99 rows: 7 * 100 * 4 and b bytes, rounded up.
+    assert workspace_bytes(spec, config, replace(p, stride_b=0), FRESH) == 2816 + 2048
     shared = small(SHARERS=5, TRANSPOSED_COPY=1)[1]
     start = 4096 + 4 * 3 * 5 * 2 * 32 * 64
     ready = build_prologue(spec, shared, p, FRESH, WORKSPACE)
@@ -236,11 +237,11 @@ def test_the_workspace() -> None:
 
 
 def test_blocks_and_shared_memory() -> None:
-    """One block per 64 x 64 tile; a broadcast matrix once; no padding in the kernel's k-tiles."""
+    """One block per 64 x 64 tile; a batch with one B is one product; no padding in the kernel's k-tiles."""
     spec, plain, config = both()
     p = problem((65, 128, 200), "NT", batch=3)
     before = build_prologue(spec, config, replace(p, stride_b=0), FRESH).launches
-    assert [(each.geometry.grid, each.geometry.pdl) for each in before] == [((3 * 2 * 4 + 2 * 4, 1, 1), True)]
+    assert [(each.geometry.grid, each.geometry.pdl) for each in before] == [((4 * 4 + 2 * 4, 1, 1), True)]
     k_tiles = 3 * 8 * 4 * (32 + 64)
     assert [spec.geometry(p, c).smem for c in (plain, config)] == [k_tiles + 3 * 8 * 4 * 8, k_tiles]
     assert spec.geometry(p.with_(trans_a=True, trans_b=False), plain).smem == k_tiles

@@ -188,7 +188,8 @@ def test_the_grid_covers_the_problem_with_no_block_to_spare(spec: KernelSpec) ->
         for config in (preset.config for preset in spec.presets if not preset.config.get("SHARERS", 0)):
             geometry = spec.geometry(problem, config)
             rows, cols = (config.get(side, config.get("TILE", 0)) for side in ("BM", "BN"))
-            assert geometry.grid == (ceil_div(problem.m, rows) * ceil_div(problem.n, cols), 1, 1)
+            tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, cols)
+            assert geometry.grid == (tiles * geometry.cluster[0], 1, 1)
             assert geometry.block[1:] == (1, 1)
             assert geometry.threads % 32 == 0
 

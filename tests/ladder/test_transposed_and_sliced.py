@@ -3,14 +3,16 @@ with outputs of 16 and 32 bits; and the same bits in every schedule of the simul
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from ptx_only import compile_to_ptx
+from ptx_only import compile_to_ptx, copy_kernel, find_file
 
 from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
 from gemmsmith.fills import operands
 from gemmsmith.kernel.renamed import DIRECT, TMA
-from gemmsmith.kernel.spec import Addresses
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.memory import upload
@@ -22,13 +24,14 @@ SMALL = {"BM": 64, "STAGES": 2, "CONSUMERS": 1, "GROUP": 2, "CLUSTER_M": 1, "CLU
 SWAPPED = {"SWAP": 1, "BN": 24}
 
 
-def product(config: dict[str, int], problem: Problem, schedule: str = "lockstep") -> tuple[np.ndarray, np.ndarray]:
+def product(config: dict[str, int], problem: Problem, schedule: str = "lockstep", spec: KernelSpec = SPEC
+            ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """C by the simulator, and by float64."""
     device, data = SimDevice("sm_90", schedule=schedule_named(schedule)), operands(problem, "normal", 7)
     places = Addresses(*(upload(device, values) for values in (data.a, data.b, data.c)))
-    chosen = SPEC.config(SMALL | config)
-    workspace = device.allocate(max(256, workspace_bytes(SPEC, chosen, problem, places)))
-    for step in bind(device, SPEC, chosen, problem, places, workspace, compile_to_ptx):
+    chosen = spec.config(SMALL | config)
+    workspace = device.allocate(max(256, workspace_bytes(spec, chosen, problem, places)))
+    for step in bind(device, spec, chosen, problem, places, workspace, compile_to_ptx):
         device.launch(step.loaded, step.launch)
     raw = device.read(places.c, problem.m * problem.n * problem.out_dtype.itemsize)
     found = np.asarray(raw).view(data.c.dtype).reshape(problem.m, problem.n).astype(np.float64)
@@ -87,6 +90,20 @@ def test_the_result_does_not_depend_on_the_schedule(config: dict[str, int]) -> N
     for schedule in ("reversed", "random"):
         again, _ = product(config, problem, schedule)
         assert np.array_equal(first, again), schedule
+
+
+def test_blocks_that_do_not_wait_leave_their_part_to_the_last(tmp_path: Path) -> None:
+    """As on a GPU where another kernel holds the SMs that the other slices need: the same bits."""
+    impatient = copy_kernel(SPEC, tmp_path)
+    header = find_file(tmp_path, "slices.cuh")
+    patient = header.read_text(encoding="utf-8")
+    assert patient.count("MOST_POLLS = 2048") == 1
+    header.write_text(patient.replace("MOST_POLLS = 2048", "MOST_POLLS = 0"), encoding="utf-8")
+    problem, config = problem_of(70, 64, 320), {"BN": 64, "SLICES": 5}
+    expected, _ = product(config, problem)
+    for schedule in ("lockstep", "reversed", "random"):
+        found, _ = product(config, problem, schedule, impatient)
+        assert np.array_equal(found, expected), schedule
 
 
 def test_too_many_slices_for_the_gpu_are_not_used() -> None:

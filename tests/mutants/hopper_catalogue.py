@@ -169,6 +169,7 @@ STORES = (
             Edit(STORE, "top + row + i * 64, z)", "top + row + i * 64 + 1, z)"), shape=WIDE),
 )  # fmt: skip
 
+FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
 CLUSTERS = (
     mistake("a multicast misses a block", "wgmma_cluster", HANG, Edit("tma.cuh", '"h"(mask)', '"h"((unsigned short)1)'),
             shape=PAIR),
@@ -179,8 +180,11 @@ CLUSTERS = (
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
     mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
-            Edit(RING, "if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);",
-                 "if (thread == 0) mbarrier_arrive(empty);"), shape=PAIR),
+            Edit(RING, "thread < Rows * Cols && (thread % Rows == row || thread / Rows == col)",
+                 "thread == static_cast<int>(cluster_rank())"), shape=PAIR),
+    mistake("a stage is not released for the other column", "wgmma_cluster", HANG,
+            Edit(RING, "(thread % Rows == row || thread / Rows == col)", "thread / Rows == col"), shape=PAIR,
+            config=FOUR),
     mistake("the other block's arrivals are not counted", "wgmma_cluster", "",
             Edit(RING, "Blocks * Consumers", "Consumers"), shape=PAIR),
     mistake("no wait for an empty stage of a cluster", "wgmma_cluster", "",
@@ -191,7 +195,7 @@ CLUSTERS = (
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
     mistake("all arrivals go to the first block", "wgmma_cluster", "",
-            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, 0)"),
+            Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, first)"),
             shape=PAIR),
     mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
             Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
@@ -276,7 +280,8 @@ REGISTERS = (
 SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
-_WAIT_FOR_SLICES = "        while (load_acquire(counter) < slices) {\n        }\n"
+_WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
+_IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
@@ -292,11 +297,19 @@ SWAPPED_AND_SLICED = (
             Edit(CLUSTER, "                cluster_sync();  // all of them have been read\n", ""), config=PARTED),
     mistake("a part of K is added twice", "wgmma_cluster", "outputs",
             Edit(CLUSTER_SUMS, "for (int p = 1; p < Parts; ++p)", "for (int p = 0; p < Parts; ++p)"), config=PARTED),
-    mistake("the other slices are not waited for", "wgmma_cluster", "", _gone(SLICES, _WAIT_FOR_SLICES), config=SLICED),
+    mistake("the other slices are not waited for", "wgmma_cluster", "",
+            Edit(SLICES, _WAIT_FOR_SLICES, "return own;"), config=SLICED),
+    mistake("the last does not add for those who left", "wgmma_cluster", "",
+            _IMPATIENT, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
+    mistake("one leaves when the last has arrived", "wgmma_cluster", "",
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? 0 : 0;"), config=SLICED),
+    mistake("one that leaves adds its part as well", "wgmma_cluster", RACE,
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? own : own;"),
+            config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
             Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),
-    mistake("only the leader waits for the slices", "wgmma_cluster", RACE,
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // Loads", "    // Loads"), config=SLICED),
+    mistake("only the leader waits for the slices", "wgmma_cluster", "",
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    for (unsigned parts", "    for (unsigned parts"), config=SLICED),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
@@ -347,13 +360,13 @@ HANDED_OVER = (
 )  # fmt: skip
 
 # Clusters of four, and more of slices and transposed outputs.
-FOUR = (("CLUSTER_M", 2), ("CLUSTER_N", 2))
 FOUR_AND_SLICED = (
     mistake("the mask of A misses a block of four", "wgmma_cluster", HANG,
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << row;"), shape=PAIR, config=FOUR),
-    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
-            Edit(RING, "mask |= 1 << (i * Rows + row);", "mask |= 1 << (i * Rows + 1 - row);"), shape=PAIR,
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + row);"), shape=PAIR,
             config=FOUR),
+    mistake("A goes to the other row of a cluster", "wgmma_cluster", "",
+            Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + i * Rows + 1 - row);"),
+            shape=PAIR, config=FOUR),
     mistake("blocks load the wrong share of A", "wgmma_cluster", "",
             Edit(RING, "k, z_a, col, multicast_mask_a()", "k, z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
@@ -362,9 +375,10 @@ FOUR_AND_SLICED = (
             Edit(SLICES, f"    __threadfence();\n{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"
                  "        __threadfence();\n", f"{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"), config=SLICED),
     mistake("a slice is counted twice", "wgmma_cluster", RACE,
-            Edit(SLICES, "atomicAdd(counter, 1)", "atomicAdd(counter, 2)"), config=SLICED),
+            Edit(SLICES, "atomicAdd(word, 1)", "atomicAdd(word, 2)"), config=SLICED),
     mistake("the last slice is not waited for", "wgmma_cluster", RACE,
-            Edit(SLICES, "load_acquire(counter) < slices)", "load_acquire(counter) < slices - 1)"), config=SLICED),
+            Edit(SLICES, _WAIT_FOR_SLICES, "if (load_acquire(word) % ARRIVED >= slices - 1) return own;"),
+            config=SLICED),
     mistake("both consumers count slices together", "wgmma_cluster", "",
             Edit(CLUSTER, "* CONSUMERS + warpgroup - 1;", "* CONSUMERS;"), shape=(128, 64, 320),
             config=(*SLICED, *TWO)),

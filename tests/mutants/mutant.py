@@ -29,6 +29,7 @@ ARCH = "sm_90"
 # Detectors, and the words that a verdict's reason contains when one has found something.
 DETECTORS = {
     "race": " race on shared address",
+    "ended block": "access-of-ended-block of shared memory",
     "uninitialised shared": "uninitialised shared read",
     "uninitialised local": "uninitialised local read",
     "out-of-bounds": "out-of-bounds ",

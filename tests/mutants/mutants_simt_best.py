@@ -7,6 +7,7 @@ from mutants_async import IN_FLIGHT
 
 RUNG = "simt_best"
 FILE, COPY, STREAM_K = "23_simt_best.cu", "k_tile_copy.cuh", "stream_k_tiles.cuh"
+SUMS = "team_sums.cuh"
 FULL_COPY = ("cp_async.cuh", 'cp.async.cg.shared.global [%0], [%1], 16;"')
 FRAGMENT = ("vector.cuh", "*reinterpret_cast<const Vec<T, Width>*>(shared + i)")
 RING = Trial((32, 64, 48), layout="TN")  # six k-tiles in a ring of three stages, copied 16 bytes at a time
@@ -76,11 +77,7 @@ MUTANTS = (
         name="partial sums read before a team has written them",
         rung=RUNG,
         what="no barrier between writing a team's partial sums and adding them",
-        edits=(
-            Edit(
-                FILE, "partial[i * TEAM] = value; });\n            __syncthreads();", "partial[i * TEAM] = value; });"
-            ),
-        ),
+        edits=(Edit(SUMS, "% Cols];\n    __syncthreads();", "% Cols];"),),
         trial=RING,
         detector="race",
         config=TEAMS,
@@ -90,11 +87,39 @@ MUTANTS = (
         name="partial sums written over k-tiles in use",
         rung=RUNG,
         what="no barrier before a team writes its partial sums into the ring",
-        edits=(Edit(FILE, "__syncthreads();  // the ring, or", "// the ring, or"),),
+        edits=(Edit(SUMS, "__syncthreads();  // the ring, or", "// the ring, or"),),
         trial=RING,
         detector="race",
         config=TEAMS,
         sanitizer="racecheck",
+    ),
+    Mutant(
+        name="a cluster's sums read before they are written",
+        rung=RUNG,
+        what="no cluster barrier between leaving partial sums and adding those of other blocks",
+        edits=(Edit(SUMS, "cluster_sync();\n#pragma unroll 1", "#pragma unroll 1"),),
+        trial=RING,
+        detector="race",
+        config={"CLUSTER_K": 2},
+        sanitizer="racecheck",
+    ),
+    Mutant(
+        name="a block ends before the cluster has read its sums",
+        rung=RUNG,
+        what="no cluster barrier at the end: shared memory of a block that has ended is read",
+        edits=(Edit(SUMS, "cluster_sync();  // others", "// others"),),
+        trial=RING,
+        detector="ended block",
+        config={"CLUSTER_K": 2},
+        sanitizer="memcheck",
+    ),
+    Mutant(
+        name="sums of unaligned rows read from another lane's place",
+        rung=RUNG,
+        what="sums are read without the permutation with which they were written",
+        edits=(Edit(SUMS, "w * 32 + sum_slot(owner, e)", "w * 32 + owner", times=2),),
+        trial=Trial((32, 64, 48), padding=(0, 0, 1)),
+        detector="wrong result",
     ),
     Mutant(
         name="all teams compute the same steps",

@@ -389,7 +389,7 @@ def test_addresses_are_written_over_the_arguments(driver: FakeDriver) -> None:
                           PatchedStep(last, (ArgumentPatch(0, 0, 2, 0),))])  # fmt: skip
     streams = {id(device._config(geometry, 5)): 5}
     for base in (0x1000, 1 << 47):
-        start((base, 0, base + 2, 0, base + 4), 5)
+        start(base, 0, base + 2, 0, base + 4, 5)
     assert [each[0] for each in seen] == [0xF0, 0xF1] * 2
     for i, base in enumerate((0x1000, 1 << 47)):
         (_, (small, tensor_map, middle)), (_, (pointer,)) = seen[2 * i : 2 * i + 2]
@@ -405,7 +405,7 @@ def test_a_refused_launch_raises(driver: FakeDriver) -> None:
     driver.launch_ex = LAUNCH_EX(lambda *_: 1)
     device = cuda(driver)
     step = Step(LoadedCubin(0xF0, "m", 0), Launch(Geometry((6, 1, 1), (128, 1, 1)), (bytes(8),)))
-    for start in (lambda: device.armed([PatchedStep(step, ())])((0,) * 5, 5),
+    for start in (lambda: device.armed([PatchedStep(step, ())])(0, 0, 0, 0, 0, 5),
                   lambda: device.launcher([[step]], 5)(0)):  # fmt: skip
         with pytest.raises(LaunchError, match="launching the kernel failed: CUDA_ERROR_INVALID_VALUE"):
             start()

@@ -42,8 +42,13 @@ barrier.red.popc.aligned.u32 %r1, 1, 32, %p1;""",
 mbarrier.arrive.shared.b64 %d2, [room+2048]; mbarrier.pending_count.b64 %r1, %d2;
 mbarrier.test_wait.shared.b64 %p2, [room+2048], %d2; cp.async.mbarrier.arrive.shared.b64 [room+2048];
 bar.sync 0; @%p1 mbarrier.inval.shared.b64 [room+2048];""",
+    "sparse and bits": """setp.gt.u32 %p1, %t, 99;
+@%p1 mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r4}, {%r5, %r6}, {%r1, %r2}, %r7, 0;
+@%p1 wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %r5, 0, %p1, 1, 1, 0, 0;
+@%p1 wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r1, %r2, %r3, %r4}, %d1, %d2, %p1;""",
     "ordered accesses": """ld.acquire.gpu.global.u32 %r1, [%d1]; st.release.sys.global.u32 [%d1], %t;
-prefetch.global.L2 [%d1]; prefetchu.L1 [%d1]; createpolicy.fractional.L2::evict_last.b64 %d2, 1.0; nanosleep.u32 20;""",
+prefetch.global.L2 [%d1]; applypriority.global.L2::evict_normal [%d1], 128; prefetchu.L1 [%d1];
+createpolicy.fractional.L2::evict_last.b64 %d2, 1.0; nanosleep.u32 20;""",
     "votes": """setp.lt.u32 %p1, %t, 7; vote.sync.any.pred %p2, !%p1, -1; vote.sync.ballot.b32 %r1, %p1, -1;
 match.any.sync.b32 %r1, %t, -1; match.all.sync.b64 %r1|%p3, %b0, -1; redux.sync.add.s32 %r1, %t, -1;
 redux.sync.xor.b32 %r1, %t, -1; elect.sync %r1|%p2, -1; activemask.b32 %r2;""",

@@ -20,7 +20,7 @@ ld.global.b128 %d1, [%d2]
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r5]
 stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r1], {%r2}
 mma.sync.aligned.m8n8k16.row.col.s32.s8.s4.s32 {%r1, %r2}, {%r3}, {%r4}, {%r5, %r6}
-mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r4}, {%r5, %r6}, {%r1, %r2}, %r7, 0x0
+mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r4}, {%r5, %r6}, {%r1, %r2}, %r7, 0x4
 wmma.load.a.sync.aligned.row.m8n32k8.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1]
 cp.async.cg.shared.global [%r1], [%d1], 8
 mbarrier.arrive.noComplete.shared.b64 %d1, [%r1]
@@ -28,7 +28,7 @@ bar.red.popc.pred %p1, 0, %p2
 bar.arrive 0
 cp.async.ca.shared.global [%r1], [%d1], 16, %d2
 membar.proxy.alias
-wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %r5, 0, %p1, 1, 1, 0, 0
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%r1, %r2, %r3, %r4}, %d1, %d2, %r5, 2, %p1, 1, 1, 0, 0
 wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%r1, %r2, %r3, %r4, %r5, %r6}, %d1, %d2, %p1, 1, 1, 0, 0
 cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r4]
 multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%d1]

@@ -128,7 +128,7 @@ def verdict(problem: Problem, reason: str) -> Verdict:
 
 BASE = Problem(64, 64, 64)
 RAGGED = Trial("ragged", BASE.with_(m=65, n=63, k=67), "float", "normal", "lockstep")
-GUARDS = KernelEdges((16,), (), frozenset("MNK"), True)
+GUARDS = KernelEdges((16,), (), frozenset("MNK"), was_read=True)
 
 
 @pytest.mark.parametrize(

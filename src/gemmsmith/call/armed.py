@@ -21,7 +21,7 @@ from gemmsmith.run.device import ArgumentPatch, Launch, PatchedStep, Step
 _WORD = struct.Struct("<Q")
 _PROBES = (1 << 40, (1 << 40) + (3 << 33) + (5 << 20) + 0x1700)  # aligned to 256; they share few set bits
 
-StartAt = Callable[[tuple[int, int, int, int, int], int], None]
+StartAt = Callable[[int, int, int, int, int, int], None]
 """Starts all launches at the addresses of A, B, C, bias and workspace, on a stream."""
 
 

@@ -59,6 +59,9 @@ class LoadedPlan:
         last launch has ended. The addresses must be aligned as the plan's are.
         """
         known = (*addresses, workspace)
+        for each in self.plan.scratch:
+            if each.array.zeroed:
+                self.device.write(workspace + each.offset, np.zeros(each.array.nbytes, np.uint8))
         return tuple(_resolved(self.device, each, known) for each in self.launches)
 
 

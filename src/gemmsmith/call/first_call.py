@@ -38,7 +38,7 @@ _QUICK = "wgmma_split_k"
 _SMALL_TILE = 64 * 64
 _CALLS = 2  # of a shape that may run a stand-in
 # Up to this many kernels, a stand-in may be compiled where the loaded ones are much slower than the best.
-_FEW, _NEAR, _FAR = 6, 1.3, 4.0
+_FEW, _NEAR, _FAR = 4, 1.3, 4.0
 Kind = tuple[object, ...]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gemmsmith.call.armed import StartAt
 from gemmsmith.call.cache import CACHE
 from gemmsmith.call.gpu_executor import GpuExecutor, executor_for, stream_workspace
 from gemmsmith.call.key import Key
@@ -24,10 +25,11 @@ from gemmsmith.run.cuda import device_count
 from gemmsmith.run.tensors import Matrix, empty_like, matrix, stream_reader
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CachedCall:
     """All that is known of a call before its tensors are.
 
+    armed          the executor's functions that start its launches, by thread
     shape          of the result
     stream         reads torch's current stream
     new_output     allocates the result, where no ``out`` is passed
@@ -37,6 +39,7 @@ class CachedCall:
     """
 
     executor: GpuExecutor
+    armed: dict[int, StartAt]
     shape: tuple[int, ...]
     stream: Callable[[], int]
     new_output: Callable[[], Any]
@@ -117,6 +120,7 @@ def _cached_call(request: Request, operands: Operands, executor: GpuExecutor,
         new_workspace = allocator(torch, (1, executor.workspace_bytes), torch.int8, device)
     return CachedCall(
         executor=executor,
+        armed=executor.armed,
         shape=request.shape,
         stream=read_stream,
         new_output=allocator(torch, request.shape, out.owner.dtype, device),

@@ -33,10 +33,6 @@ Start = Callable[[], None]
 _MOST_THREADS = 64  # that an executor keeps arguments for
 
 
-def _UNARMED(_addresses: tuple[int, ...], _stream: int) -> None:  # noqa: N802
-    """Stands for a thread that has no arguments in memory yet."""
-
-
 class GpuExecutor:
     """A problem, a kernel and its configuration on one GPU, for operands aligned as ``addresses``.
 
@@ -53,7 +49,8 @@ class GpuExecutor:
         self.launches = len(self._loaded.launches)
         self.decision = self._loaded.plan.decision
         self._only_gpu = device_count() == 1
-        self._armed: dict[int, StartAt | None] = {}  # by thread
+        self.armed: dict[int, StartAt] = {}  # by thread; empty where there are several GPUs, or maps are not patched
+        self._can_arm = self._only_gpu
 
     def _load(self, addresses: Addresses) -> LoadedPlan:
         return load_plan(self.device, plan_launches(self._spec, self._config, self._problem, addresses), compile_for)
@@ -63,25 +60,26 @@ class GpuExecutor:
 
         Addresses that are new cost no more than old ones: a program allocates its results anew.
         """
-        if c is None and self._only_gpu:
-            thread = get_ident()
-            launches = self._armed.get(thread, _UNARMED)
-            if launches is _UNARMED:
-                launches = self._arm(thread)
+        if c is None and self._can_arm:
+            launches = self.armed.get(get_ident()) or self._arm(get_ident())
             if launches is not None:
                 # The only GPU is current already, unless this thread has never used it; asking would cost more.
                 try:
-                    launches((*addresses, workspace), stream)
+                    launches(*addresses, workspace, stream)
                 except LaunchError:
                     with self.device.current():
-                        launches((*addresses, workspace), stream)
+                        launches(*addresses, workspace, stream)
                 return
         self.start(addresses, workspace, stream, c)()
 
     def _arm(self, thread: int) -> StartAt | None:
-        if len(self._armed) >= _MOST_THREADS:
-            self._armed.clear()
-        found = self._armed[thread] = arm(self._loaded)
+        if len(self.armed) >= _MOST_THREADS:
+            self.armed.clear()
+        found = arm(self._loaded)
+        if found is None:
+            self._can_arm = False
+        else:
+            self.armed[thread] = found
         return found
 
     def start(self, addresses: tuple[int, int, int, int], workspace: int, stream: int, c: Place | None) -> Start:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from gemmsmith.errors import ConfigError, LaunchError, UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
-from gemmsmith.kernel.geometry import Geometry, TensorMap
-from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER, Signature
-from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, packs_lost_slot
+from gemmsmith.kernel.geometry import Geometry, ScratchArray, TensorMap
+from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER, SCRATCH, Signature
+from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, pack, packs_lost_slot
 from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
@@ -52,12 +52,21 @@ class PlannedLaunch:
 
 
 @dataclass(frozen=True)
+class PlacedArray:
+    """An array that a user's kernel takes besides its matrices, ``offset`` bytes into the workspace."""
+
+    array: ScratchArray
+    offset: int
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """All launches of a call: the kernel's prologue, the fallback with its own prologue, the kernel.
 
     alignment        of A, B, C and the bias: the plan is for addresses with these remainders by 256
     workspace_bytes  memory besides the operands, aligned to 256 bytes; 0 for most kernels
     decision         how the verdict in the workspace is read; None where there is no fallback
+    scratch          the arrays of a user's kernel that lie in the workspace
     """
 
     prologue: tuple[PlannedLaunch, ...]
@@ -66,6 +75,7 @@ class LaunchPlan:
     alignment: tuple[int, ...]
     workspace_bytes: int
     decision: Fallback | None
+    scratch: tuple[PlacedArray, ...] = ()
 
     @property
     def launches(self) -> tuple[PlannedLaunch, ...]:
@@ -90,19 +100,25 @@ def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses:
                                "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
     alignment = alignment_of(addresses)
     slots = Addresses(*(SlotAddress(Slot(i), each) for i, each in enumerate(alignment)))
+    if spec.signature.has("D") and not addresses.bias:
+        slots = slots._replace(bias=0)  # no C besides the output: the kernel is passed the output for both
     prologue = build_prologue(spec, config, problem, slots, SlotAddress(Slot.WORKSPACE))
     fallback: list[PlannedLaunch] = []
     if (other := prologue.fallback) is not None:
         assert prologue.fallback_prologue is not None
         fallback += map(_prologue_launch, prologue.fallback_prologue.launches)
         fallback.append(_kernel_launch(other.spec, other.config, prologue.fallback_prologue))
+    used = prologue.nbytes + _map_bytes(spec.signature, prologue.nbytes)
+    scratch = _placed(spec, problem, used)
+    kernel = _kernel_launch(spec, config, prologue, specialized)
     return LaunchPlan(
         prologue=tuple(map(_prologue_launch, prologue.launches)),
         fallback=tuple(fallback),
-        kernel=_kernel_launch(spec, config, prologue, specialized),
+        kernel=replace(kernel, arguments=_with_scratch(spec.signature, kernel.arguments, scratch)),
         alignment=alignment,
-        workspace_bytes=prologue.nbytes + _map_bytes(spec.signature, prologue.nbytes),
+        workspace_bytes=scratch[-1].offset + scratch[-1].array.nbytes if scratch else used,
         decision=prologue.fallback,
+        scratch=scratch,
     )
 
 
@@ -128,6 +144,33 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
         arguments = tuple(maps.get(each.name, known) for each, known in named)
         arguments = _pointed_maps(signature, arguments, prologue.nbytes)
     return PlannedLaunch(spec, config, problem, geometry, arguments, spec.is_rung)
+
+
+def _placed(spec: KernelSpec, problem: Problem, used: int) -> tuple[PlacedArray, ...]:
+    """The arrays that a user's kernel takes besides its matrices, after ``used`` bytes of the workspace."""
+    if not spec.signature.has(SCRATCH):
+        return ()
+    described = getattr(spec.geometry, "scratch", None)
+    if described is None:
+        names = ", ".join(arg.name for arg in spec.signature.arguments if arg.role == SCRATCH)
+        raise UnsupportedError(f"how large {names} must be is not known: no host code launches {spec.signature.entry}",
+                               "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+    found = []
+    for array in described(problem):
+        offset = ceil_div(used, ALIGNMENT_CLASS) * ALIGNMENT_CLASS
+        found.append(PlacedArray(array, offset))
+        used = offset + array.nbytes
+    return tuple(found)
+
+
+def _with_scratch(
+    signature: Signature, arguments: tuple[bytes | MapArgument, ...], scratch: tuple[PlacedArray, ...]
+) -> tuple[bytes | MapArgument, ...]:
+    """The arguments, with the places of these arrays."""
+    if not scratch:
+        return arguments
+    at = {each.array.name: pack("<Q", SlotAddress(Slot.WORKSPACE) + each.offset) for each in scratch}
+    return tuple(at.get(named.name, known) for named, known in zip(signature.arguments, arguments, strict=True))
 
 
 def _map_bytes(signature: Signature, used: int) -> int:

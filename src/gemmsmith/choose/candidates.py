@@ -240,6 +240,8 @@ def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:
             continue
         if unaligned_across_clusters(chosen) or _no_tail_tiles(chosen):
             continue
+        if spec.illegal(_with_stages(chosen, deepest_first[-1])):  # with the fewest: with all
+            continue
         found = [_most_stages(spec, chosen, deepest_first, layout, smem_limit())]
         if "GROUP" not in chosen:
             few = [n for n in deepest_first if n <= _STAGES_OF_TWO]
@@ -282,13 +284,12 @@ def _most_stages(spec: KernelSpec, chosen: Mapping[str, int], deepest_first: lis
     """The configuration with as many stages as fit ``limit`` bytes of shared memory."""
     stage = chosen.get("DEPTH", 1) * (chosen["BM"] + chosen["BN"]) * BOX_ROW
     may_fit = [n for n in deepest_first if n * stage + _staging_bytes(chosen) <= limit]  # asking the kernel is slower
+    every = (_with_stages(chosen, count) for count in may_fit)
+    return next((each for each in every if fits(spec, each, layout, limit) and not spec.illegal(each)), None)
 
-    def with_stages(count: int) -> Config:
-        return Config(tuple({**chosen, "STAGES": count}.items()))
 
-    if not may_fit or not is_legal(spec, with_stages(may_fit[-1]), layout, limit):  # illegal with the fewest: with all
-        return None
-    return next(config for config in map(with_stages, may_fit) if is_legal(spec, config, layout, limit))
+def _with_stages(chosen: Mapping[str, int], count: int) -> Config:
+    return Config(tuple({**chosen, "STAGES": count}.items()))
 
 
 def _staging_bytes(values: Mapping[str, int]) -> int:
@@ -298,8 +299,11 @@ def _staging_bytes(values: Mapping[str, int]) -> int:
 
 def is_legal(spec: KernelSpec, config: Config, layout: str, limit: int) -> bool:
     """Whether a configuration is legal and its launch fits ``limit`` bytes of shared memory."""
-    if spec.illegal(config):
-        return False
+    return not spec.illegal(config) and fits(spec, config, layout, limit)
+
+
+def fits(spec: KernelSpec, config: Config, layout: str, limit: int) -> bool:
+    """Whether its launch does; a third of the cost of asking for everything."""
     sample = _sample(spec.dtypes[0], layout)
     fitted = spec.specialize(config, sample, (_SAMPLE_SIZE,) * 3)
     return spec.geometry(sample, fitted).smem <= limit

@@ -22,7 +22,9 @@ from gemmsmith.problem import ceil_div
 NAME = "wgmma_cluster"
 # Rows of a tile, its consumer warpgroups, and the most accumulators of a thread that leave room for everything else.
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
+# Clusters of eight and more stages have not been timed: tune tries them (neighbours.py), the choice does not.
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
+_STAGES = (2, 3, 4, 5, 6, 7, 8, 10, 12)
 _GROUPS = (4, 8, 16)
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
 _LARGEST_CLUSTER = 8
@@ -56,7 +58,8 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
     parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]
     parted = parted if rows * width >= _LEAST_PARTED else []
     for staged, slices, parts in ((int(staging), 1, 1), (0, 2, 1), *((0, 1, parts) for parts in parted)):
-        stages = [n for n in legal_stages if n * stage + staged + 16 <= architecture(90).smem_per_block]
+        room = architecture(90).smem_per_block - staged - 16
+        stages = [n for n in legal_stages if n in _STAGES and n * stage <= room]
         if not stages or (parts > 1 and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}

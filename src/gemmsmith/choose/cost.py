@@ -25,10 +25,6 @@ from gemmsmith.choose.waves import Chip, TileGrid, resident_blocks, tile_grid, u
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 
-# A grid whose blocks wait for one another starts as a whole, without PDL: 13.5 → 14.3 and 62.4 → 64.2 µs on an H200.
-# The timings of the fit are older than that.
-_TOGETHER = 1.2e-6
-
 
 def _estimate(name: str) -> Any:
     return field(default_factory=lambda: estimates()[name])
@@ -115,7 +111,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     clusters = np.where(t.clusters > 1, fixed.cluster_reduction, 0.0) + np.where(
         t.cluster_m * t.cluster_n * t.cluster_k > 1, fixed.cluster_launch, 0.0
     )
-    clusters = clusters + np.where(t.slices > 1, c.slices + _TOGETHER, 0.0)
+    clusters = clusters + np.where(t.slices > 1, c.slices, 0.0)
     from_l2 = work * steps * BOX_ROW * _rows_from_l2(shapes, tiles)
     capped = 2.0 * shapes.m * shapes.n * shapes.k * shapes.batch / c.capped_flops
     capped = capped + from_l2 / c.capped_bytes + traffic / c.capped_dram

@@ -98,11 +98,13 @@ class NarrowCosts:
 
 @dataclass(frozen=True)
 class SimtTile:
-    """A tile of simt_best: blocks per SM, measured share of the SM's peak, and the parameters that differ."""
+    """A tile of simt_best: blocks per SM, measured share of the SM's peak, the parameters that differ, and sizes of
+    clusters to try."""
 
     resident: int
     efficiency: float
     config: tuple[tuple[str, int], ...]
+    clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,9 @@ class SimtCosts:
     transpose: float
     transpose_bandwidth: float
     half_warps_rate: float
+    cluster: float
+    ingress: float
+    latency: float
     layout_rate: Mapping[str, float]
     candidates: tuple[SimtTile, ...]
 
@@ -170,7 +175,8 @@ def narrow_costs() -> NarrowCosts:
 def simt_costs() -> SimtCosts:
     table = cost_table()["simt"]
     tiles = tuple(
-        SimtTile(row["resident"], row["efficiency"], tuple(row["config"].items())) for row in table["candidates"]
+        SimtTile(row["resident"], row["efficiency"], tuple(row["config"].items()), tuple(row.get("clusters", ())))
+        for row in table["candidates"]
     )
     return SimtCosts(**_values(table), layout_rate=table["layout_rate"], candidates=tiles)
 

@@ -37,7 +37,7 @@ def fp32_kernels(precision: str, problem: Problem) -> dict[str, KernelSpec]:
 
 def _on_cuda_cores(problem: Problem, sms: int, where: int) -> Iterator[Candidate]:
     spec = rung_named(simt.NAME)
-    for candidate, config in simt.configurations(problem, sms, where):
+    for candidate, config in simt.configurations(problem, sms, where, clusters=True):
         yield Candidate(spec, config, simt.predicted_seconds(problem, candidate, config, sms, where))
 
 

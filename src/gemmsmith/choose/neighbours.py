@@ -39,9 +39,10 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
 def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     """Changes to try; some are illegal, or name a parameter that the kernel does not have."""
     cluster = values.get("CLUSTER_M", 1), values.get("CLUSTER_N", 1)
-    shapes = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2)) if "SLICES" in values else ((1, 1), (2, 1), (1, 2))
+    shapes: tuple[tuple[int, int], ...] = ((1, 1), (2, 1), (1, 2))
+    shapes += ((4, 1), (1, 4), (2, 2), (4, 2), (2, 4)) if "SLICES" in values else ()
     changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in shapes if (m, n) != cluster]
-    changes += [{"STAGES": values["STAGES"] - 1}]
+    changes += [{"STAGES": values["STAGES"] + step} for step in (-1, 1)]
     if problem.out_dtype.itemsize == problem.dtype.itemsize:  # TMA stores 16-bit outputs only
         mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
         changes += [{"STORE_MODE": mode, "STORE_BOXES": int(mode != DIRECT)}]

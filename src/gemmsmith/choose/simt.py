@@ -12,16 +12,18 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from gemmsmith.choose.cost_data import measured_gpu, simt_costs
+from gemmsmith.choose.cost_data import measured_gpu, simt_costs, wgmma_costs
 from gemmsmith.choose.default import MOST_WORKSPACE
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.constraints import DYNAMIC_SMEM
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "simt_best"
 _WARPS = 8  # on an SM; with fewer, the latency of shared memory shows
+_BK = 16  # the default
 _ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 
 
@@ -32,42 +34,59 @@ class Candidate:
     changes: tuple[tuple[str, int], ...]
     resident: int
     efficiency: float
+    clusters: tuple[int, ...] = ()  # values of CLUSTER_K to try
+
+    @property
+    def most_smem(self) -> int:
+        """Bytes of shared memory, in the layout that needs most."""
+        c = self.config(0)
+        return 4 * c["STAGES"] * c["BK"] * (c["BM"] + c["BN"] + 8)
 
     @cache  # noqa: B019 - candidates live as long as the module
-    def config(self, sharers: int, transposed: int = 0) -> Config:
-        return rung_named(NAME).config({**dict(self.changes), "SHARERS": sharers, "TRANSPOSED_COPY": transposed})
+    def config(self, sharers: int, transposed: int = 0, cluster: int = 1) -> Config:
+        values = {"SHARERS": sharers, "TRANSPOSED_COPY": transposed, "CLUSTER_K": cluster}
+        return rung_named(NAME).config({**dict(self.changes), **values})
 
 
 @cache
 def candidates() -> tuple[Candidate, ...]:
     """Largest tile first: of equally fast ones the first is taken."""
     return tuple(
-        Candidate((*tile.config, ("MIN_BLOCKS", tile.resident)), tile.resident, tile.efficiency)
+        Candidate((*tile.config, ("MIN_BLOCKS", tile.resident)), tile.resident, tile.efficiency, tile.clusters)
         for tile in simt_costs().candidates
     )
 
 
-def configuration_for(problem: Problem, sms: int, unaligned: int = 0) -> Config:
+def configuration_for(problem: Problem, sms: int, unaligned: int = 0, clusters: bool = False) -> Config:
     """The configuration predicted to be fastest for ``problem`` on a GPU with ``sms`` SMs."""
-    return fastest(problem, sms, unaligned)[0]
+    return fastest(problem, sms, unaligned, clusters)[0]
 
 
-def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, float]:
+def fastest(problem: Problem, sms: int, unaligned: int = 0, clusters: bool = False) -> tuple[Config, float]:
     """The same with its predicted seconds.
 
-    ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B.
+    ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B; ``clusters``: the GPU has them.
     """
     timed = ((predicted_seconds(problem, candidate, config, sms, unaligned), config)
-             for candidate, config in configurations(problem, sms, unaligned))  # fmt: skip
+             for candidate, config in configurations(problem, sms, unaligned, clusters))  # fmt: skip
     seconds, best = min(timed, key=lambda pair: pair[0])
     return best, seconds
 
 
-def configurations(problem: Problem, sms: int, unaligned: int = 0) -> list[tuple[Candidate, Config]]:
+def configurations(problem: Problem, sms: int, unaligned: int = 0,
+                   clusters: bool = False) -> list[tuple[Candidate, Config]]:  # fmt: skip
     """All that are worth considering, largest tile first."""
     transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
-    return [(candidate, candidate.config(sharers, each)) for candidate in candidates()
-            for sharers in _sharers(candidate, problem, sms) for each in transposed]  # fmt: skip
+    found = []
+    for candidate in candidates():
+        if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
+            continue
+        for each in transposed:
+            found += [(candidate, candidate.config(sharers, each)) for sharers in _sharers(candidate, problem, sms)]
+        if clusters:
+            k_tiles = ceil_div(problem.k, dict(candidate.changes).get("BK", _BK))
+            found += [(candidate, candidate.config(0, 0, count)) for count in candidate.clusters if count <= k_tiles]
+    return found
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:
@@ -87,21 +106,22 @@ def _sharers(candidate: Candidate, problem: Problem, sms: int) -> list[int]:
 
 def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sms: int, unaligned: int = 0) -> float:
     """Predicted time of the product."""
-    costs, gpu = simt_costs(), measured_gpu()
-    k_tiles = ceil_div(problem.k, config["BK"])
-    tiles, wave = tiles_of(problem, config) * problem.batch, candidate.resident * sms
-    outputs = config["BM"] * config["BN"]
+    costs, gpu, cluster = simt_costs(), measured_gpu(), config["CLUSTER_K"]
+    k_tiles, outputs = ceil_div(problem.k, config["BK"]), config["BM"] * config["BN"]
+    usable = sms * wgmma_costs().sms_in_large_clusters // gpu.sms if cluster > 2 else sms
+    tiles, wave = tiles_of(problem, config) * problem.batch * cluster, candidate.resident * usable
     shared = shared_tiles(problem, config) * problem.batch
     full, rest = divmod(tiles - shared, wave)
     rate = gpu.units.fma_lanes * (gpu.boost_mhz * 1e6) * candidate.efficiency
-    seconds = costs.fixed
+    seconds = costs.fixed + (costs.cluster if cluster > 1 else 0.0)
     if config["TRANSPOSED_COPY"]:
         seconds += costs.transpose + 8 * _transposed_numbers(problem, unaligned) / costs.transpose_bandwidth
         rate *= costs.layout_rate["TN"]
     else:
         rate *= costs.layout_rate[problem.layout] * (costs.unaligned_rate if unaligned else 1)
     # Blocks that run on an SM at once, their k-tiles, and how often: whole waves, the last wave, shared tiles.
-    waves = [(candidate.resident, k_tiles, full), (ceil_div(rest, sms), k_tiles, 1 if rest else 0)]
+    steps = ceil_div(k_tiles, cluster)
+    waves = [(candidate.resident, steps, full), (ceil_div(rest, usable), steps, 1 if rest else 0)]
     if config["SHARERS"]:
         rate *= costs.shared_rate
     if shared:
@@ -109,15 +129,29 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
         waves.append((ceil_div(sharers, sms), ceil_div(shared * k_tiles, sharers), 1))
         parts = ceil_div(sharers, shared) + (sharers % shared > 0)
         seconds += costs.sharing + parts * outputs * 4 / (costs.reading * threads(config))
-    of_thread = config["TM"] * config["TN"]
-    end = costs.tile + of_thread * (costs.store + (config["TEAMS"] - 1) * costs.team)
     stored = outputs * costs.unaligned_store if problem.ldc % _ROW else 0.0
+    loaded = 4 * config["BK"] * (min(config["BM"], problem.m) + min(config["BN"], problem.n))  # of a k-tile
+    end = costs.tile + _end(config)
     on_sms = sum(
-        count * (blocks * (steps * outputs * config["BK"] / (rate * _busy(blocks, config)) + stored) + end)
+        count * (max(blocks * steps * outputs * config["BK"] / (rate * _busy(blocks, config)),
+                     blocks * steps * loaded / _ingress(blocks * (config["STAGES"] - 1) * loaded))
+                 + blocks * stored + end)
         for blocks, steps, count in waves if count
     )  # fmt: skip
     moved = problem.batch * 4 * (problem.m * problem.k + problem.k * problem.n + problem.m * problem.n)
     return seconds + max(on_sms, moved / costs.bandwidth)
+
+
+def _end(config: Config) -> float:
+    """Adding up what teams and a cluster's blocks have, and storing it; for a thread with its share of outputs."""
+    costs, outputs, teams = simt_costs(), config["TM"] * config["TN"], config["TEAMS"]
+    adding = outputs * costs.team if teams > 1 else 0.0
+    return adding + outputs / (teams * config["CLUSTER_K"]) * costs.store
+
+
+def _ingress(in_flight: int) -> float:
+    """Bytes per second into an SM that waits for so many bytes at a time."""
+    return min(simt_costs().ingress, in_flight / simt_costs().latency)
 
 
 def _busy(blocks: int, config: Config) -> float:

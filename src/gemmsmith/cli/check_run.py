@@ -24,13 +24,14 @@ from gemmsmith.cli.render.output import progress
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
+from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged
+from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
@@ -68,16 +69,20 @@ def _plain_trials(
     warps are left out: races are found in any order.
     """
     again = _again(asked)
-    slowest, planned = 0.0, list(report.trials)
+    pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
     for number, trial in enumerate(planned):
-        others = sum(not _is_order(each) for each in planned[number:])
         before = seconds_used()
-        if _is_order(trial) and asked.free and before - started + (others + 1) * slowest > asked.budget:
+        others = sum(work_of(each.problem) for each in planned[number:] if not _is_order(each) and each is not trial)
+        left = asked.budget * (1 - _SPARE) - (before - started)
+        if _is_order(trial) and asked.free and pace * (others + work_of(trial.problem)) > left:
             report.trials.remove(trial)
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
+        if trial.label == DISTINCT and asked.free and pace * work_of(trial.problem) > left / 2:
+            smaller = few_tiles(runner.spec, runner.config, trial.problem)
+            planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, problem=smaller)
         trial, verdict = _run(runner, trial, report)
-        slowest = max(slowest, seconds_used() - before)
+        pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
@@ -148,6 +153,8 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
     verdict = runner.run(trial)
     if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung:
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
+        if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
+            report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted
     return trial, verdict
 
 

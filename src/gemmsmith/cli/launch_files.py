@@ -93,6 +93,9 @@ def _launches_of(path: Path) -> list[Launch]:
     module = _load(path)
     listed = getattr(module, "launches", None)
     defined = list(listed) if isinstance(listed, (list, tuple)) else [getattr(module, "launch", None)]
+    if defined == [None]:  # each in a variable of its own, which names it
+        defined = [replace(value, name=value.name or name) for name, value in vars(module).items()
+                   if isinstance(value, Launch)]  # fmt: skip
     found = [each for each in defined if isinstance(each, Launch)]
     if not found or len(found) < len(defined):
         raise UsageError(

@@ -17,6 +17,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
+from gemmsmith.verify.recognise import recognised
 
 _BLOCKS = 1  # simulated of each kind: inside, edges
 _DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256
@@ -24,7 +25,10 @@ _DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel compiled and ready to be counted; ``name`` and ``options`` are as on the command line."""
+    """A kernel compiled and ready to be counted; ``name`` and ``options`` are as on the command line.
+
+    ``confirmed``: a launch gave the product that its layout says, where that was tried.
+    """
 
     name: str
     spec: KernelSpec
@@ -32,6 +36,7 @@ class Subject:
     problem: Problem
     compiled: CompiledKernel
     options: KernelOptions
+    confirmed: bool = True
 
     @property
     def title(self) -> str:
@@ -53,13 +58,20 @@ def kernel_title(spec: KernelSpec, config: Config) -> str:
 
 
 def find_subject(
-    name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True
-) -> Subject:
+    name: str, options: KernelOptions, problem: ProblemOptions, arch: str, compiler: Compiler, simulated: bool = True,
+    recognise: bool = False,
+) -> Subject:  # fmt: skip
     """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows.
+
+    ``recognise``: a user's kernel is tried first, for the layout and roles that ``gemmsmith check`` finds.
 
     Extents that the source sets take the place of those in ``problem``.
     """
     spec, config = find_kernel(name, options)
+    confirmed = True
+    if recognise:
+        found = recognised(spec, config, compiler, arch, options.layout)
+        spec, confirmed = found.spec, found.confirmed
     own = {role.lower(): extent for role, extent in spec.signature.fixed if role in ("M", "N", "K")}
     asked = replace(problem, **own).problem(spec)  # type: ignore[arg-type]
     check_accepts(spec, asked)
@@ -68,4 +80,4 @@ def find_subject(
     if simulated:
         needs_simulator(spec, asked, f"on a GPU with ncu, gemmsmith profile {name} --device gpu measures it")
     fitted, seen = aligned_code(spec, config, asked)
-    return Subject(name, spec, fitted, asked, compiler(spec, fitted, seen, arch), options)
+    return Subject(name, spec, fitted, asked, compiler(spec, fitted, seen, arch), options, confirmed)

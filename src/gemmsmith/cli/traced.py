@@ -48,7 +48,7 @@ def trace_word(
                                             cache=kept)  # fmt: skip
             bar.advance(task)
         return Traced(trace, compiled)
-    subject = find_subject(word, options, problem, target.architecture, cache.compiler, simulated=False)
+    subject = find_subject(word, options, problem, target.architecture, cache.compiler, simulated=False, recognise=True)
     return trace_subject(subject, block)
 
 
@@ -62,7 +62,7 @@ def trace_subject(subject: Subject, block: Size) -> Traced:
     with progress() as bar:
         task = bar.add_task(f"recording {spec.name}", total=1)
         trace = record_product(spec, subject.config, subject.problem, subject.compiled, title=subject.title,
-                               block=block, text_of=text_of)  # fmt: skip
+                               block=block, text_of=text_of, confirmed=subject.confirmed)  # fmt: skip
         bar.advance(task)
     return Traced(trace, subject.compiled, subject)
 

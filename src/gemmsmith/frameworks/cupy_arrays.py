@@ -62,7 +62,7 @@ def _operand(cupy: Any, name: str, value: Any) -> Any:
     if value.dtype not in COMPUTED:
         raise DTypeError(f"{name} has elements of type {value.dtype}; gemmsmith computes "
                          f"{', '.join(map(str, COMPUTED))}", "use cupy.matmul, or convert it")  # fmt: skip
-    return value
+    return value if type(value) is cupy.ndarray else value.view(cupy.ndarray)  # of a subclass
 
 
 def _layout(cupy: Any, value: Any) -> Any:

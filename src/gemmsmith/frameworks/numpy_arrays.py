@@ -50,13 +50,14 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     if target is not None:
         target[...] = result
         return out[0] if isinstance(out, tuple) else out
-    return result[()] if result.ndim == 0 else result
+    return result[()] if result.ndim == 0 and type(result) is np.ndarray else result
 
 
 def _operand(name: str, value: Any) -> Array:
     """``value`` as an array, in native byte order; raises for types that are not computed."""
     if isinstance(value, np.ma.MaskedArray):
-        raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
+        raise DTypeError(f"{name} is a masked array, and its mask would be ignored",
+                         "fill it with .filled(0), or use numpy.matmul")  # fmt: skip
     array = np.asarray(value)
     native = array.dtype.newbyteorder("=")
     if native not in COMPUTED:
@@ -126,7 +127,7 @@ def kernel_layout(operand: Array) -> Array:
 def _wrapped(operands: tuple[Any, Any], result: Array) -> Array:
     """As the subclass of an operand, such as numpy.matrix, the one with the highest priority first."""
     subclasses = [x for x in operands if isinstance(x, np.ndarray) and type(x) is not np.ndarray]
-    if not subclasses or result.ndim == 0:
+    if not subclasses:
         return result
     first = max(subclasses, key=lambda x: float(getattr(x, "__array_priority__", 0)))
     wrapped: Array = first.__array_wrap__(result, None, False)

@@ -16,6 +16,7 @@ _NUMPY, _TORCH, _JAX, _CUPY, _EXCHANGE = "numpy", "torch", "jax", "cupy", "excha
 _BY_MODULE = {"torch": _TORCH, "jax": _JAX, "jaxlib": _JAX, "cupy": _CUPY}
 _LIBRARIES: dict[type, str] = {}  # of types seen before; only ever added to
 _MODULES: dict[str, Any] = {}  # likewise
+_TORCH_MATMUL: dict[type, Any] = {}  # torch's matmul for the types of its tensors; likewise
 DEVICES = ("", "sim")
 _ONE, _ZERO = 1, 0  # the defaults of alpha and beta, which are compared by identity: 1.0 and True are others
 
@@ -32,10 +33,13 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     GPU tensors are multiplied on their GPU, NumPy arrays on the simulator; ``device="sim"`` runs CPU tensors of torch
     and JAX there too. ``precision`` and ``deterministic`` are those of ``gemm``.
     """
-    library = _LIBRARIES.get(type(a))
-    if library is None or library == _NUMPY:
-        library = _library_of(a, b)
+    by_torch = _TORCH_MATMUL.get(type(a))
+    if by_torch is not None:
+        return by_torch(a, b, out, out_dtype, precision, deterministic, device)
+    library = _library_of(a, b)
     if library == _TORCH:
+        if _LIBRARIES.get(type(a)) == _TORCH:
+            _TORCH_MATMUL[type(a)] = torch_products().matmul
         return torch_products().matmul(a, b, out, out_dtype, precision, deterministic, device)
     if device not in DEVICES:
         raise unknown_device(device)
@@ -92,9 +96,9 @@ def gemm(
         library = _library_of(a, b)
     if library == _TORCH:
         home = torch_products()
-        of_two = c is None and bias is None and kernel is None and config is None and not (
-            activation or dtype
-        ) and alpha is _ONE and beta is _ZERO  # fmt: skip
+        of_two = c is None and bias is None and kernel is None and config is None and (
+            alpha is _ONE and beta is _ZERO and not activation and not dtype
+        )  # fmt: skip
         if of_two:
             result = home.gemm_of_two(a, b, out, out_dtype, precision, deterministic)
             if result is not None:

@@ -43,6 +43,16 @@ class Geometry:
 
 
 @dataclass(frozen=True)
+class ScratchArray:
+    """An array that the blocks of a user's kernel share: the parameter's name, and whether it is zero at the start."""
+
+    name: str
+    nbytes: int
+    itemsize: int
+    zeroed: bool
+
+
+@dataclass(frozen=True)
 class LaunchFormulas:
     """A launch as formulas of the configuration's parameters and the problem's sizes (``formula_names``).
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.element_types import element_in_casts, parameter_type
-from gemmsmith.kernel.signature import Argument, Signature
+from gemmsmith.kernel.signature import SCRATCH, Argument, Signature
 from gemmsmith.problem import OUTPUTS, TF32, DType
 
 
@@ -15,7 +15,7 @@ def element_types(
 ) -> tuple[DType, DType]:
     """The type of A and B, and that of C; raises for types that cannot be verified."""
     maps = [arg for arg in signature.arguments if arg.role in ("mapA", "mapB", "mapC")]
-    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role not in ("bias", "0")] + maps
+    pointers = [arg for arg in signature.arguments if arg.code == "P" and arg.role not in ("bias", "0", SCRATCH)] + maps
     kinds = {arg.name: _element(arg, body, aliases or {}) for arg in pointers}
     shown = ", ".join(f"{arg.name} {arg.ctype}*" for arg in pointers)
     known: dict[str, DType] = {}

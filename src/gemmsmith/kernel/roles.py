@@ -28,6 +28,7 @@ from gemmsmith.kernel.signature import (
     MAP_BYTES,
     MAP_POINTER,
     ROLES,
+    SCRATCH,
     Argument,
     Signature,
     is_formula,
@@ -36,9 +37,9 @@ from gemmsmith.kernel.signature import (
     with_roles,
 )
 
-USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch")
+USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
 EXTENTS = ("M", "N", "K")
-_POINTERS = ("A", "B", "C", "D", "bias")
+_POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 # Names of constants that fix an extent, the most explicit first.
 _FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_SIZE", "N_SIZE", "K_SIZE"), ("M_DIM", "N_DIM", "K_DIM"),
           ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
@@ -83,6 +84,7 @@ def recognise(
     computed: Sequence[str] = (),
     places: Sequence[int] = (),
     maps: Mapping[str, MapParameter] | None = None,
+    scratch: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -95,6 +97,7 @@ def recognise(
     places          for each, which of the kernel's own parameters it is, or is a field of
     computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
     maps            the tensor maps that host code encodes, by the parameter's name
+    scratch         the parameters that are arrays for the blocks to share
     """
     found = [
         _parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -103,7 +106,7 @@ def recognise(
     ]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
-    pointers = _pointer_roles(entry, found, body)
+    pointers = _pointer_roles(entry, found, body, scratch)
     roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     for i, parameter in enumerate(found):
@@ -112,6 +115,8 @@ def recognise(
     for i, text in enumerate(computed[: len(found)]):
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
+            if not roles[i] and is_number(text) and set(EXTENTS) <= set(roles.values()):
+                roles[i] = text  # a number of parts, a flag: no extent is left that it could be
     arguments = [
         Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1)
         for i, p in enumerate(found)
@@ -184,11 +189,14 @@ def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
 # --- pointers
 
 
-def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, str]:
-    pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer}
+def _pointer_roles(
+    entry: str, found: list[_Parameter], body: str, scratch: frozenset[str] = frozenset()
+) -> dict[int, str]:  # fmt: skip
+    shared = {i: SCRATCH for i, p in enumerate(found) if p.is_pointer and p.name in scratch}
+    pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer and i not in shared}
     mapped = {p.map for p in found if p.map}
     if mapped and (pointers or "C" in mapped):
-        return _roles_beside_maps(found, pointers, mapped, body)
+        return shared | _roles_beside_maps(found, pointers, mapped, body)
     if len(pointers) < 3:
         names = ", ".join(pointers.values()) or "none"
         raise SignatureError(
@@ -196,7 +204,7 @@ def _pointer_roles(entry: str, found: list[_Parameter], body: str) -> dict[int, 
             "gemmsmith.launch runs any kernel",
         )
     free = [i for i in pointers if not found[i].type.const]
-    return _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
+    return shared | _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
 
 
 def _roles_beside_maps(
@@ -220,7 +228,7 @@ def _roles_beside_maps(
 
 def with_written(signature: Signature, names: set[str]) -> Signature:
     """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
-    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P"}
+    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role != SCRATCH}
     roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
     arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
     return replace(signature, arguments=arguments)

@@ -24,6 +24,7 @@ _POINTERS = ("A", "B", "C", "bias", "workspace")
 # Further parameters of the ladder's own entries: tensor maps by value, the size of the batch, a workspace.
 MAP_BYTES = 128
 _MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
+SCRATCH = "scratch"  # an array of a user's kernel that its blocks share: partial sums, counters, locks
 _MAP_TYPE = "TensorMap"
 MAP_POINTER = "M"  # the code of a pointer to a tensor map
 _OWN_ROLES = ("batch", "workspace")
@@ -121,8 +122,7 @@ class Signature:
             values |= {"D": c, "ldd": problem.ldc, "strideD": problem.stride_c, "C": bias or c}
         for name, role in _MAP_ROLES.items():
             values[role] = (maps or {}).get(name, b"")
-        if any(arg.code == MAP_POINTER for arg in self.arguments):  # filled in at launch
-            values |= {arg.role: 0 for arg in self.arguments if arg.code == MAP_POINTER}
+        values |= {arg.role: 0 for arg in self.arguments if arg.code == MAP_POINTER or arg.role == SCRATCH}  # at launch
         if self.unknown:
             raise undetermined(self)
         for role in (arg.role for arg in self.arguments if arg.role not in values):
@@ -268,7 +268,7 @@ def entries(code: str) -> list[str]:
 
 _ENTRY = re.compile(
     r"__global__\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*|static\s+|inline\s+)*"
-    r"void\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*)*"
+    r"void\s+(?:(?:__launch_bounds__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)\s*|[A-Z][A-Z0-9_]*\s+)*"
     r"(?P<name>\w+)\s*\((?P<params>[^()]*)\)"
 )
 

@@ -134,7 +134,7 @@ class KernelSpec:
             m, n = n, m
             given = {{"lda": "ldb", "ldb": "lda"}.get(name, name): value for name, value in given.items()}
         own: dict[str, Any] = {"trans_a": layout[0] == "T", "trans_b": layout[1] == "T"}
-        own |= {"out_dtype": self.out_dtypes[0], "beta": float(signature.accumulates)}
+        own |= {"out_dtype": self.out_dtypes[0], "beta": float(signature.accumulates), "own_scalars": True}
         if signature.has("bias"):
             own["bias"] = "row" if signature.column_major else "column"
         return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))

@@ -9,8 +9,8 @@
 //           any multiple of 8 rows. That wastes less of 300 rows, and outputs leave in rows of 128 bytes at any height.
 //           Where tiles alone do not fill the GPU, blocks share a tile, each with a part of K: CLUSTER_K blocks of one
 //           cluster (cluster_sums.cuh), or SLICES blocks of different clusters (slices.cuh).
-// Changed   From 18: a stage is empty when the consumers of the whole cluster have released it, because any block of
-//           the cluster may write to it.
+// Changed   From 18: a stage is empty when the consumers of all blocks in the same row and column of the cluster have
+//           released it, because this block writes to theirs as well.
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN (SWAP: of the transpose of C), a block one of them, a
 //           consumer warpgroup BM / CONSUMERS rows of it. Shares of a k-tile, for a cluster of 2 x 1:
 //
@@ -52,10 +52,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
     const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
-    init_ring<STAGES, SHARERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
+    using Loader = ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K>;
+    init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
-    const ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K> loader;
+    const Loader loader;
     const KTileRange whole_k = k_tile_range(K, alpha);
     const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
@@ -108,7 +109,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
-        const auto release = [&](int stage) { release_stage<SHARERS>(empty + 8 * stage, thread, loader.first); };
+        const auto release = [&](int stage) { loader.release(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
@@ -133,7 +134,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             } else if constexpr (SLICES > 1) {
                 const SliceWorkspace of_slices(workspace, tiles_m * wide() * batch * (CLUSTER * CONSUMERS));
                 const unsigned number = (slices.tile(t) * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
-                add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup, acc, store);
+                add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup,
+                                         empty + 8 * STAGES + 4 * (warpgroup - 1), acc, store);
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
             } else {

@@ -24,8 +24,7 @@
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, 4 * BM * (BN + 4) bytes for partial sums. DEPTH k-tiles
 //           are loaded together, so that a row is read in longer segments. Each line of an unaligned operand takes 16
 //           bytes more. Of other operands, BM is rounded up to 64.
-// Needs     sm_90a. Rows of A and B start on 16 bytes, except those of A (SWAP: B) if UNALIGNED_OPERANDS is 1, and
-//           those of both if it is 2.
+// Needs     sm_90a. Rows of A and B start on 16 bytes, except those that UNALIGNED_OPERANDS reads directly.
 // Try next  Many tiles, but not a whole number of waves (21 wgmma_stream_k).
 
 #include "epilogue/epilogue.cuh"
@@ -77,7 +76,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // this cluster's part of K
     const int row = tile % tiles_m * BM, col = tile / tiles_m * BN;
     const KTileRange range = k_tile_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
-    pdl_launch_and_wait();
+    pdl_wait();
 
     // Both operands as stored: that of wgmma's 64 rows, and the other one.
     const UnalignedRows<IN> of_a = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda,
@@ -111,6 +110,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
         }
         __syncwarp();
+        if (threadIdx.x < 32) pdl_launch_dependents();  // blocks that start earlier fill the SMs unevenly
         cluster_wait();
     } else {  // a consumer
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile

@@ -3,13 +3,13 @@
 // Idea      An SM issues four instructions per cycle, and fma can use every slot: each other instruction in the loop
 //           costs speed. With 16 x 8 accumulators per thread, 6 reads of 16 bytes serve 128 fma, and k-tiles come by
 //           cp.async: in the machine code for sm_90, 256 of the 273 instructions of the inner loop are fma. Rows of
-//           accumulators are visited in alternating direction, so that each fma shares an operand with the one before
-//           it, also from row to row.
+//           accumulators alternate in direction, so that each fma shares an operand with the one before it.
 // Changed   From 11: warp and thread tiles as in 10, fragments one step ahead as in 15, any layout (k_tile_copy.cuh),
 //           tiles in grouped order (grouped_order.cuh). Lanes whose numbers differ in bit 0 read the same values of A,
 //           those that differ in bit 1 the same of B: a 16-byte read of a warp then takes two wavefronts instead of
 //           four. Tiles that do not fill a wave of SHARERS blocks are divided along K (stream_k_tiles.cuh). If tiles
-//           are small, TEAMS teams of warps share the steps of every k-tile.
+//           are small, TEAMS teams of warps share the steps of every k-tile and add up at its end (team_sums.cuh). If
+//           outputs are few, CLUSTER_K blocks of a cluster divide K and add up through distributed shared memory.
 // Owns      A block owns BM x BN outputs, a warp WM x WN, a thread TM x TN of them, in 4 x 4 squares:
 //
 //   warp 64 x 64, 16 x 8 per thread: 4 x 8 lanes        lanes of a subtile of 16 x 32
@@ -28,9 +28,12 @@
 // Try next  Tensor cores, with each number split into bf16 terms (22 fp32_tensor_bf16x6).
 
 #include "epilogue/epilogue.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/pdl.cuh"
 #include "schedule/grouped_order.cuh"
 #include "schedule/stream_k_tiles.cuh"
 #include "tile/k_tile_copy.cuh"
+#include "tile/team_sums.cuh"
 
 constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N;  // per team
 constexpr int TEAM = 32 * WARPS, THREADS = TEAM * TEAMS;
@@ -42,14 +45,23 @@ static_assert(UNROLL % 2 == 0 && STEPS % UNROLL == 0, "two sets of fragments alt
 // With TRANSPOSED_COPY neither operand is K-major, whatever the caller's layout.
 using CopyA = KTileCopy<BM, BK, THREADS, !TRANS_A && !TRANSPOSED_COPY, ALIGNED>;
 using CopyB = KTileCopy<BN, BK, THREADS, TRANS_B && !TRANSPOSED_COPY, ALIGNED>;
-constexpr int STAGE_BYTES = CopyA::BYTES + CopyB::BYTES;
+constexpr int STAGE_BYTES = CopyA::BYTES + CopyB::BYTES, RING_BYTES = STAGES * STAGE_BYTES;
+// Shared memory for the sums of teams: the ring; where a cluster adds up, at least as much as holds all of them.
+constexpr int SUM_BYTES = 4 * TEAMS * BM * BN;
+constexpr int TEAMS_BYTES = CLUSTER_K > 1 && SUM_BYTES > RING_BYTES ? SUM_BYTES : RING_BYTES;
+#if CLUSTER_K > 1
+#define CLUSTER_DIMS __cluster_dims__(CLUSTER_K, 1, 1)
+#else
+#define CLUSTER_DIMS  // GPUs before sm_90 have no clusters
+#endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(THREADS, MIN_BLOCKS)
 gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long lda,
      const float* __restrict__ B, long long ldb, float beta, float* C, long long ldc,
      const float* __restrict__ bias, long long strideA, long long strideB, long long strideC,
      unsigned char* workspace) {
     extern __shared__ __align__(16) float shared[];  // a ring of STAGES k-tiles of A and B
+    pdl_wait();
     drop_empty_product(K, alpha);
     const bool c_aligned = vectors_fit<4>(C, ldc) && strideC % 4 == 0;
     A += blockIdx.z * strideA;
@@ -82,7 +94,12 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     const auto stream_k = [&] {
         return StreamKTiles<SHARERS ? SHARERS : 1>(opaque(((M - 1) / BM + 1) * ((N - 1) / BN + 1)), k_tiles);
     };
-    WorkUnit work = {blockIdx.x, 0, k_tiles, 0};
+    WorkUnit work = {blockIdx.x / CLUSTER_K, 0, k_tiles, 0};
+    const unsigned rank = blockIdx.x % CLUSTER_K;
+    if (CLUSTER_K > 1) {
+        work.first = 1ll * k_tiles * rank / CLUSTER_K;
+        work.count = static_cast<int>(k_tiles * (rank + 1ll) / CLUSTER_K) - work.first;
+    }
     if (SHARERS) work = stream_k().work_of_block();
     while (true) {
         const TileCoord coord = grouped_tile_coord<GROUP>(work.tile, tiles_m, tiles_n);
@@ -161,30 +178,21 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             left = work.count - unguarded - (STAGES - 1);
             run(Guarded<true>(), work.count - unguarded);
         }
-
-        float* const partial = shared + threadIdx.x % TEAM;
-#pragma unroll 1
-        for (int other = 1; other < TEAMS; ++other) {
-            __syncthreads();  // the ring, or the previous team's partial sums, have been read
-            if (team == other) for_each_accumulator(acc, [&](float value, int i) { partial[i * TEAM] = value; });
-            __syncthreads();
-            if (team == 0)
-                for_each_accumulator(acc, [&](float& value, int i) { value = __fadd_rn(value, partial[i * TEAM]); });
-        }
+        if (work.in_next == 0) pdl_launch_dependents();  // blocks that started earlier would fill the SMs unevenly
         const auto epilogue = epilogue_at(tile.row, tile.col, alpha, beta, bias);
         const bool whole = c_aligned && c.holds(BM, BN);
-        const auto store_four = [&](int i, int j, const float* four) {  // accumulators (i, j) to (i, j + 3)
+        const auto store_four = [&](int f, const float* four) {  // accumulators 4 f to 4 f + 3
+            const int i = f * 4 / TN, j = f * 4 % TN;
             store_with_epilogue<4, 4>(c, m0 + i / 4 * 4 * LANES_M + i % 4, n0 + j * LANES_N, four, epilogue, whole);
         };
-        if (!SHARERS || work.count == k_tiles) {
-            if (team == 0)
-                for_each_row(acc, [&](int i, const float (&row)[TN]) {
-#pragma unroll
-                    for (int j = 0; j < TN; j += 4) store_four(i, j, &row[j]);
-                });
-        } else {
-            stream_k().reduce<TEAM, TEAMS>(work.tile, acc, workspace, store_four);
-        }
+        const auto store_one = [&](int r, int q, float x) { store_with_epilogue<1, 1>(c, r, q, &x, epilogue, 0); };
+        if constexpr (CLUSTER_K > 1)
+            add_cluster<TEAM, TEAMS, CLUSTER_K, TEAMS_BYTES>(acc, shared, rank, store_four);
+        else if (!SHARERS || work.count == k_tiles)
+            add_teams_for<TEAM, TEAMS, RING_BYTES, WM, WN, WARPS_N>(acc, shared, c_aligned, store_four, store_one);
+        else
+            stream_k().reduce<TEAM, TEAMS, TM * TN>(work.tile, workspace, [&](const auto& use) {
+                for_each_four<TEAM, TEAMS, RING_BYTES>(acc, shared, use); }, store_four);
         if (!SHARERS || work.in_next == 0) return;
         work = {work.tile + 1, 0, work.in_next, 0};  // the ring may be refilled: `reduce` has barriers
     }

@@ -16,9 +16,15 @@ from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
 MOST_SHARERS = FLAG_BYTES // 4  # of all products of a batch: each has a flag
 
+# FLOP up to which a product is launched before the one ahead of it has ended. Of larger products that gains little, and
+# blocks that start while others still run fill the SMs unevenly: 10376x12x14104 took 1.6 times as long.
+_SMALL = 2e8
+
 _THREADS = "TEAMS*32*(BM/WM)*(BN/WN)"
 # An operand that is transposed on its way to shared memory has 4 floats of padding for each k.
-_SMEM = "STAGES*BK*4*(BM+BN+(0 if TRANSPOSED_COPY else 4*(A_K_MAJOR+B_K_MAJOR)))"
+# Blocks of a cluster that divide K leave the sums of all teams there at once.
+_CLUSTER_SUMS = "(4*TEAMS*BM*BN if CLUSTER_K > 1 else 0)"
+_SMEM = f"max(STAGES*BK*4*(BM+BN+(0 if TRANSPOSED_COPY else 4*(A_K_MAJOR+B_K_MAJOR))), {_CLUSTER_SUMS})"
 _MOST_SMEM = "STAGES*BK*4*(BM+BN+8)"
 
 
@@ -44,9 +50,11 @@ def _geometry(problem: Problem, config: Config) -> Geometry:
     """A block for each whole tile, then the sharers, along x alone, as gridDim.y ends at 65,535; batches along z."""
     shared = shared_tiles(problem, config)
     sharers = min(config["SHARERS"], shared * ceil_div(problem.k, config["BK"]))  # at least a k-tile for each
-    blocks = tiles_of(problem, config) - shared + sharers
+    cluster = config["CLUSTER_K"]
+    blocks = (tiles_of(problem, config) - shared + sharers) * cluster
     smem = evaluate(_SMEM, formula_names(problem, config))
-    return Geometry((blocks, 1, problem.batch), (threads(config), 1, 1), smem)
+    small = problem.flops <= _SMALL
+    return Geometry((blocks, 1, problem.batch), (threads(config), 1, 1), smem, (cluster, 1, 1), pdl=small)
 
 
 def _workspace(problem: Problem, config: Config) -> Workspace:
@@ -70,7 +78,7 @@ SPEC = make_rung(
     teaches="issue slots: what a product costs beside itself, down to the banks of the register file",
     parameters=(
         *common.block_tile(128, 256, (16, 32, 64, 128, 256), (32, 64, 128, 256)),
-        common.k_tile(16, (8, 16, 32)),
+        common.k_tile(16, (8, 16, 32, 64, 128)),
         *common.warp_tile(64, 64),
         *common.thread_tile(16, 8, (4, 8, 16), (4, 8, 16)),
         common.unroll(2, (2, 4, 8, 16)),
@@ -79,6 +87,7 @@ SPEC = make_rung(
         Parameter(
             "SHARERS", 0, _sharers(), "blocks of a wave: tiles that do not fill one are divided among them; 0: none are"
         ),
+        Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster, which divide K (sm_90)"),
         common.group(),
         common.ALIGNED,
         Parameter(
@@ -94,6 +103,7 @@ SPEC = make_rung(
         preset("128x64-4", BN=64, BK=32, TEAMS=4),
         preset("skinny", BM=16, BN=128, WM=16, TM=4, STAGES=4, TEAMS=2, SHARERS=264, MIN_BLOCKS=2),
         preset("deep", BM=32, BN=64, BK=32, WM=32, TM=8, TEAMS=4, SHARERS=264, MIN_BLOCKS=2),
+        preset("few-outputs", BM=16, BN=32, BK=128, WM=16, WN=32, TM=4, TN=4, STAGES=4, TEAMS=8, CLUSTER_K=8),
     ),
     small={"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 8, "TN": 4, "GROUP": 2},
     constraints=(
@@ -112,9 +122,11 @@ SPEC = make_rung(
             "{TEAMS*UNROLL} does not divide {BK}: a team has every {:TEAMS}th step of a k-tile, UNROLL at a time",
         ),
         Requires(
-            "TEAMS == 1 or BM*BN <= STAGES*BK*(BM+BN)",
-            "teams add their {BM*BN} sums in the memory of the k-tiles, but that holds {STAGES*BK*(BM+BN)} numbers",
+            "TEAMS == 1 or 512*TEAMS*(BM/WM)*(BN/WN) <= STAGES*BK*4*(BM+BN)",
+            "four sums of every thread take {512*TEAMS*(BM/WM)*(BN/WN)} bytes, but k-tiles have {STAGES*BK*4*(BM+BN)}",
         ),
+        Requires("CLUSTER_K == 1 or SHARERS == 0", "K is divided twice: {CLUSTER_K} and {SHARERS}"),
+        smem_fits(_CLUSTER_SUMS, LARGEST_SMEM),
         smem_fits(_MOST_SMEM, LARGEST_SMEM),
         blocks_fit(_THREADS),
     ),

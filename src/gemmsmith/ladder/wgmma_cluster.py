@@ -28,7 +28,7 @@ SPEC = hopper.rung(
     teaches="clusters and multicast: data that is not moved costs no energy, and energy sets the clock",
     parameters=(
         *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 257, 8))),
-        hopper.stages(4, (2, 3, 4, 5, 6, 7, 8, 10, 12)),
+        hopper.stages(4, (*range(2, 15), 16)),
         hopper.consumers(2),
         *hopper.clusters(2, 1),
         hopper.GROUP,
@@ -48,8 +48,9 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    resident="SLICES-1",
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}",
+    # With slices, a word for each consumer.
+    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
+    "+(16 if SLICES > 1 else 0)",
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,

@@ -32,8 +32,10 @@ def build_prologue(spec: KernelSpec, config: Config, problem: Problem, addresses
                    as_fallback: bool = False) -> Prologue:  # fmt: skip
     """What ``spec`` needs; nbytes is the same for every ``workspace``, and large enough for the fallback.
 
-    For a kernel without a builder of its own it follows from ``align_copies``, ``transposed_copy`` and ``workspace``.
+    For a kernel without a builder of its own it follows from ``align_copies``, ``transposed_copy`` and ``workspace``. A
+    rung computes a batch that shares one B as one product (``Problem.folded``).
     """
+    problem = problem.folded if spec.is_rung else problem
     if spec.prologue is None:
         return _standard(spec, config, problem, addresses, workspace, as_fallback)
     found = spec.prologue(problem, config, addresses, workspace, as_fallback)

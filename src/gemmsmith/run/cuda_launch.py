@@ -23,6 +23,9 @@ _MOST_CONFIGS = 4096  # launch configurations that are kept
 _MOST_STREAMS = 256  # that one armed launch remembers
 _ARGUMENT_ALIGNMENT = 16  # bytes
 _POINTER_BYTES = 8
+_SLOTS = 5  # addresses of a call: A, B, C, bias, workspace
+_Place = tuple[memoryview, int, int, int]
+"""Words of memory, which of them holds an address, of which slot, and the offset that is added to it."""
 _CUDA_OF_LAUNCHES = 12000  # the CUDA version of the cuLaunchKernelEx that is called
 
 
@@ -165,39 +168,34 @@ class CudaLaunch:
 
         return enqueue
 
-    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[tuple[int, ...], int], None]:
-        """A function that starts the steps with these addresses (in the order of ``Slot``) on a stream.
+    def armed(self, steps: Sequence[PatchedStep]) -> Callable[[int, int, int, int, int, int], None]:
+        """A function that starts the steps with the addresses of A, B, C, bias and workspace, on a stream.
 
         It checks only the driver's status, this GPU must be current, and it is for one thread.
         """
-        written: list[tuple[memoryview, int, int, int]] = []
-        kernels: list[tuple[LoadedCubin, Geometry, int]] = []
+        slots = ctypes.create_string_buffer(_POINTER_BYTES * _SLOTS)
+        places: list[_Place] = []
+        kernels: list[tuple[LoadedCubin, Geometry, int, object]] = []
         for each in steps:
             self._admit(each.step.loaded, each.step.launch.geometry)
             pointers, memory = _packed(each.step.launch.arguments)
-            words, starts = memoryview(memory).cast("B").cast("Q"), _argument_starts(each.step.launch.arguments)
-            for patch in each.patches:
-                at, beside = divmod(starts[patch.argument] + patch.position, _POINTER_BYTES)
-                if beside:
-                    raise LaunchError("an address stands between two words of an argument")
-                written.append((words, at, patch.slot, patch.offset))
-            kernels.append((each.step.loaded, each.step.launch.geometry, pointers))
+            places += _places(each, memory, ctypes.addressof(slots))
+            kernels.append((each.step.loaded, each.step.launch.geometry, pointers, memory))
         known: dict[int, list[Callable[[], int]]] = {}
 
-        def start(addresses: tuple[int, ...], stream: int) -> None:
-            for words, at, slot, offset in written:
-                words[at] = addresses[slot] + offset
-            launches = known.get(stream)
-            if launches is None:
-                if len(known) >= _MOST_STREAMS:
-                    known.clear()
-                launches = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
-            for launch in launches:
+        def launches(stream: int) -> list[Callable[[], int]]:
+            if len(known) >= _MOST_STREAMS:
+                known.clear()
+            found = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
+            return found
+
+        def start(stream: int) -> None:
+            for launch in known.get(stream) or launches(stream):
                 status = launch()
                 if status:
                     self._refused(status)
 
-        return start
+        return _armed_function(memoryview(slots).cast("B").cast("Q"), places, start)
 
     def _starter(self, loaded: LoadedCubin, geometry: Geometry, stream: int, arguments: int) -> Callable[[], int]:
         """A function that starts this launch and returns the driver's status.
@@ -226,6 +224,60 @@ class CudaLaunch:
 
     def _refused(self, status: int) -> None:
         checked((self._cu.CUresult(status),), "launching the kernel")
+
+
+def _places(step: PatchedStep, memory: Any, slots: int) -> list[_Place]:
+    """Where addresses are written in the arguments of a step, whose memory this is.
+
+    An argument that is an address and nothing else stands in the array of addresses at ``slots``: all of these are
+    written once, for all arguments.
+    """
+    arguments = step.step.launch.arguments
+    starts = _argument_starts(arguments)
+    words = memoryview(memory).cast("B").cast("Q")
+    found = []
+    for patch in step.patches:
+        if len(arguments[patch.argument]) == _POINTER_BYTES and not patch.offset and not patch.position:
+            struct.pack_into("P", memory, starts[-1] + _POINTER_BYTES * patch.argument,
+                             slots + _POINTER_BYTES * patch.slot)  # fmt: skip
+            continue
+        at, beside = divmod(starts[patch.argument] + patch.position, _POINTER_BYTES)
+        if beside:
+            raise LaunchError("an address stands between two words of an argument")
+        found.append((words, at, patch.slot, patch.offset))
+    return found
+
+
+def _armed_function(slots: memoryview, places: list[_Place],
+                    start: Callable[[int], None]) -> Callable[[int, int, int, int, int, int], None]:  # fmt: skip
+    """The function of ``armed``. Most kernels have one tensor map of A and one of B, or one of C as well: their writes
+    are written out, as a loop over them takes as long as all else."""
+
+    def write(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
+        slots[0], slots[1], slots[2], slots[3], slots[4] = known = a, b, c, bias, workspace
+        for words, at, slot, offset in places:
+            words[at] = known[slot] + offset
+        start(stream)
+
+    if [place[2:] for place in places] == [(0, 0), (1, 0)]:
+        (of_a, at_a, *_), (of_b, at_b, *_) = places
+
+        def write_two(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
+            slots[0], slots[1], slots[2], slots[3], slots[4] = a, b, c, bias, workspace
+            of_a[at_a], of_b[at_b] = a, b
+            start(stream)
+
+        return write_two
+    if [place[2:] for place in places] == [(0, 0), (1, 0), (2, 0)]:
+        (of_a, at_a, *_), (of_b, at_b, *_), (of_c, at_c, *_) = places
+
+        def write_three(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
+            slots[0], slots[1], slots[2], slots[3], slots[4] = a, b, c, bias, workspace
+            of_a[at_a], of_b[at_b], of_c[at_c] = a, b, c
+            start(stream)
+
+        return write_three
+    return write
 
 
 def launch_config(driver: Any, geometry: Geometry) -> Any:

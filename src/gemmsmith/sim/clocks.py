@@ -226,18 +226,18 @@ class Clocks:
         return self.known(self.now(), mine)
 
     def known(self, moment: Moment, lanes: Array) -> Clock:
-        """What lanes of one block knew and had released at a moment."""
+        """What lanes knew and had released at a moment; they may be of several blocks of a cluster."""
         self._together(lanes)
-        block = int(self.state.block[lanes[0]])
         epochs = np.zeros(self._blocks, np.int32)
-        number = int(self.state.wave.blocks[block])
-        epochs[number] = moment.epochs[block]
         warps: dict[int, Array] = {}
-        if moment.counts is not None:
-            warp = self.state.thread[lanes] // WARP
-            for one in np.unique(warp):
-                of_it = moment.counts[lanes[warp == one]].max(axis=0)
-                warps[number * self.state.warps_per_block + int(one)] = of_it
+        of_block = self.state.block[lanes]
+        for block in np.unique(of_block).tolist():
+            mine, number = lanes[of_block == block], int(self.state.wave.blocks[block])
+            epochs[number] = moment.epochs[block]
+            warp = self.state.thread[mine] // WARP
+            for one in np.unique(warp) if moment.counts is not None else ():
+                assert moment.counts is not None
+                warps[number * self.state.warps_per_block + int(one)] = moment.counts[mine[warp == one]].max(axis=0)
         clock = Clock(epochs, warps)
         if moment.holds is not None:
             for held in np.unique(moment.holds[lanes]):

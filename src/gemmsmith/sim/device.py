@@ -138,8 +138,9 @@ class SimDevice:
 
     def load(self, compiled: CompiledKernel) -> LoadedPtx:
         loaded, registers = self.load_ptx(compiled.ptx, compiled.entry), compiled.resources.registers
-        # What ptxas chose is what a block starts with; it may be less than the bounds of the kernel allow.
-        if registers:
+        # What ptxas chose is what a block starts with; it may be less than the bounds of the kernel allow. Without
+        # bounds it ignores setmaxnreg (warning C7508).
+        if registers and loaded.registers:
             loaded.registers = -(-registers // REGISTER_UNIT) * REGISTER_UNIT
         return loaded
 

@@ -104,14 +104,22 @@ _MOST_REGISTERS, REGISTER_UNIT = 256, 8
 
 
 def registers_at_launch(text: str, entry: str) -> int:
-    """Registers per thread with which ptxas starts a kernel that has setmaxnreg; 0 if its bounds do not say."""
-    head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*", text)
-    found = {name: math.prod(map(int, re.findall(r"\d+", values))) for name, values in re.findall(
-        r"\.(maxntid|reqntid|minnctapersm|maxnreg)\s+([\d,\s]+)", head.group() if head else "")}  # fmt: skip
-    if "maxnreg" in found:
-        return found["maxnreg"]
-    threads = found.get("reqntid", found.get("maxntid", 0))
-    if not threads:
+    """Registers per thread with which ptxas starts a kernel that has setmaxnreg; 0 if it ignores setmaxnreg.
+
+    ptxas needs a bound: ``.maxnreg``, or the threads of a block with ``.minnctapersm``. Within it, it takes as many as
+    the largest setmaxnreg.inc asks for.
+    """
+    found = re.search(rf"\.entry\s+{re.escape(entry)}\b(?P<head>[^{{]*)", text)
+    head, rest = (found["head"], text[found.end() :]) if found else ("", "")
+    body = re.split(r"\.(?:entry|func)\s", rest, maxsplit=1)[0]
+    bounds = {name: math.prod(map(int, re.findall(r"\d+", values))) for name, values in re.findall(
+        r"\.(maxntid|reqntid|minnctapersm|maxnreg)\s+([\d,\s]+)", head)}  # fmt: skip
+    threads = bounds.get("reqntid", bounds.get("maxntid", 0))
+    if "maxnreg" in bounds:
+        most = bounds["maxnreg"]
+    elif threads and "minnctapersm" in bounds:
+        most = _REGISTERS_PER_BLOCK // (threads * bounds["minnctapersm"]) // REGISTER_UNIT * REGISTER_UNIT
+    else:
         return 0
-    each = _REGISTERS_PER_BLOCK // (threads * found.get("minnctapersm", 1))
-    return min(_MOST_REGISTERS, each // REGISTER_UNIT * REGISTER_UNIT)
+    asked = [int(count) for count in re.findall(r"setmaxnreg\.inc[\w.]*\s+(\d+)", body)]
+    return min(_MOST_REGISTERS, most, *([max(asked)] if asked else []))

@@ -83,17 +83,33 @@ class TileOrigins:
             self._look(operation, lane, read)
 
     def _look(self, operation: Operation[Any], lane: int, read: Read) -> None:
+        found = self._mismatch(read)
+        if found is not None:
+            (copy, place), machine = found, self.machine
+            assert machine.log is not None
+            machine.log.add((0, copy.operation.position, operation.position), Hazard(
+                HazardKind.OTHER_ELEMENT, 0, machine.block_name(lane), side(machine, copy.operation, copy.lane),
+                side(machine, operation, lane), across_warps=True, place=f"{place},",
+                remedy=_remedy(copy)))  # fmt: skip
+
+    def explanation(self, read: Read) -> str:
+        """What an operand reads of other rows or columns, and what its descriptor must be; '' if it is a matrix."""
+        found = self._mismatch(read)
+        return "" if found is None else f"{found[1]}; {_remedy(found[0])}"
+
+    def _mismatch(self, read: Read) -> tuple[_Copy, str] | None:
+        """The copy whose elements an operand mixes, and the first of them; None if the operand is a matrix."""
         owners = self._owner[read.index // CHUNK]
-        if not owners.all():
-            return
+        if not owners.size or not owners.all():
+            return None
         copies = [self._copies[number - 1] for number in np.unique(owners).tolist()]
         if len({(c.box.address, c.box.map) for c in copies}) > 1:
-            return
+            return None
         inner, outer, planes = self._coordinates(owners, read)
         pairs = [(inner, outer), (outer, inner)]
         if len(np.unique(planes)) > 1:
             if len(copies[0].at) > _MOST_AXES:
-                return
+                return None
             # Rows, or columns, may go on in the next plane: a box of 64 columns, then the next 64.
             pairs = [pair for one, two in pairs for pair in ((_joined(one, planes), two), (one, _joined(two, planes)))]
         mixed = [_mixed(along, across) for along, across in pairs]
@@ -102,10 +118,14 @@ class TileOrigins:
             jumps = [_jumps(across[:, 0], planes[:, 0], owners[:, 0])
                      for (_, across), each in zip(pairs, mixed, strict=True) if not each.any()]  # fmt: skip
             wrong = min(jumps, key=np.count_nonzero)[:, None]
-        if wrong.any():
-            row, k = (int(x) for x in np.argwhere(wrong)[0])
-            self._report(operation, lane, read, row, k, copies[0],
-                         (int(outer[row, k]), int(inner[row, k])))  # fmt: skip
+        if not wrong.any():
+            return None
+        row, k = (int(x) for x in np.argwhere(wrong)[0])
+        tensor = copies[0].box.map.operand
+        tensor = f"tensor {tensor}" if len(tensor) == 1 else tensor
+        at = f"[{int(outer[row, k])}, {int(inner[row, k])}]"
+        return copies[0], (f"operand {read.name}: its row {row} at k {k * read.step} reads bytes that belong to "
+                           f"element {at} of {tensor}, among those of other rows or columns")  # fmt: skip
 
     def _coordinates(self, owners: Array, read: Read) -> tuple[Array, Array, Array]:
         """The innermost coordinate of what is read, the next one, and all others as one number."""
@@ -127,20 +147,11 @@ class TileOrigins:
             planes[here] = rest + place
         return inner, outer, planes
 
-    def _report(self, operation: Operation[Any], lane: int, read: Read, row: int, k: int, copy: _Copy,
-                found: tuple[int, int]) -> None:  # fmt: skip
-        machine = self.machine
-        assert machine.log is not None
-        tensor = copy.box.map.operand
-        tensor = f"tensor {tensor}" if len(tensor) == 1 else tensor
-        box = "x".join(map(str, reversed(copy.box.map.box)))
-        machine.log.add((0, copy.operation.position, operation.position), Hazard(
-            HazardKind.OTHER_ELEMENT, 0, machine.block_name(lane), side(machine, copy.operation, copy.lane),
-            side(machine, operation, lane), across_warps=True,
-            place=f"operand {read.name}: its row {row} at k {k * read.step} reads bytes that belong to element "
-                  f"[{found[0]}, {found[1]}] of {tensor}, among those of other rows or columns,",
-            remedy="the descriptor's start, offsets and swizzle must describe what TMA wrote "
-                   f"(swizzle {copy.box.map.swizzle}, box {box})"))  # fmt: skip
+
+def _remedy(copy: _Copy) -> str:
+    box = "x".join(map(str, reversed(copy.box.map.box)))
+    return ("the descriptor's start, offsets and swizzle must describe what TMA wrote "
+            f"(swizzle {copy.box.map.swizzle}, box {box})")  # fmt: skip
 
 
 def _joined(coordinates: Array, planes: Array) -> Array:

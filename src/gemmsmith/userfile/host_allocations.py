@@ -27,6 +27,11 @@ def allocated_bytes(name: str, scope: HostScope) -> int | None:
     return None
 
 
+def allocates(name: str, frame: Frame) -> bool:
+    """Whether the function of ``frame`` allocates ``name``."""
+    return any(True for _ in _sizes(name, frame))
+
+
 def may_be_null(text: str, frame: Frame) -> bool:
     """Whether host code passes a null pointer, or a parameter that is one unless a caller gives another."""
     at: Frame | None = frame

@@ -16,7 +16,7 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.struct_parameters import flat_arguments
-from gemmsmith.userfile.template_values import is_open, template_value
+from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
@@ -204,7 +204,7 @@ class SiteValues:
             if re.search(rf"\b{re.escape(name)}\b", parameter.type) and (
                 kind := deduced(name, parameter.type, scope.declared_type(text))
             ):
-                return "" if is_open(kind, self.site.frame) else kind
+                return "" if is_open(kind, self.site.frame) or is_placeholder(kind, scope) else kind
         return ""
 
     def agrees(self) -> bool:
@@ -222,7 +222,7 @@ class SiteValues:
                 if evaluate_int(text, scope) != evaluate_int(given, scope):
                     return False
             except UnknownValueError:
-                if text != given:
+                if text != given and not is_undecided(text, self.site.frame):
                     return False
         return True
 

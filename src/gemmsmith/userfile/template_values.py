@@ -19,18 +19,18 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
     """A template argument as the compiler takes it outside the host code; empty if it is not known."""
     if parameter.kind in ("typename", "template"):
         kind = scope.type_of(text)
-        return "" if is_open(kind, scope.frame) or _is_placeholder(kind, scope) else qualified(kind, scope)
+        return "" if is_open(kind, scope.frame) or is_placeholder(kind, scope) else qualified(kind, scope)
     if _INTEGER.fullmatch(parameter.kind):
         try:
             value = evaluate_int(text, scope)
             return ("true" if value else "false") if parameter.kind == "bool" else str(value)
         except UnknownValueError:
-            return "" if is_open(text, scope.frame) or _OF_A_LAMBDA.search(text) else text
+            return "" if is_undecided(text, scope.frame) else text
     text = _enumerator(text, scope)
     return "" if is_open(text, scope.frame) else qualified(text, scope)
 
 
-def _is_placeholder(kind: str, scope: HostScope) -> bool:
+def is_placeholder(kind: str, scope: HostScope) -> bool:
     """Whether a macro of a library declares ``kind``, as AT_DISPATCH_FLOATING_TYPES does ``scalar_t``."""
     if re.fullmatch(r"scalar_t|[A-Z][A-Z_0-9]*|DType|Dtype", kind) is None:
         return False
@@ -61,6 +61,11 @@ def is_open(text: str, frame: Frame) -> bool:
         return False
     own = {p.name for p in frame.function.template or ()} | {p.name for p in frame.function.parameters}
     return bool(names & (own | frame.locals.variables.keys()))
+
+
+def is_undecided(text: str, frame: Frame) -> bool:
+    """Whether the value of ``text`` is settled only when the host code runs, or where it is compiled."""
+    return is_open(text, frame) or _OF_A_LAMBDA.search(text) is not None
 
 
 def qualified(text: str, scope: HostScope) -> str:

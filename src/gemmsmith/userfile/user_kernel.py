@@ -26,6 +26,7 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, role
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.template_guesses import template_guesses
@@ -111,7 +112,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps)
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site)
     signature = _with_null_pointers(signature, site)
     launch = launch.with_maps(maps)
     own = dict(options.defines)
@@ -122,6 +123,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
 def _recognised(
     facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
     constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
+    site: SiteValues | None = None,
 ) -> Signature:  # fmt: skip
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
@@ -132,7 +134,7 @@ def _recognised(
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps))  # fmt: skip
+                     map_parameters(maps), frozenset() if places else scratch_names(parameters, site))  # fmt: skip
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
@@ -195,9 +197,11 @@ def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) 
     many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
     guess = next(template_guesses(missing), ())
     example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
-    every = "them all" if len(missing) > 1 else "it"
-    return TemplateValueError(f"{kernel.name} is a template and {many} no value: nothing in the repository launches it",
-                              f"give {every}, for example {example}")  # fmt: skip
+    every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
+    return TemplateValueError(
+        f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
+        f"give {every}, for example {example}",
+    )
 
 
 def _template_names(kernel: KernelSource) -> set[str]:

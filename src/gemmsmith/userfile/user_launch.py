@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.expressions import evaluate, split
-from gemmsmith.kernel.geometry import Dim3, Geometry, TensorMap
-from gemmsmith.kernel.signature import Signature
-from gemmsmith.problem import Problem
+from gemmsmith.kernel.geometry import Dim3, Geometry, ScratchArray, TensorMap
+from gemmsmith.kernel.signature import SCRATCH, Signature
+from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
@@ -23,10 +24,12 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, role
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.scratch import is_zeroed
 from gemmsmith.userfile.site_choice import chosen
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
+_LARGE_TILE = 256
 _OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
 
@@ -184,6 +187,22 @@ class UserLaunch:
                     found[argument.role] = more
         return {_OTHER.get(role, role): more for role, more in found.items()} if self.swapped else found
 
+    def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:
+        """The arrays that the blocks share, as host code allocates them."""
+        wanted = [arg for arg in self.signature.arguments if arg.role == SCRATCH]
+        if not wanted:
+            return ()
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        found = []
+        for arg in wanted:
+            size = element.itemsize if (element := parameter_type(arg.ctype, {}).element) else 4
+            room, zeroed = None, True
+            if self.site is not None and arg.at_launch:
+                room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
+                zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
+            found.append(ScratchArray(arg.name, room or _unknown_room(own, size), size, zeroed))
+        return tuple(found)
+
     @property
     def guessed(self) -> bool:
         """Whether neither the file nor the user gives the grid."""
@@ -193,6 +212,18 @@ class UserLaunch:
     def block_known(self) -> bool:
         """Whether the user or the file gives the block."""
         return self.sources(SAMPLE)[0] != "guessed"
+
+    @property
+    def one_grid(self) -> str:
+        """Where host code launches it with one grid, whatever M, N and K are, though the kernel does not ask how many
+        blocks there are: such a launch fits one problem. Empty for others."""
+        if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
+            return ""
+        try:
+            asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
+        except (GemmsmithError, RecursionError):
+            return ""
+        return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
 
     @property
     def blind(self) -> bool:
@@ -311,13 +342,36 @@ class UserLaunch:
         except (UsageError, RecursionError):
             return None
 
+    def _compiled_cluster(self) -> Dim3:
+        """The kernel's own ``__cluster_dims__``."""
+        match = _CLUSTER.search(self.facts.kernel.head)
+        if match is None:
+            return 1, 1, 1
+        scope = HostScope(Frame(self.facts.own, self.facts.project), {n: str(v) for n, v in self.constants.items()},
+                          Sizes(), Asked())  # fmt: skip
+        try:
+            given = [evaluate_int(part, scope) for part in split(match[1])]
+        except (UsageError, RecursionError):
+            return 1, 1, 1
+        x, y, z = [*given, 1, 1, 1][:3]
+        return x, y, z
+
     def _cluster(self, problem: Problem) -> Dim3:
         if self.site is None or not self.site.site.cluster:
-            return 1, 1, 1
+            return self._compiled_cluster()
         try:
             return self.site.cluster(problem_sizes(problem))
         except (UsageError, RecursionError):
             return 1, 1, 1
+
+
+_CLUSTER = re.compile(r"__cluster_dims__\s*\(((?:[^()]|\([^()]*\))*)\)")
+
+
+def _unknown_room(problem: Problem, itemsize: int) -> int:
+    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles."""
+    rows, columns = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n))
+    return 16 * rows * columns * problem.batch * itemsize
 
 
 def _named_sizes(problem: Problem) -> dict[str, int]:

@@ -20,7 +20,19 @@ from dataclasses import dataclass
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import ACTIVATIONS, BIASES, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem, ceil_div
+from gemmsmith.problem import (
+    ACTIVATIONS,
+    BIASES,
+    FP16,
+    FP32,
+    INT8,
+    INT32,
+    INTEGER_TYPES,
+    OUTPUTS,
+    DType,
+    Problem,
+    ceil_div,
+)
 from gemmsmith.shapes import Shape, edge_shapes, edge_values
 from gemmsmith.verify.harness import no_launch, refusal
 
@@ -30,6 +42,7 @@ _QUICK_SCALARS = (
     (0.0, 0.0), (0.0, 0.7), (-0.0, 1.0), (1.0, 1.0), (-1.0, 0.7), (0.7, 0.0), (0.7, -0.0), (2.0**-130, 1.0),
     (math.inf, 0.0), (math.nan, 0.0), (1.0, math.inf), (1.0, math.nan), (0.0, math.nan),
 )  # fmt: skip
+_WHOLE_SCALARS = (0.0, 1.0, -1.0, 2.0, -3.0, 127.0)
 SIZES = ("quick", "full")
 _USUAL_TILE = 32
 _USUAL_DEPTH = 8
@@ -81,16 +94,18 @@ def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
     plain = _problem(spec, ragged)
     yield from _shapes(spec, tile, "pairs" if full else "each")
     for k in (0, *edge_values(bk)):
-        yield Case(f"K={k}", _problem(spec, (*ragged[:2], k)).with_(alpha=-1.0, beta=0.7))
-    pairs = [(alpha, beta) for alpha in SCALARS for beta in SCALARS] if full else _QUICK_SCALARS
+        yield Case(f"K={k}", _scaled(spec, _problem(spec, (*ragged[:2], k)), -1.0, 0.7))
+    scalars = _WHOLE_SCALARS if _takes_integers(spec) else SCALARS
+    pairs = [(alpha, beta) for alpha in scalars for beta in scalars] if full else _QUICK_SCALARS
     for shape in (ragged, tile) if full else (ragged,):
-        yield from _scalars(_problem(spec, shape), pairs)
-    for fill in ("uniform", "wide", "subnormal"):
-        yield Case(f"{fill} data", plain.with_(alpha=0.7, beta=-1.0), fill)
-    for beta in (0.0, 1.0):
+        yield from _scalars(spec, _problem(spec, shape), pairs)
+    integers = not spec.is_rung and (plain.dtype in INTEGER_TYPES or plain.out_dtype in INTEGER_TYPES)
+    for fill in ("uniform",) if integers else ("uniform", "wide", "subnormal"):
+        yield Case(f"{fill} data", _scaled(spec, plain, 0.7, -1.0), fill)
+    for beta in () if integers else (0.0, 1.0):
         for repetition in range(6 if full else 2):
             yield Case(f"NaN and Inf in the data, {repetition}, beta={beta:g}", plain.with_(beta=beta), "specials")
-    yield from _memory(plain, full)
+    yield from _memory(spec, plain, full)
     for dtype, layout in _other_types(spec):
         for shape in edge_shapes(*tile, cover="pairs") if full else (tile, ragged):
             yield Case(f"{dtype} {layout}", _problem(spec, shape, dtype, layout), "integers", "exact")
@@ -99,7 +114,7 @@ def _cases(spec: KernelSpec, config: Config, full: bool) -> Iterator[Case]:
     if spec.epilogue:
         yield from _epilogues(plain, full)
     if spec.batched:
-        yield from _batches(plain)
+        yield from _batches(spec, plain)
 
 
 def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
@@ -115,18 +130,42 @@ def _shapes(spec: KernelSpec, tile: Shape, cover: str) -> Iterator[Case]:
         yield Case("tile edge", problem, "integers", "exact")
 
 
-def _scalars(problem: Problem, pairs: Iterable[tuple[float, float]]) -> Iterator[Case]:
+def _takes_integers(spec: KernelSpec) -> bool:
+    """Whether alpha and beta of a user's kernel are integers: by their own type, or that of the result."""
+    if spec.is_rung:
+        return False
+    codes = {arg.code for arg in spec.signature.arguments if arg.role in ("alpha", "beta")}
+    return spec.out_dtypes[0] == INT32 or bool(codes & set("iIqQhHbB"))
+
+
+def _scaled(spec: KernelSpec, problem: Problem, alpha: float, beta: float) -> Problem:
+    """With those of these scalars that the kernel takes, or integers in their place, where it takes such."""
+    signature = spec.signature
+    if not spec.is_rung:
+        alpha = alpha if signature.has("alpha") else 1.0
+        beta = beta if signature.has("beta") else float(signature.accumulates)
+    if _takes_integers(spec):
+        alpha, beta = (x if x % 1 == 0 else 3.0 for x in (alpha, beta))
+    return problem.with_(alpha=alpha, beta=beta, lda=problem.lda, ldb=problem.ldb, ldc=problem.ldc)
+
+
+def _scalars(spec: KernelSpec, problem: Problem, pairs: Iterable[tuple[float, float]]) -> Iterator[Case]:
     for alpha, beta in pairs:
+        if _takes_integers(spec):
+            if all(map(math.isfinite, (alpha, beta))):
+                scaled = _scaled(spec, problem, alpha, beta)
+                yield Case(f"alpha={scaled.alpha:g}, beta={scaled.beta:g}", scaled)
+            continue
         # An infinite alpha needs products whose sign is certain: integers.
         fill = "integers" if math.isinf(alpha) else "normal"
         yield Case(f"alpha={alpha:g}, beta={beta:g}", problem.with_(alpha=alpha, beta=beta), fill)
 
 
-def _memory(plain: Problem, full: bool) -> Iterator[Case]:
+def _memory(spec: KernelSpec, plain: Problem, full: bool) -> Iterator[Case]:
     paddings = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 7)] + ([(4, 4, 4), (8, 16, 32)] if full else [])
     for extra in paddings:
         lda, ldb, ldc = (ld + more for ld, more in zip((plain.lda, plain.ldb, plain.ldc), extra, strict=True))
-        yield Case(f"rows padded by {extra}", plain.with_(lda=lda, ldb=ldb, ldc=ldc, beta=0.7))
+        yield Case(f"rows padded by {extra}", _scaled(spec, plain.with_(lda=lda, ldb=ldb, ldc=ldc), 1.0, 0.7))
     offsets = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 2, 3)] + ([(2, 2, 2), (3, 3, 3), (4, 4, 4)] if full else [])
     for offset in offsets:
         yield Case(f"A, B, C shifted by {offset}", plain, offsets=offset)
@@ -152,13 +191,13 @@ def _epilogues(plain: Problem, full: bool) -> Iterator[Case]:
     yield Case("NaN and Inf through an activation", plain.with_(bias="row", activation="gelu"), "specials")
 
 
-def _batches(plain: Problem) -> Iterator[Case]:
+def _batches(spec: KernelSpec, plain: Problem) -> Iterator[Case]:
     batch = plain.with_(batch=3)
     for label, problem in (
         ("batch", batch), ("batch with one A", batch.with_(stride_a=0)), ("batch with one B", batch.with_(stride_b=0)),
     ):  # fmt: skip
         yield Case(f"{label}, exactly", problem, "integers", "exact")
-    padded = batch.with_(lda=plain.lda + 3, ldb=plain.ldb + 5, ldc=plain.ldc + 1, alpha=-1.0, beta=0.7)
+    padded = _scaled(spec, batch.with_(lda=plain.lda + 3, ldb=plain.ldb + 5, ldc=plain.ldc + 1), -1.0, 0.7)
     yield Case("batch with padded rows", padded)
 
 

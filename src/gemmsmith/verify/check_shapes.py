@@ -123,6 +123,19 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
     return CheckShapes((m, n, _DEPTH), (m, wide, deep))
 
 
+def work_of(problem: Problem) -> int:
+    """Multiply-adds; at least one."""
+    return max(1, problem.batch * problem.m * problem.n * problem.k)
+
+
+def few_tiles(spec: KernelSpec, config: Config, problem: Problem) -> Problem:
+    """Two or three tiles instead of more, M, N and K all different and K as it is: for kernels that take seconds."""
+    bm, bn = tile_of_grid(spec, config)
+    n = next(extent for extent in (2 * bn, 3 * bn, bn, 4 * bn) if extent not in (bm, problem.k))
+    smaller = problem.with_(m=bm, n=n)
+    return smaller if bm != problem.k and work_of(smaller) < work_of(problem) else problem
+
+
 def distinct_shape(shape: Shape) -> Shape | None:
     """Whole tiles with M, N and K all different: a square hides swapped extents. None where they differ already."""
     m, n, k = shape

@@ -31,6 +31,8 @@ from gemmsmith.verify.trials import padded
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
 _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0), (-1.5, 0.0), (2.5, 1.0),
           (1.0, -0.75))  # fmt: skip
+_WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
+                (1.0, -3.0))  # fmt: skip
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
@@ -202,20 +204,26 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
     ours = subject.spec.is_rung
     has_alpha, has_beta = ours or signature.has("alpha"), ours or signature.has("beta")
     codes = {arg.role: arg.code for arg in signature.arguments}
-    if base.out_dtype in INTEGER_TYPES or base.dtype in INTEGER_TYPES or not (has_alpha or has_beta):
+    if not (has_alpha or has_beta):
         return
-    if any(codes.get(role, "f") not in ("f", "d", "e", "bf16") for role in ("alpha", "beta")):
+    whole = base.out_dtype in INTEGER_TYPES or base.dtype in INTEGER_TYPES
+    whole |= any(codes.get(role, "f") not in ("f", "d", "e", "bf16") for role in ("alpha", "beta"))
+    if whole and (ours or base.out_dtype == INT8):
         return
-    pairs = list(_PAIRS)
-    for constant in subject.floats:
+    pairs = list(_WHOLE_PAIRS if whole else _PAIRS)
+    for constant in () if whole else subject.floats:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
             pairs += [(0.5 * constant, 0.5 * constant)] if full else []
+    bm, bn = subject.tile
     plain = subject.one_tile(subject.depth + 1)
+    # Two tiles along each extent, M < N and M > N: an old C may be read from another tile, or with another stride.
+    several = [subject.problem(bm + 1, 2 * bn + 1, subject.depth + 1), subject.problem(2 * bm + 1, bn + 1, plain.k)]
     kept = (1.0, 1.0 if signature.accumulates else 0.0)
     for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
         alpha, beta = (_in_16_bits(x) for x in (alpha, beta))
-        problem = plain.with_(alpha=alpha, beta=beta)
+        larger = beta != kept[1] and several
+        problem = (several.pop(0) if larger else plain).with_(alpha=alpha, beta=beta)
         c = subject.c
         if alpha == 0 and not ours:  # a user's kernel may read A and B all the same: no BLAS was promised
             if c == "zero":
@@ -399,7 +407,14 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         # M, N and K all different: so are the strides of A, B and C.
         bm, bn = subject.tile
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
-        yield _exact(subject, "a batch of seven", subject.problem(2 * bm, bn, k).with_(batch=7))
+        problem = subject.problem(2 * bm, bn, k).with_(batch=7)
+        yield _exact(subject, "a batch of seven", problem)
+        strides = {f"stride_{name}": stride + ld for name, stride, ld in (
+            ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),
+            ("c", problem.stride_c, problem.ldc),
+        ) if subject.spec.signature.has(f"stride{name.upper()}")}  # fmt: skip
+        if strides:
+            yield _exact(subject, "a batch with room between its matrices", problem.with_(**strides))
 
 
 def _is_large(problem: Problem) -> bool:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.problem import Problem
+from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
@@ -18,6 +20,8 @@ from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
+
+_PATIENCE = 4.0  # seconds; two blocks take a tenth of that
 
 
 def fit_subject(
@@ -71,9 +75,24 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
         return False
     if no_launch(subject.spec, subject.config, problem):
         return False
-    total = subject.spec.geometry(problem, subject.config).blocks
+    geometry = subject.spec.geometry(problem, subject.config)
+    if geometry.cooperative or subject.spec.signature.has(SCRATCH):  # blocks wait for one another, or meet in memory
+        return False
+    total = geometry.blocks
     if total * bm * bn != problem.m * problem.n or total < 2:
         return False
     trial = Trial("two blocks", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS,
                   (0, total - 1), 2 * bm * bn)  # fmt: skip
-    return runner.run(trial).trusted
+    return _impatient(runner).run(trial).trusted
+
+
+def _impatient(runner: TrialRunner) -> TrialRunner:
+    """With a short limit of time: two blocks of a kernel whose blocks wait for one another never end."""
+
+    def opened(schedule: str, hazards: bool) -> Device:
+        device = runner.open_device(schedule, hazards)
+        if isinstance(device, SimDevice):
+            device.timeout = min(device.timeout, _PATIENCE)
+        return device
+
+    return replace(runner, open_device=opened)

@@ -34,13 +34,14 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.problem import DType, Problem
+from gemmsmith.problem import DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage, GuardedMatrix
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.batch_memory import batch_gaps, gap_rows, with_gaps, without_gaps
 from gemmsmith.verify.bounds import absolute_floor, theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
@@ -160,11 +161,7 @@ def verify_launch(
     signature = spec.signature
     if why := refusal(signature, problem):
         raise UnsupportedError(why)
-    tight = problem.with_(lda=problem.lda, ldb=problem.ldb, ldc=problem.ldc)
-    if any(getattr(problem, name) != getattr(tight, name) for name in ("stride_a", "stride_b", "stride_c")):
-        raise ProblemError(
-            "verification supports only contiguous batches, not custom strides", "leave the strides at their defaults"
-        )
+    batch_gaps(problem)
     if len(offsets) != 3 or any(offset < 0 for offset in offsets):
         raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
     if c not in C_FILLS:
@@ -304,6 +301,10 @@ def run_guarded(
         # The matrices of a batch are stacked by rows.
         named = spec.signature.named if not spec.is_rung else str
         spare = spare_bytes(spec, problem)
+        gaps, own = batch_gaps(problem), data.c
+        data = replace(data, a=with_gaps(data.a, problem.a_shape[0], gaps[0]),
+                       b=with_gaps(data.b, problem.b_shape[0], gaps[1]),
+                       c=with_gaps(own, problem.m, gaps[2]))  # fmt: skip
         in_a, in_b = (_followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize))
                       for role, values, ld in (("A", data.a, problem.lda), ("B", data.b, problem.ldb)))  # fmt: skip
         a = matrix(named("A"), in_a.shape, problem.lda, problem.dtype, offsets[0])
@@ -329,14 +330,22 @@ def run_guarded(
             binding.check_simulated(device, spec, problem)
             addresses = stack.enter_context(pointer_tables(device, spec.signature, problem, addresses))
             plan = plan_launches(spec, config, problem, addresses, tables=True)
-            needed = plan.workspace_bytes // problem.dtype.itemsize
+            needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
             workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
-            start(plan, addresses, workspace.address if workspace is not None else 0)
+            beside = workspace.address if workspace is not None else 0
+            for each in plan.scratch if workspace is not None else ():
+                count = each.array.nbytes // each.array.itemsize
+                seen(Operand(each.array.name, beside + each.offset, 1, count, count, each.array.itemsize, False))
+            start(plan, addresses, beside)
             aside = workspace.damage(is_input=False) if workspace is not None else ()
         inputs = a.damage(is_input=True) + b.damage(is_input=True)
         inputs += bias.damage(is_input=True) if bias is not None else ()
         after = c.read_back(is_input=False)
-        return after.values, inputs + after.damage + aside
+        values, between = without_gaps(after.values, problem.m, gaps[2])
+        if between.size and not _untouched(problem, data.c, between, c_fill, spec.signature.has("D")):
+            row = problem.m  # of C as it lies in memory
+            aside += (Damage(named(spec.signature.output), "padding", row * problem.ldc, between.nbytes, row, 0),)
+        return values, inputs + after.damage + aside
 
 
 def spare_bytes(spec: KernelSpec, problem: Problem) -> dict[str, int]:
@@ -345,6 +354,15 @@ def spare_bytes(spec: KernelSpec, problem: Problem) -> dict[str, int]:
         return {}
     found: dict[str, int] = spec.geometry.spare(problem)  # type: ignore[attr-defined]
     return found
+
+
+def _untouched(problem: Problem, before: Array, between: Array, c_fill: str, poisoned: bool) -> bool:
+    """Whether the rows between the matrices of a batch hold what they held before the launch."""
+    word = np.dtype(f"<u{problem.out_dtype.itemsize}")
+    found = np.ascontiguousarray(between).view(word)
+    if poisoned or (problem.beta == 0 and c_fill == "unset"):
+        return bool((found == POISON[problem.out_dtype.name]).all())
+    return bool((found == np.ascontiguousarray(gap_rows(before, 1)).view(word)[0, 0]).all())
 
 
 def _followed_by_zeros(values: Array, rows: int) -> Array:

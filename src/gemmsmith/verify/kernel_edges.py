@@ -9,8 +9,9 @@ Mistakes are at edges, so each gets a trial on both sides. Where no edge is foun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
@@ -34,6 +35,7 @@ from gemmsmith.verify.thread_walk import (
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
+_WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
@@ -42,6 +44,7 @@ _MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_MOST_PARTS = 8
 _K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 _PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
@@ -63,18 +66,32 @@ class KernelEdges:
     """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
     guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
     unguarded  k-tiles with which K is none of the guards after all
+    stored    rows and columns that one wmma store writes: no guard can be finer
     was_read  the code could be read at all
+    guard_lines  the extent and the line of each guard
+    tail_k    there is code that runs only where K is no multiple of the k-tile
+    looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     """
 
     depths: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
     guards: frozenset[str] = frozenset()
     unguarded: frozenset[int] = frozenset()
+    stored: tuple[int, ...] = ()
     was_read: bool = False
+    guard_lines: tuple[tuple[str, int], ...] = ()
+    tail_k: bool = False
+    looks_at_alignment: bool = False
 
     def guarded(self, axis: str, step: int) -> bool:
         """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
+        if axis == "K" and self.tail_k:
+            return True
         return bool(self.guards & set(axis)) and not (axis == "K" and step in self.unguarded)
+
+    def guarded_at(self, axis: str, line: int) -> bool:
+        """Whether the guard of an extent stands in this line of the source."""
+        return any(each in axis and at == line for each, at in self.guard_lines)
 
     def along(self, axis: str) -> tuple[int, ...]:
         """The edges along one axis, ascending."""
@@ -92,9 +109,14 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        return probe.found()
+        return replace(probe.found(), stored=_stored(compiled.ptx))
     except GemmsmithError:
         return KernelEdges()
+
+
+def _stored(ptx: str) -> tuple[int, ...]:
+    """The extents of the tiles that wmma stores write, ascending."""
+    return tuple(sorted({int(extent) for tile in _WMMA_STORE.findall(ptx) for extent in tile}))
 
 
 def legal_grid(geometry: Geometry) -> bool:
@@ -122,12 +144,39 @@ class _Probe:
             known = {(edge.axis, edge.text) for edge in edges}
             more = self._single_edges(beyond, depths, shallow=False) + self._block_edges(beyond)
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
-        return KernelEdges(depths, tuple(edges), *self._guards(depths), True)
+        guards, unguarded, lines = self._guards(depths)
+        return KernelEdges(depths, tuple(edges), guards, unguarded, was_read=True, guard_lines=lines,
+                           tail_k=self._has_tail(depths), looks_at_alignment=self._looks_at_alignment())  # fmt: skip
 
-    def _guards(self, depths: tuple[int, ...]) -> tuple[frozenset[str], frozenset[int]]:
+    def _has_tail(self, depths: tuple[int, ...]) -> bool:
+        """Whether a K that is no multiple of the k-tile leads to places in the code that no multiple leads to."""
+        k = self.base.k
+        whole = {k} | {k - d for d in (*_K_TILES, *depths) if d < k} | {2 * k}
+        usual = frozenset().union(*(self._path(self.base.with_(k=each)) for each in whole))
+        return any(self._path(self.base.with_(k=k - less)) - usual for less in (1, 2, 3) if less < k)
+
+    def _looks_at_alignment(self) -> bool:
+        """Whether the way through the code depends on the remainder of a leading dimension."""
+        takes = [name for name in ("lda", "ldb") if self.spec.signature.has(name)]
+        wide = {name: getattr(self.base, name) + self._vector for name in takes}
+        usual = self._path(self.base.with_(**wide))
+        return any(self._path(self.base.with_(**(wide | {name: wide[name] + 1}))) != usual for name in takes)
+
+    def _path(self, problem: Problem) -> frozenset[int]:
+        """The places in the code that a thread of the first block comes to, which is in no first row or column."""
+        launch = self._launch(problem)
+        if launch is None:
+            return frozenset()
+        geometry, arguments = launch
+        x, y = (min(1, extent - 1) for extent in geometry.block[:2])
+        return self.walk.visited(Thread(geometry, (0, 0, 0), (x, y, 0)), arguments, 4000 + _STEPS_PER_K * problem.k)
+
+    def _guards(
+        self, depths: tuple[int, ...]
+    ) -> tuple[frozenset[str], frozenset[int], tuple[tuple[str, int], ...]]:  # fmt: skip
         """Extents at whose ragged edge threads of one block part, and do not at a whole tile's; and the depths of a
         k-tile with which K is none of them: a K that is shorter by one k-tile then shows the same parting, as the code
-        for an odd number of k-tiles does.
+        for an odd number of k-tiles does. Then the line of each guard.
 
         Threads may end before barriers of their block, and leave out their share of the loads. That alone guards no
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
@@ -142,7 +191,9 @@ class _Probe:
             unguarded = frozenset(d for d, sites in shorter if parted <= sites)
             if not unguarded & set(depths[:1]):
                 guards |= set(self._parted(ended=True))
-        return frozenset(guards), unguarded
+        found |= {axis: found.get(axis, set()) | self._changed(axis) for axis in ("M", "N")}
+        lines = {(axis, self.walk.sites[site].line) for axis, sites in found.items() for site in sites}
+        return frozenset(guards), unguarded, tuple(sorted(lines))
 
     @property
     def _vector(self) -> int:
@@ -177,7 +228,8 @@ class _Probe:
         numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
         found: set[int] = set()
         # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
-        for block in {(geometry.grid[0] - 1, 0, 0), (0, geometry.grid[1] - 1, 0)}:
+        # Along z may be parts of K, of which any may have the last k.
+        for block in self._last_blocks(geometry):
             met, barriers = [], set()
             for number in sorted(n for n in numbers if n < geometry.threads):
                 x, rest = number % geometry.block[0], number // geometry.block[0]
@@ -189,6 +241,25 @@ class _Probe:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
+
+    def _last_blocks(self, geometry: Geometry) -> set[Dim3]:
+        x, y, z = geometry.grid
+        return {block for part in range(min(z, _MOST_PARTS)) for block in ((x - 1, 0, part), (0, y - 1, part))}
+
+    def _changed(self, axis: str) -> set[int]:
+        """Sites of the last blocks that fall out differently where an extent is no multiple of the tile."""
+        extent = getattr(self.base, axis.lower())
+        met: list[list[list[int]]] = []
+        for less in (0, 1, 2, 3):
+            launch = self._launch(with_extent(self.base, axis, max(1, extent - less)))
+            if launch is None:
+                return set()
+            blocks = sorted(self._last_blocks(launch[0]))
+            met.append([self.walk.follow(Thread(launch[0], block), launch[1],
+                                         4000 + _STEPS_PER_K * self.base.k).signs for block in blocks])  # fmt: skip
+        whole = met[0]
+        return {site for ragged in met[1:] for before, after in zip(whole, ragged, strict=False)
+                for site, signs in enumerate(zip(before, after, strict=True)) if signs[0] != signs[1]}  # fmt: skip
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""

@@ -2,7 +2,8 @@
 
 A kernel without guards is right for whole tiles, by design. One with guards that fails at a ragged edge is wrong: it
 was meant to handle it. What only reads a little outside its matrices, and gives the right result all the same, counts
-as without guards. Vector loads and asserts ask for multiples of their own: guards are judged at such a multiple.
+as without guards. Vector loads, wmma stores and asserts ask for multiples of their own: guards are judged at such a
+multiple.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from gemmsmith.problem import Problem
 from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
 from gemmsmith.verify.trial import Trial
-from gemmsmith.verify.verdict import Verdict, refuses_extent
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
@@ -66,6 +67,8 @@ def find_raggedness(
     vector = max(1, 16 // base.dtype.itemsize)
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
     found: dict[str, int] = {}
+    if verdict is not None and is_misaligned(verdict) and edges.looks_at_alignment:
+        return Raggedness(Multiples(), "MNK", trial, verdict)
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
     if verdict is not None and refuses_extent(verdict) and (len(axes) == 3 and passes(aligned)):
         return Raggedness(Multiples(1, vector, vector))
@@ -77,6 +80,9 @@ def find_raggedness(
 
         near = {less: run(single(less)) for less in _SHORT_BY}
         failed = [less for less, judged in near.items() if judged is None or not judged.trusted]
+        for less, judged in near.items():
+            if judged is not None and is_hazard(judged):  # no multiple was meant to avoid that
+                return Raggedness(Multiples(), axis, single(less), judged)
         small = _small_step(failed, extent)
         if not failed:
             found[axis] = 1
@@ -88,6 +94,11 @@ def find_raggedness(
             found[axis] = small
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
+            judged = near[1]
+            if not (axis == "K" and edges.tail_k) or judged is None or refuses_extent(judged):
+                continue
+        elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):
+            found[axis] = stored
             continue
         else:
             finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
@@ -100,7 +111,9 @@ def find_raggedness(
             judged = None if small or vector >= min(step, extent) else run(single(at))
         if judged is None or refuses_extent(judged):
             continue
-        if edges.guarded(axis, found[axis]) and not passes(replace(single(at), slack=_SLACK)):
+        wrong_guard = any(edges.guarded_at(axis, mark.line) for fault in judged.faults if fault.rule == "out-of-bounds"
+                          for mark in fault.marks if mark.text)  # fmt: skip
+        if edges.guarded(axis, found[axis]) and (wrong_guard or not passes(replace(single(at), slack=_SLACK))):
             return Raggedness(Multiples(), axis, single(at), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)

@@ -25,7 +25,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import INT8, INT32, UINT8, DType, Problem, ceil_div
+from gemmsmith.problem import UINT8, DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
@@ -110,14 +110,13 @@ def find_readings(
 
 def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
     signature, dtype, out = spec.signature, spec.dtypes[0], spec.out_dtypes[0]
-    one = dtype == INT8 and out == INT32  # which have alpha 1 and beta 0 or 1
-    alpha = 2.0 if signature.has("alpha") and not one else 1.0
+    alpha = 2.0 if signature.has("alpha") else 1.0
     whole = any(arg.code in tuple("iIqQhH") for arg in signature.arguments if arg.role in ("alpha", "beta"))
     # A multiple of alpha where both are integers: a kernel may compute alpha·(A·B + (beta/alpha)·C).
-    beta = (1.0 if one else 4.0 if whole else 3.0) if signature.has("beta") else 0.0
+    beta = (4.0 if whole else 3.0) if signature.has("beta") else 0.0
     leading = ceil_div(max(shape), _LEADING) * _LEADING
     padded = {name: leading for name, has in zip(("lda", "ldb", "ldc"), _takes_leading(signature), strict=True) if has}
-    return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, **padded)  # type: ignore[arg-type]
+    return Problem(*shape, dtype=dtype, out_dtype=out, alpha=alpha, beta=beta, own_scalars=True, **padded)  # type: ignore[arg-type]
 
 
 def _takes_leading(signature: Signature) -> tuple[bool, bool, bool]:

@@ -115,6 +115,11 @@ def settle(
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
                              "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
+    if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
+        raise UsageError(
+            f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product",
+            "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
+        )
     if first.unknown:
         refused = undetermined(first)
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
@@ -234,7 +239,9 @@ def contradiction(reading: Reading) -> str:
 
 def _may_mean(said: Layout, found: Layout) -> bool:
     """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
-    by rows and B by columns, which is NT of row-major ones."""
+    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed."""
+    if said.column_major and said.operations == "NN":
+        return found.column_major
     flipped = said.operations.translate(str.maketrans("NT", "TN"))
     return found.operations in (said.operations, flipped)
 

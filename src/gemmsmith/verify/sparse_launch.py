@@ -68,7 +68,7 @@ def sparse_reasons(
 
     def run(product: Problem) -> None:
         plan = plan_launches(spec, config, product, addresses)
-        if plan.prologue or spec.workspace is not None:
+        if plan.prologue or plan.scratch or spec.workspace is not None:
             raise SimulationError("a kernel with a prologue is not run on parts of its operands")
         room = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0  # of tensor maps
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, room):

@@ -94,6 +94,27 @@ class ThreadWalk:
 
     def follow(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> Walk:
         """Walk as ``thread``; ``arguments`` by the names of the entry's parameters, unknown ones left out."""
+        registers = self._started(thread, arguments)
+        steps, at, end, taken = self._steps, 0, len(self._steps), 0
+        while 0 <= at < end and taken < most_steps:
+            target = steps[at](registers)
+            at = at + 1 if target is None else target
+            taken += 1
+        self._complete &= taken < most_steps
+        return Walk(self._signs, self._jumps, self._complete, taken, self._barriers)
+
+    def visited(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> frozenset[int]:
+        """The places in the code that ``thread`` comes to."""
+        registers, seen = self._started(thread, arguments), set[int]()
+        steps, at, end, taken = self._steps, 0, len(self._steps), 0
+        while 0 <= at < end and taken < most_steps:
+            seen.add(at)
+            target = steps[at](registers)
+            at = at + 1 if target is None else target
+            taken += 1
+        return frozenset(seen)
+
+    def _started(self, thread: Thread, arguments: Mapping[str, bytes]) -> Registers:
         special = thread.special()
         registers: Registers = [None] * len(self._slots)
         for slot, name in self._special.items():
@@ -103,13 +124,7 @@ class ThreadWalk:
             registers[slot] = int.from_bytes(data, "little") if len(data) == width else None
         self._signs = [0] * len(self.sites)
         self._jumps, self._complete, self._barriers = {}, True, 0
-        steps, at, end, taken = self._steps, 0, len(self._steps), 0
-        while 0 <= at < end and taken < most_steps:
-            target = steps[at](registers)
-            at = at + 1 if target is None else target
-            taken += 1
-        self._complete &= taken < most_steps
-        return Walk(self._signs, self._jumps, self._complete, taken, self._barriers)
+        return registers
 
     # -- instructions as steps ----------------------------------------------------------------------------------------
 

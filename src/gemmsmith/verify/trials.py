@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import INT8, INT32, Problem
+from gemmsmith.problem import FP64, INT8, INT32, Problem
 from gemmsmith.verify.harness import no_launch, refusal
 from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, SCALED, UNREAD, Trial
 
@@ -59,6 +59,11 @@ def square(base: Problem) -> Problem:
     return base.with_(m=2 * base.n, n=2 * base.n, k=3 * base.k)
 
 
+def taller(base: Problem) -> Problem:
+    """M > N, both of whole tiles."""
+    return base.with_(m=2 * base.m, k=3 * base.k)
+
+
 def square_ragged(base: Problem) -> Problem:
     """The ragged trial of a kernel that is right for M = N only."""
     return base.with_(m=base.n + 1, n=base.n + 1, k=base.k + 3)
@@ -68,12 +73,14 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
     """alpha and beta that are not 0 or 1, and that the kernel's own scalar types hold; as it takes them."""
     signature = spec.signature
     codes = {arg.role: arg.code for arg in signature.arguments}
-    if base.out_dtype == INT32 and base.dtype == INT8:
+    if base.out_dtype == INT32 and base.dtype == INT8 and not base.own_scalars:
         return base.with_(beta=1.0)
     whole = base.out_dtype == INT32 or any(codes.get(role, "f") in "iIqQ" for role in ("alpha", "beta"))
     alpha, beta = (3.0, -2.0) if whole else (0.7, -1.5)
     if not whole and any(codes.get(role, "f") not in "fd" for role in ("alpha", "beta")):
         alpha = 0.6875  # exact in fp16 and bf16
+    if base.dtype == FP64:  # not exact in fp32, if the kernel takes more
+        alpha, beta = 0.7 if codes.get("alpha") == "d" else 0.6875, -1.3 if codes.get("beta") == "d" else -1.5
     if spec.is_rung or (signature.has("alpha") and signature.has("beta")):
         return base.with_(alpha=alpha, beta=beta)
     if signature.has("beta"):

@@ -146,6 +146,15 @@ def is_misaligned(verdict: Verdict) -> bool:
     return any("misaligned" in reason for reason in verdict.reasons)
 
 
+def is_hazard(verdict: Verdict) -> bool:
+    """Whether threads hinder one another, whatever the extents are: a barrier that not all reach, a shuffle from
+    a lane that takes no part, a race in shared memory. In global memory, threads without guards write into their
+    neighbours' rows."""
+    rules = {fault.rule for fault in verdict.faults}
+    races = any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
+    return bool(rules & {"divergent-barrier", "warp"}) or races
+
+
 def refuses_extent(verdict: Verdict) -> bool:
     """Whether the launch shows that an extent must be a multiple of something: by its alignment, an assert, or a tensor
     map that the driver does not encode."""

@@ -61,11 +61,11 @@ class SideOptions(OptionGroup):
 
     @property
     def x(self) -> KernelOptions:
-        return _options(self.x_config, self.x_preset, self.x_launch, self.include)
+        return side_options(self.x_config, self.x_preset, self.x_launch, self.include)
 
     @property
     def y(self) -> KernelOptions:
-        return _options(self.y_config, self.y_preset, self.y_launch, self.include)
+        return side_options(self.y_config, self.y_preset, self.y_launch, self.include)
 
 
 def command(
@@ -158,7 +158,7 @@ def _check_sizes(both: Sequence[Subject]) -> None:
     raise UsageError(f"{fixed.spec.name} is compiled for {m}x{n}x{k} alone", f"add --m {m} --n {n} --k {k}")
 
 
-def _options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:
+def side_options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:
     """'block=32,32; grid=…' as the options of a file."""
     given: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in launch.split(";"))):

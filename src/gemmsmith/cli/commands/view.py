@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from gemmsmith.cli.commands.compare import side_options
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, TargetOptions
 from gemmsmith.cli.options.groups import OptionGroup, option_words
@@ -20,6 +21,7 @@ from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.options.tracing import BlockOptions
 from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.side_by_side import for_both
 from gemmsmith.cli.traced import Traced, trace_word
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.timing.cycles import BlockCycles
@@ -56,6 +58,24 @@ class PageOptions(OptionGroup):
     opens: Annotated[bool, typer.Option("--open/--no-open", help="Open the page where there is a browser.")] = True
 
 
+@dataclass(frozen=True)
+class SecondOptions(OptionGroup):
+    """What the second kernel has of its own."""
+
+    panel: ClassVar[str] = "Second kernel"
+
+    y_config: Annotated[
+        str, typer.Option("--y-config", metavar="NAME=VALUE", help="Its parameters, or macros: BM=64,BN=64.")
+    ] = ""
+    y_preset: Annotated[str, typer.Option("--y-preset", help="A named configuration of it, a rung.")] = ""
+    y_launch: Annotated[
+        str, typer.Option("--y-launch", help="Its launch, if it is a file: 'block=32,32; grid=…; entry=mine'.")
+    ] = ""
+
+    def options(self, include: list[Path] | None) -> KernelOptions:
+        return side_options(self.y_config, self.y_preset, self.y_launch, include)
+
+
 def command(
     kernel: Viewed,
     options: KernelOptions,
@@ -65,6 +85,7 @@ def command(
     arguments: ArgumentOptions,
     block: BlockOptions,
     page: PageOptions,
+    second: SecondOptions,
     target: TargetOptions,
     cache: CacheOptions,
     output: OutputOptions,
@@ -72,9 +93,10 @@ def command(
     """See a launch move: owners, accesses lane by lane, the k-loop, fragments.
 
     Writes one HTML file, drawn from what the simulator recorded of this launch.
+    Of two kernels, -D and --config set the parameters that each has; --y-config sets those of the second alone.
     """
     named = [kernel, other] if other else [kernel]
-    words = [*named, *option_words(options, problem, arguments, block, target)]
+    words = [*named, *option_words(options, problem, arguments, block, second, target)]
     command_line = shlex.join(["gemmsmith", "view", *words])
 
     def recorded(word: str, given: KernelOptions, beside: ViewSubject | None = None) -> ViewSubject:
@@ -93,8 +115,11 @@ def command(
             bar.advance(task)
         return cycles
 
-    # Options that configure the first kernel may not exist in the second, which runs as it is.
-    subject = recorded(kernel, options, recorded(other, KernelOptions()) if other else None)
+    beside_it: ViewSubject | None = None
+    if other:
+        options, own = for_both(kernel, options, other, second.options(options.include))
+        beside_it = recorded(other, own)
+    subject = recorded(kernel, options, beside_it)
     beside = f"-{subject.other.trace.kernel}" if subject.other is not None else ""
     path = page.out or Path(f"{_file_name(subject.trace.kernel + beside)}.view.html")
     try:

@@ -25,7 +25,7 @@ from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
-from gemmsmith.verify.verdict import Verdict, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
@@ -82,15 +82,13 @@ class Report:
         """Whether a failure restricts the kernel, and does not make it wrong."""
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._has_long_indices
-        if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded
-            return verdict.faulted
+        if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
+            return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
-            return not _races_in_shared_memory(verdict)
-        return trial.label == UNREAD or (
-            trial.label == DISTINCT and self.square and not _races_in_shared_memory(verdict)
-        )
+            return not is_hazard(verdict)
+        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
     @property
     def _has_long_indices(self) -> bool:
@@ -120,10 +118,12 @@ class Report:
         if large and any(self._is_remark(t, v) for t, v in self.verdicts if t.label in large):
             which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
             found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
-        if any(t.label == NO_K and not v.trusted and self._is_remark(t, v) for t, v in self.verdicts):
-            refused = any(MAP_REFUSED in why for t, v in self.verdicts if t.label == NO_K for why in v.reasons)
-            found.append("with K = 0 there is no tensor map to encode: its host code must not launch it" if refused
-                         else "with K = 0 it faults: it loads the first k-tile before it looks at K")  # fmt: skip
+        empty = next((v for t, v in self.verdicts if t.label == NO_K and not v.trusted and self._is_remark(t, v)), None)
+        if empty is not None and any(MAP_REFUSED in why for why in empty.reasons):
+            found.append("with K = 0 there is no tensor map to encode: its host code must not launch it")
+        elif empty is not None:
+            found.append("with K = 0 it faults: it loads the first k-tile before it looks at K" if empty.faulted
+                         else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
         return found
 
     @property
@@ -388,10 +388,6 @@ class Report:
         """The guards that are missing, as far as the multiples tell."""
         missing = [text for name, text in _GUARDS.items() if getattr(self._own_multiples(), name) > 1]
         return ", ".join(missing or _GUARDS.values())
-
-
-def _races_in_shared_memory(verdict: Verdict) -> bool:
-    return any(" race on " in reason and "race on global" not in reason for reason in verdict.reasons)
 
 
 def _only_races(verdict: Verdict) -> bool:

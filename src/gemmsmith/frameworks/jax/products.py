@@ -59,6 +59,8 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
 
 
 def _operand(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, (list, tuple, str)):
+        raise DTypeError(f"{name} is a {type(value).__name__}, not an array", "pass jax.numpy.asarray of it")
     array = jnp.asarray(value)
     if array.dtype.name not in COMPUTED:
         raise DTypeError(f"{name} has elements of type {array.dtype}; gemmsmith computes {', '.join(COMPUTED)}",

@@ -6,6 +6,7 @@ functions, so that it can be differentiated again.
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import getattr_static
 from typing import Any
 
@@ -22,18 +23,37 @@ Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device: the last arguments of every operator."""
 DEFAULT: Options = (None, "", True, "")
 _Function: Any = torch.autograd.Function
+_dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+_is_batched_gradient: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda _value: False)
 
 
 def mm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if _needs_operator(a, b):
+        found: Tensor = torch.ops.gemmsmith.mm(a, b, *options)
+        return found
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _apply_mm(a, b, options)
     return kernels.mm(a, b, *options)
 
 
 def bmm(a: Tensor, b: Tensor, *options: Any) -> Tensor:
+    if _needs_operator(a, b):
+        found: Tensor = torch.ops.gemmsmith.bmm(a, b, *options)
+        return found
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _apply_bmm(a, b, options)
     return kernels.bmm(a, b, *options)
+
+
+def _needs_operator(a: Tensor, b: Tensor) -> bool:
+    """Whether a gradient is computed inside a mode or a transform that began after its product: a counter of flops,
+    ``vmap``, or ``autograd.grad`` with batched gradients, which has a vmap of its own."""
+    return (
+        _dispatch_modes() != 0
+        or _transforms() is not None
+        or _is_batched_gradient(a)
+        or _is_batched_gradient(b)
+    )  # fmt: skip
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
@@ -54,18 +74,25 @@ def gemm(a: Tensor, b: Tensor, c: Tensor | None, alpha: Any, beta: Any, bias: Te
     return _apply_gemm(a, b, c, alpha, beta, bias, activation, options)
 
 
-def recorded_product(a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
-    """A product that fast.py found, with its gradients."""
+def recorded_product(options: Options, call: CachedCall) -> fast.Recorded:
+    """What computes a product that fast.py found, with its gradients, from the operands and ``call``."""
     if len(call.shape) == 2:
-        return _apply_default_mm(a, b, call) if options == DEFAULT else _apply_found_mm(a, b, options, call)
+        return _apply_default_mm if options == DEFAULT else partial(_with_options, _apply_found_mm, options)
+    return partial(_composed, options)
+
+
+def recorded_linear(options: Options) -> fast.Recorded:
+    """The same for a linear layer, from x, weight, bias and ``call``."""
+    return _apply_default_linear if options == DEFAULT else partial(_with_options, _apply_found_linear, options)
+
+
+def _with_options(apply: Any, options: Options, *given: Any) -> Tensor:
+    found: Tensor = apply(*given, options)
+    return found
+
+
+def _composed(options: Options, a: Tensor, b: Tensor, _call: CachedCall) -> Tensor:
     return composed(a, b, lambda x, y: mm(x, y, *options), lambda x, y: bmm(x, y, *options))
-
-
-def recorded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: Options, call: CachedCall) -> Tensor:
-    """A linear layer that fast.py found, with its gradients."""
-    if options == DEFAULT:
-        return _apply_default_linear(x, weight, bias, call)
-    return _apply_found_linear(x, weight, bias, options, call)
 
 
 class _Mm(_Function):  # type: ignore[misc]
@@ -138,25 +165,23 @@ def _later(ctx: Any) -> Options:
 
 def _default_mm(ctx: Any, a: Tensor, b: Tensor, call: CachedCall) -> Tensor:
     ctx.to_save = (a, b)
-    return fast.run(call, a, b)
+    return fast.run(call, a.data_ptr(), b.data_ptr())
 
 
 def _default_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: CachedCall) -> Tensor:
     ctx.to_save = (x, weight)
-    return fast.run(call, x, weight, bias)
+    return fast.run(call, x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr())
 
 
-def _found_mm(ctx: Any, a: Tensor, b: Tensor, options: Options, call: CachedCall) -> Tensor:
-    ctx.to_save = (a, b)
+def _found_mm(ctx: Any, a: Tensor, b: Tensor, call: CachedCall, options: Options) -> Tensor:
     ctx.options = options
-    return fast.run(call, a, b)
+    return _default_mm(ctx, a, b, call)
 
 
-def _found_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options,
-                  call: CachedCall) -> Tensor:  # fmt: skip
-    ctx.to_save = (x, weight)
+def _found_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: CachedCall,
+                  options: Options) -> Tensor:  # fmt: skip
     ctx.options = options
-    return fast.run(call, x, weight, bias)
+    return _default_linear(ctx, x, weight, bias, call)
 
 
 def _light(kind: Any, forward: Any) -> Any:

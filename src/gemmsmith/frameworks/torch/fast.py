@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -23,12 +24,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gemmsmith.call.cache import CACHE
-from gemmsmith.call.gemm_gpu import CachedCall, allocator
+from gemmsmith.call.gemm_gpu import CachedCall, allocator, relaunch
+from gemmsmith.errors import LaunchError
 from gemmsmith.frameworks.torch.launch import cached_product
 from gemmsmith.kernel.slots import ALIGNMENT_CLASS
 
 LOW = ALIGNMENT_CLASS - 1
 _DispatchMode: Any = TorchDispatchMode
+Recorded = Callable[..., Tensor]
 Options = tuple[Any, ...]
 """out_dtype, precision, deterministic, device"""
 
@@ -60,18 +63,19 @@ class Hint:
     """A call that was found, for tensors that pass ``check`` and are aligned as those it was found for.
 
     ``hints(name)`` has those of a name: the function, its options, whether gradients are enabled, and the identity of
-    an operand, which may be another object by now. recorded: gradients are recorded.
+    an operand, which may be another object by now. ``recorded`` computes it from the operands and ``call`` where
+    gradients are recorded; else None.
     """
 
     check: Callable[..., bool]
     call: CachedCall
-    recorded: bool
+    recorded: Recorded | None
     a_low: int
     b_low: int
     other_low: int
 
 
-def remember(name: Any, call: CachedCall, recorded: bool, *operands: Tensor) -> None:
+def remember(name: Any, call: CachedCall, recorded: Recorded | None, *operands: Tensor) -> None:
     """Keep a hint for two or three operands. No mode, transform or autocast may be active."""
     if not _guards_can_tell() or any(each.is_neg() for each in operands):
         return
@@ -116,15 +120,39 @@ def put(key: tuple[Any, ...], call: CachedCall) -> None:
     CACHE.put(key, call)
 
 
-def run(call: CachedCall, a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The result of a call that was found."""
-    out = call.new_output()
-    addresses = (a.data_ptr(), b.data_ptr(), out.data_ptr(), 0 if bias is None else bias.data_ptr())
+def run(call: CachedCall, a: int, b: int, bias: int = 0) -> Tensor:
+    """The result of a call that was found, for operands at these addresses."""
+    out: Tensor = call.new_output()
+    start = call.armed.get(get_ident())
     if call.new_workspace is None:
-        call.executor.run(addresses, 0, call.stream(), None)
+        workspace, held = 0, None
     else:
         held = call.new_workspace()
-        call.executor.run(addresses, held.data_ptr(), call.stream(), None)
+        workspace = held.data_ptr()
+    if start is not None:
+        try:
+            start(a, b, out.data_ptr(), bias, workspace, call.stream())
+        except LaunchError:  # this thread has not used the GPU yet
+            pass
+        else:
+            return out
+    call.executor.run((a, b, out.data_ptr(), bias), workspace, call.stream(), None)
+    return out
+
+
+def run_into(call: CachedCall, a: int, b: int, target: int, out: Tensor) -> Tensor | None:
+    """The same into ``out``, at ``target``; None where it may overlap an operand: the full check decides."""
+    end = target + call.out_bytes
+    if (target < a + call.a_bytes and a < end) or (target < b + call.b_bytes and b < end):
+        return None
+    start = call.armed.get(get_ident())
+    if start is None or call.new_workspace is not None:
+        found: Tensor | None = relaunch(call, a, b, 0, 0, target, out)
+        return found
+    try:
+        start(a, b, target, 0, 0, call.stream())
+    except LaunchError:
+        call.executor.run((a, b, target, 0), 0, call.stream(), None)
     return out
 
 

@@ -27,7 +27,7 @@ def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool,
     """Of x · weightᵀ + bias, where x has any rank: grad · weight, gradᵀ · x, and the sum over rows."""
     rows = grad.reshape(-1, weight.shape[0]).to(x.dtype)
     by_x = mm(rows, weight).reshape(x.shape) if needs[0] else None
-    by_weight = mm(rows.mT, x.reshape(-1, weight.shape[1])) if needs[1] else None
+    by_weight = mm(rows.transpose(0, 1), x.reshape(-1, weight.shape[1])) if needs[1] else None
     return by_x, by_weight, rows.sum(0) if needs[2] else None
 
 

@@ -37,7 +37,7 @@ class Seen:
     needs_input_grad: bool
 
 
-def optimize(model: Any, sample: Any = None, *, rows: Iterable[int] = (), training: bool | None = None,
+def optimize(model: Any, sample: Any = None, *, rows: int | Iterable[int] = (), training: bool | None = None,
              verbose: bool = True) -> Any:  # fmt: skip
     """Replace the linear layers of ``model`` in which gemmsmith is faster; returns the model.
 
@@ -50,6 +50,7 @@ def optimize(model: Any, sample: Any = None, *, rows: Iterable[int] = (), traini
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"model is a {type(model).__name__}, not a torch.nn.Module")
     training = model.training if training is None else training
+    counts = (rows,) if isinstance(rows, int) else tuple(rows)
     seen = sample_run(model, sample) if sample is not None else {}
     routes, known = [], dict[Any, Verdict]()
     for name, module in model.named_modules():
@@ -60,7 +61,7 @@ def optimize(model: Any, sample: Any = None, *, rows: Iterable[int] = (), traini
             routes.append(Route(name, _sizes(module), False, kind))
             continue
         products = seen.get(name, []) if sample is not None else [
-            Seen(each, _weight_type(module), True) for each in (tuple(rows) or (512,))]  # fmt: skip
+            Seen(each, _weight_type(module), True) for each in (counts or (512,))]  # fmt: skip
         routes.append(_decide(name, module, products, kind, sample is not None, training, known))
     found = Report(tuple(routes))
     setattr(model, _REPORT, found)

@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gemmsmith.call.api import gemm as plain_gemm
-from gemmsmith.call.gemm_gpu import relaunch
 from gemmsmith.call.key import call_key, options_key
 from gemmsmith.errors import DTypeError, TensorShapeError, TensorTypeError
 from gemmsmith.frameworks.torch import eager, fast, transforms
@@ -29,33 +28,36 @@ from gemmsmith.frameworks.torch.fast import LOW
 from gemmsmith.frameworks.torch.launch import product
 from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
 
-_is_compiling = torch.compiler.is_compiling
+# Export without dynamo traces with tensors of its own, which no hint fits: asking for dynamo alone costs half as much.
+_is_compiling, _is_traced = torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast: Any = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
 _tracing, _grad_enabled = torch._C._get_tracing_state, torch.is_grad_enabled
 _FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 _Parameter = torch.nn.Parameter
 _PLAIN_PAIRS = frozenset((x, y) for x in PLAIN for y in PLAIN)
+_hints, _run = fast.hints, fast.run
 
 
 def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
     """``torch.matmul``."""
-    if _is_compiling():
+    if _is_traced():
         return _by_operators(a, b, _options(a, out_dtype, precision, deterministic, device))
-    options = (out_dtype, precision, deterministic, device)
-    if options == eager.DEFAULT:
-        name: Any = id(b) if _grad_enabled() else ~id(b)
-    else:
-        name = id(b), _grad_enabled(), options
+    name: Any = id(b) if _grad_enabled() else ~id(b)
+    if out_dtype is not None or deterministic is not True or precision or device:
+        name = name, out_dtype, precision, deterministic, device
     if out is None and forward_ad._current_level < 0:
         try:
-            for hint in fast.hints(name):
-                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
-                    if hint.recorded:
-                        return eager.recorded_product(a, b, options, hint.call)
-                    return fast.run(hint.call, a, b)
+            for hint in _hints(name):
+                if hint.check(a, b):
+                    first, second = a.data_ptr(), b.data_ptr()
+                    if first & LOW == hint.a_low and second & LOW == hint.b_low:
+                        if hint.recorded is None:
+                            return _run(hint.call, first, second)
+                        return hint.recorded(a, b, hint.call)
         except TypeError:  # no tensors, or options without a hash: said below
             pass
+    options = (out_dtype, precision, deterministic, device)
     autocast = _autocast()
     if autocast:
         a, b = cast(a), cast(b)
@@ -69,10 +71,10 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
         return _other_matmul(a, b, out, out_dtype, precision, deterministic, device)
     call = fast.found(key)
     if call is not None:
-        recorded = (a.requires_grad or b.requires_grad) and _grad_enabled()
+        recorded = eager.recorded_product(options, call) if _records(a, b) else None
         if not autocast:
             fast.remember(name, call, recorded, a, b)
-        return eager.recorded_product(a, b, options, call) if recorded else fast.run(call, a, b)
+        return _run(call, a.data_ptr(), b.data_ptr()) if recorded is None else recorded(a, b, call)
     result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
     fast.keep(key, a, b, options, None, result)
     return result
@@ -99,25 +101,30 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
 
     The arguments after ``bias`` are those of ``gemmsmith.matmul``.
     """
-    if _is_compiling():
-        return torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic, device))
+    if _is_traced():
+        apart, bias = (bias, None) if _is_broadcast(bias, weight) else (None, bias)
+        found: Tensor = torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic,
+                                                                              device))  # fmt: skip
+        return found if apart is None else _plus(found, apart)
     options = (out_dtype, precision, deterministic, device)
     name = "linear", id(weight), _grad_enabled(), options
     if forward_ad._current_level < 0:
         try:
-            for hint in fast.hints(name):
-                same = hint.check(x, weight) if bias is None else hint.check(x, weight, bias)
-                if same and x.data_ptr() & LOW == hint.a_low and weight.data_ptr() & LOW == hint.b_low and (
-                    bias is None or bias.data_ptr() & LOW == hint.other_low
-                ):  # fmt: skip
-                    if hint.recorded:
-                        return eager.recorded_linear(x, weight, bias, options, hint.call)
-                    return fast.run(hint.call, x, weight, bias)
+            for hint in _hints(name):
+                if hint.check(x, weight) if bias is None else hint.check(x, weight, bias):
+                    first, second, third = x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr()
+                    if first & LOW == hint.a_low and second & LOW == hint.b_low and third & LOW == hint.other_low:
+                        if hint.recorded is None:
+                            return _run(hint.call, first, second, third)
+                        return hint.recorded(x, weight, bias, hint.call)
         except TypeError:
             pass
     autocast = _autocast()
     if autocast:
         x, weight, bias = cast(x), cast(weight), cast(bias)
+    if _is_broadcast(bias, weight):
+        return _plus(linear(x, weight, None, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
+                            device=device), bias)  # fmt: skip
     kinds = type(x), type(weight)
     if kinds not in _PLAIN_PAIRS or (bias is not None and type(bias) not in PLAIN) or _any_mode():
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
@@ -129,15 +136,31 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
         return _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     call = fast.found(key)
     if call is not None:
-        recorded = _grad_enabled() and any(each.requires_grad for each in given)
+        recorded = eager.recorded_linear(options) if _records(*given) else None
         if not autocast:
             fast.remember(name, call, recorded, *given)
-        if recorded:
-            return eager.recorded_linear(x, weight, bias, options, call)
-        return fast.run(call, x, weight, bias)
+        if recorded is not None:
+            return recorded(x, weight, bias, call)
+        return _run(call, *(each.data_ptr() for each in given))
     result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     fast.keep(key, x, weight.mT, options, bias, result)
     return result
+
+
+def _is_broadcast(bias: Any, weight: Any) -> bool:
+    """Whether a bias has another shape than one value per column: torch takes whatever fits the result."""
+    if not isinstance(bias, Tensor) or not isinstance(weight, Tensor) or weight.dim() != 2:
+        return False
+    return bool(bias.dim() != 1 or bias.shape[0] != weight.shape[0])
+
+
+def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
+    """The sum, in the shape and type of ``result``."""
+    assert bias is not None
+    try:
+        return result + bias.to(result.dtype).expand(result.shape)
+    except RuntimeError:
+        raise TensorShapeError(f"bias has shape {tuple(bias.shape)}, and the result {tuple(result.shape)}") from None
 
 
 def _other_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
@@ -174,38 +197,48 @@ def gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activatio
 
 def gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
     """``gemmsmith.gemm`` of two tensors, maybe into ``out``, and nothing else, if it was computed before; else None."""
-    if _is_compiling() or forward_ad._current_level >= 0:
+    if _is_traced() or forward_ad._current_level >= 0:
         return None
-    name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
+    name = _gemm_name(b, out_dtype, precision, deterministic)
     try:
-        for hint in fast.hints(name):
+        for hint in _hints(name):
             if out is None:
-                if hint.check(a, b) and a.data_ptr() & LOW == hint.a_low and b.data_ptr() & LOW == hint.b_low:
-                    if hint.recorded:
-                        return eager.recorded_product(a, b, (None, precision, deterministic, ""), hint.call)
-                    return fast.run(hint.call, a, b)
+                if hint.check(a, b):
+                    first, second = a.data_ptr(), b.data_ptr()
+                    if first & LOW == hint.a_low and second & LOW == hint.b_low:
+                        if hint.recorded is None:
+                            return _run(hint.call, first, second)
+                        return hint.recorded(a, b, hint.call)
             elif hint.check(a, b, out):
-                places = a.data_ptr(), b.data_ptr(), out.data_ptr()
-                if tuple(each & LOW for each in places) == (hint.a_low, hint.b_low, hint.other_low):
-                    return relaunch(hint.call, *places[:2], 0, 0, places[2], out)
+                first, second, third = a.data_ptr(), b.data_ptr(), out.data_ptr()
+                if first & LOW == hint.a_low and second & LOW == hint.b_low and third & LOW == hint.other_low:
+                    return fast.run_into(hint.call, first, second, third, out)
         return None if out is not None else _gemm_by_key(a, b, name, out_dtype, precision, deterministic)
     except (RuntimeError, AttributeError, TypeError):  # no plain tensors, or options without a hash
         return None
 
 
-def _gemm_by_key(a: Any, b: Any, name: tuple[Any, ...], out_dtype: Any, precision: str, deterministic: bool) -> Any:
+def _gemm_name(b: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
+    """The name of hints of ``gemm``: whether gradients are enabled, and all options."""
+    operand = id(b) if _grad_enabled() else ~id(b)
+    if deterministic is True and not precision:
+        return operand, out_dtype
+    return operand, out_dtype, precision, deterministic
+
+
+def _gemm_by_key(a: Any, b: Any, name: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
     if (type(a), type(b)) not in _PLAIN_PAIRS or _autocast() or _any_mode() or a.is_neg() or b.is_neg():
         return None
     call = fast.found(fast.product_key(a, b, _gemm_options(out_dtype, precision, deterministic)))
     if call is None:
         return None
-    recorded = (a.requires_grad or b.requires_grad) and _grad_enabled()
-    if recorded and len(call.shape) != 2:
-        return None
+    recorded = None
+    if _records(a, b):
+        if len(call.shape) != 2:
+            return None
+        recorded = eager.recorded_product((None, precision, deterministic, ""), call)
     fast.remember(name, call, recorded, a, b)
-    return (
-        eager.recorded_product(a, b, (None, precision, deterministic, ""), call) if recorded else fast.run(call, a, b)
-    )
+    return _run(call, a.data_ptr(), b.data_ptr()) if recorded is None else recorded(a, b, call)
 
 
 def first_gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool) -> Any:
@@ -218,8 +251,7 @@ def first_gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, 
         _remember_gemm(a, b, _gemm_options(out_dtype, precision, deterministic), call)
     elif call is not None:
         with suppress(RuntimeError, AttributeError, TypeError):
-            name = "gemm", id(b), _grad_enabled(), out_dtype, precision, deterministic
-            fast.remember(name, call, False, a, b, out)
+            fast.remember(_gemm_name(b, out_dtype, precision, deterministic), call, None, a, b, out)
     return result
 
 
@@ -250,6 +282,11 @@ def needs_operator(a: Any, b: Any, c: Any, bias: Any) -> bool:
         if isinstance(each, Tensor) and each.is_neg():
             return True
     return False
+
+
+def _records(*operands: Tensor) -> bool:
+    """Whether a product of these records gradients."""
+    return _grad_enabled() and any(each.requires_grad for each in operands)
 
 
 def resolved(value: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import torch
@@ -27,8 +28,20 @@ _RIGHT = torch.Tensor.__rmatmul__
 _NAMES: dict[Any, str] = {
     torch.mm: "mm", torch.Tensor.mm: "mm", torch.bmm: "bmm", torch.Tensor.bmm: "bmm", torch.addmm: "addmm",
     torch.Tensor.addmm: "addmm", torch.matmul: "matmul", torch.Tensor.matmul: "matmul",
-    torch.Tensor.__matmul__: "matmul", _RIGHT: "matmul", _F.linear: "linear",
+    torch.Tensor.__matmul__: "matmul", _RIGHT: "matmul", torch.linalg.matmul: "matmul", _F.linear: "linear",
 }  # fmt: skip
+# Other products: they go to torch, and the report says so.
+_OTHERS: dict[Any, str] = {
+    **{getattr(torch, name): name for name in ("mv", "dot", "vdot", "inner", "baddbmm", "addbmm", "addmv", "einsum",
+                                               "tensordot", "chain_matmul", "bilinear")},
+    **{getattr(torch.Tensor, name): name for name in ("mv", "dot", "vdot", "inner", "baddbmm", "baddbmm_", "addbmm",
+                                                      "addbmm_", "addmv", "addmv_", "addmm_")},
+    torch.linalg.multi_dot: "multi_dot", torch.linalg.vecdot: "vecdot",
+    _F.bilinear: "bilinear", _F.scaled_dot_product_attention: "scaled_dot_product_attention",
+}  # fmt: skip
+# The operands' names, in order.
+_OPERANDS = {"mm": ("input", "mat2"), "bmm": ("input", "mat2"), "addmm": ("input", "mat1", "mat2"),
+             "matmul": ("input", "other"), "linear": ("input", "weight", "bias")}  # fmt: skip
 
 
 def use(*, device: str = "", precision: str = "", deterministic: bool = True, faster_only: bool = False) -> Use:
@@ -53,6 +66,16 @@ class Use(_Mode):  # type: ignore[misc]
         self._device, self._faster_only = device, faster_only
         self._routes: dict[tuple[str, str, bool, str], Route] = {}
 
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator: the function runs inside the block."""
+
+        @wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
     def report(self) -> Report:
         """What was computed by us, and what was forwarded and why; calls within compiled graphs are not counted."""
         return Report(tuple(self._routes.values()))
@@ -63,12 +86,16 @@ class Use(_Mode):  # type: ignore[misc]
         kwargs = kwargs or {}
         name = _NAMES.get(function)
         if name is None:
+            if function in _OTHERS and not torch.compiler.is_compiling():
+                self._note(_OTHERS[function], _flat(args), f"use() does not take {_OTHERS[function]}")
             return function(*args, **kwargs)
+        given, kwargs_given = args, kwargs
+        args, kwargs = _by_position(name, args, kwargs)
         why = self._refusal(name, args, kwargs)
         if not torch.compiler.is_compiling():
             self._note(name, args, why)
         if why:
-            return function(*args, **kwargs)
+            return function(*given, **kwargs_given)
         if function is _RIGHT:
             args = (args[1], args[0])
         return _CALLS[name](self._named, *args, **kwargs)
@@ -89,7 +116,7 @@ class Use(_Mode):  # type: ignore[misc]
         if others:
             return f"{name} with {', '.join(others)}="
         if len(operands) < 2:
-            return "operands passed by names"
+            return "fewer than two tensors"
         if name == "linear" and len(operands[1].shape) != 2:
             return "a weight that is no matrix"
         if any(autocast_type(each) is not autocast_type(operands[0]) for each in operands):
@@ -108,6 +135,21 @@ class Use(_Mode):  # type: ignore[misc]
         key = (name, what, not why, why)
         known = self._routes.get(key) or Route(name, what, not why, why or "taken")
         self._routes[key] = replace(known, calls=known.calls + 1)
+
+
+def _by_position(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The call with its operands by position: the leading ones that were passed by name."""
+    rest = dict(kwargs)
+    for operand in _OPERANDS[name][len(args) :]:
+        if operand not in rest:
+            break
+        args = (*args, rest.pop(operand))
+    return args, rest
+
+
+def _flat(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments, with the members of lists in their place."""
+    return tuple(member for each in args for member in (each if isinstance(each, (list, tuple)) else (each,)))
 
 
 def _sizes(name: str, operands: list[Tensor]) -> tuple[int, int, int]:

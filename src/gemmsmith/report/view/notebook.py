@@ -24,6 +24,7 @@ from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.record import record_launch, record_product
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.recognise import recognised
 
 _SIZE = 256
 _HEIGHT = 860  # pixels of the frame in a notebook
@@ -85,6 +86,8 @@ def view(
         trace, compiled = record_launch(kernel, title=title, block=block, arch=arch)
         return LaunchView(ViewSubject(trace, compiled, model))
     spec, fitted = _kernel(os.fspath(kernel), config or {}, entry)
+    found = recognised(spec, fitted, compile_for, arch)
+    spec = found.spec
     problem = spec.problem(*_extents(spec, m, n, k), dtype_named(dtype) if dtype else None)
     check_accepts(spec, problem)
     aligned, seen = aligned_code(spec, fitted, problem)
@@ -94,7 +97,8 @@ def view(
         return "\n".join(source_lines(spec, file))
 
     title = f"{spec.name} {str(aligned).replace(',', ', ')}".rstrip() + f", {problem}"
-    trace = record_product(spec, aligned, problem, compiled, title=title, block=block, text_of=text_of)
+    trace = record_product(spec, aligned, problem, compiled, title=title, block=block, text_of=text_of,
+                           confirmed=found.confirmed)  # fmt: skip
     return LaunchView(ViewSubject(trace, compiled, model, cycles=cycles_of(spec, aligned, problem, model, trace)))
 
 

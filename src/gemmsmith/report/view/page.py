@@ -26,10 +26,17 @@ def view_page(subject: ViewSubject) -> str:
                        lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
     facts = page_facts(subject)
     return made.get_template("view.html").render(
-        title=subject.trace.title, facts=facts, views=found, command=subject.command,
+        title=page_title(subject), facts=facts, views=found, command=subject.command,
         data=as_json({"page": facts, "views": {name: view.data for name, view in found.items()}}),
         style=Markup(style), script=Markup(script), csp=policy(style, script),
     )  # fmt: skip
+
+
+def page_title(subject: ViewSubject) -> str:
+    """The kernel with its configuration and problem; of two kernels both."""
+    if subject.other is None:
+        return subject.trace.title
+    return f"{subject.trace.title} beside {subject.other.trace.title}"
 
 
 def write_view(path: str | Path, subject: ViewSubject) -> Path:

@@ -6,7 +6,8 @@ from importlib import import_module
 
 from gemmsmith.report.view.model import ViewData, ViewSubject
 
-VIEWS = ("ownership", "access", "pipeline", "fragments", "grid", "occupancy", "code", "compare")
+# Two kernels side by side come first: who asks for two wants to see both.
+VIEWS = ("compare", "ownership", "access", "pipeline", "fragments", "grid", "occupancy", "code")
 
 
 def titles(subject: ViewSubject) -> dict[str, str]:

@@ -173,13 +173,26 @@ def _copy(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> None:
     form, mine = step.detail, machine.indices(lanes)
     pointers = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
     sources = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
+    requests: set[tuple[int, ...]] = set()
     for n, lane in enumerate(mine.tolist()):
         at = [int(p[n]) for p in pointers]
         values = [int(s[n]) for s in sources]
+        request = (int(machine.warp[lane]), *at, *values)
+        if _is_plain_store(form) and request in requests:
+            continue
+        requests.add(request)
         try:
             _one(machine, step.first, form, lane, at, values)
         except LaneFault as fault:
             raise LaneFault(n, fault.detail) from None
+
+
+def _is_plain_store(form: Transfer) -> bool:
+    """Whether lanes of a warp that store the same box or bytes are one request.
+
+    ptxas makes one UTMASTG of it, which a warp executes once: CuTe DSL leaves a warp's stores to all of its lanes.
+    """
+    return not form.to_shared and form.reduce is None
 
 
 def _one(

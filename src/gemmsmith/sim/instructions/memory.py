@@ -158,6 +158,12 @@ def _lower_prefetch(code: Lowering, i: Instruction, _: None) -> Draft[None]:
     return Draft(None)
 
 
+def _lower_hint(code: Lowering, i: Instruction, _: None) -> Draft[None]:
+    """Of a range of bytes, which is not accessed."""
+    code.pointer(operands(i, 2)[0])
+    return Draft(None)
+
+
 def _lower_policy(code: Lowering, i: Instruction, _: None) -> Draft[Function]:
     """A cache policy: what it holds does not matter."""
     return Draft(same, (code.slot(operands(i, 1, 2, 3, 4)[0], "b64"),), (np.uint64(0),))
@@ -196,6 +202,8 @@ RECORDS = (
            execute=_store, verb="write", counts=_STORES, bundling=Bundling.BOUNDARY),
     Record("prefetch.space?.level", where={"space": "global local const param", "level": "L1 L2 L2::*"}, decode=no_form,
            lower=_lower_prefetch, execute=nothing),
+    Record("applypriority.space?.L2::evict_normal", where={"space": "global"}, decode=no_form, lower=_lower_hint,
+           execute=nothing),
     Record("prefetchu.L1", decode=no_form, lower=_lower_prefetch, execute=nothing),
     Record("createpolicy.kind.hint*.b64", where={"kind": "fractional range cvt", "hint": "L2::* L2 global"},
            decode=no_form, lower=_lower_policy, execute=compute),

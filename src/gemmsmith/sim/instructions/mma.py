@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,9 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, arithmetic, bits, quad_pair_product
+from gemmsmith.sim.sparse_operands import ROWS, positions, row_metadata, sparse_product
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity, Wait
 from gemmsmith.sim.types import Array
@@ -105,6 +106,67 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         put(machine, target, lanes, registers, step.count)
 
 
+# -- sparse A -----------------------------------------------------------------------------------------
+
+# For each type of A: the bits of an element, and for each K the bits of a row's metadata.
+_SPARSE: dict[str, tuple[int, dict[int, int]]] = {
+    "f16": (16, {16: 16, 32: 32}), "bf16": (16, {16: 16, 32: 32}), "tf32": (32, {8: 16, 16: 32}),
+    "s8": (8, {32: 32, 64: 64}), "u8": (8, {32: 32, 64: 64}), "e4m3": (8, {64: 64}), "e5m2": (8, {64: 64}),
+    "s4": (4, {64: 32, 128: 64}), "u4": (4, {64: 32, 128: 64}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SparseProduct:
+    """What is computed; bytes of a unit of A and B and of an element of C; registers of A, B, C, D; metadata."""
+
+    function: Matrix
+    unit: int
+    accumulator: int
+    registers: tuple[int, int, int, int]
+    row_bits: int
+    tf32: bool
+    ordered: bool
+    selector: int = 0
+
+
+def _decode_sparse(m: Modifiers) -> SparseProduct:
+    a, b, c, saturate = m["a"], m["b"], m["c"], "satfinite" in m
+    allowed = next((results for kinds, results in _FAMILIES if {a, b} <= kinds), frozenset[str]())
+    width, metadata = _SPARSE[a]
+    k = int(m["shape"].partition("k")[2])
+    if m["d"] != c or c not in allowed or (saturate and c != "s32") or k not in metadata:
+        raise Refused
+    of_a, of_c = ROWS * k // 2 * width // (32 * WARP), ROWS * 8 * _SIZES[c] // (4 * WARP)
+    return SparseProduct(arithmetic(a, b, c, saturate), max(1, width // 8), _SIZES[c], (of_a, of_a, of_c, of_c),
+                         metadata[k], a == "tf32", m["kind"] != "sp")  # fmt: skip
+
+
+def _lower_sparse(code: Lowering, i: Instruction, form: SparseProduct) -> Draft[SparseProduct]:
+    d, *abc, metadata, selector = operands(i, 6)
+    *inputs, of_d = form.registers
+    chosen = literal(selector)
+    if not 0 <= chosen < 64 // form.row_bits:
+        raise Refused
+    sources = [code.source(o, "b32") for operand, count in zip(abc, inputs, strict=True)
+               for o in items(operand, count)]  # fmt: skip
+    return Draft(replace(form, selector=chosen), tuple([code.slot(o, "b32") for o in items(d, of_d)]),
+                 (*sources, code.source(metadata, "b32")))  # fmt: skip
+
+
+def _multiply_sparse(machine: Execution, step: Bundle[SparseProduct], lanes: Lanes) -> None:
+    form = step.detail
+    given = _registers(machine, step, lanes)
+    of_a, of_b, of_c, _ = form.registers
+    a, b = a_matrices(given[:of_a], form.unit), b_matrices(given[of_a : of_a + of_b], form.unit)
+    c = c_matrices(given[of_a + of_b : of_a + of_b + of_c], form.accumulator)
+    rows = row_metadata(given[-1], form.row_bits, min(2, form.unit), form.selector)
+    at = positions(rows, form.row_bits, form.tf32, form.ordered)
+    found = d_registers(sparse_product(form.function, a, b, c, at))
+    for target, registers in zip(step.targets, found, strict=True):
+        put(machine, target, lanes, registers, step.count)
+
+
 # -- m8n8k4 of fp16 -----------------------------------------------------------------------------------
 
 
@@ -159,6 +221,7 @@ _COMMON: dict[str, Any] = {"called": "mma.sync.aligned", "waits_on": Wait.WARP}
 _ONCE, _TWICE = ("f16", "bf16", "tf32", "f64", "s8", "u8"), ("s4", "u4", "e4m3", "e5m2")
 _RESULTS = {"d": "f16 f32 s32 f64", "c": "f16 f32 s32 f64"}
 _FORM = "mma.sync!.aligned!.shape!.row.col.satfinite?.d.a.b.c"
+_SPARSE_FORM = "mma.kind!.sync!.aligned!.shape!.row.col.satfinite?.d.a.b.c"
 _BIT_FORM = "mma.sync!.aligned!.shape!.row.col.s32.b1.b1.s32.op.popc"
 
 RECORDS = (
@@ -171,6 +234,9 @@ RECORDS = (
            execute=_multiply, counts=_tensor(1), **_COMMON),
     Record(_BIT_FORM, where={"shape": _shapes("b1"), "op": "xor"}, decode=_decode_bits, lower=_lower,
            execute=_multiply, counts=_tensor(2), **_COMMON),
+    Record(_SPARSE_FORM, where={"kind": "sp sp::ordered_metadata", "a": " ".join(_SPARSE), "b": " ".join(_SPARSE),
+                                "shape": "m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128", **_RESULTS},
+           decode=_decode_sparse, lower=_lower_sparse, execute=_multiply_sparse, counts=_tensor(1), **_COMMON),
     Record("mma.sync!.aligned!.m8n8k4!.rows.columns.d.f16.f16.c", decode=_decode_quad_pairs, lower=_lower_quad_pairs,
            where={"rows": "row col", "columns": "row col", "d": "f16 f32", "c": "f16 f32"},
            execute=_multiply_quad_pairs, counts=_tensor(1), **_COMMON),

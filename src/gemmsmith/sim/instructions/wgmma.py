@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.matrix_arithmetic import Matrix, wgmma_arithmetic
-from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
+from gemmsmith.sim.memory import AccessFault, LaneFault
 from gemmsmith.sim.register_pool import RegisterRequest
+from gemmsmith.sim.sparse_operands import positions, row_metadata, sparse_product
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.tile_origins import Read, TileOrigins
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
@@ -28,7 +30,7 @@ from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
 from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
 _CHUNK = 16
-_K_BYTES = 32  # of every wgmma
+_K_BYTES = 32  # of every wgmma, and of what is stored of a sparse A
 _ROWS = 64
 _SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 # Types of A and B that may be mixed, and the types of D they allow.
@@ -43,18 +45,29 @@ _INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
 
 @dataclass(frozen=True)
 class Form:
-    """Element types, and the columns of B and D."""
+    """Element types, and the columns of B and D. ``sparse``: half of A is stored, and K is twice as long."""
 
     a: str
     b: str
     d: str
     columns: int
     saturate: bool
+    sparse: bool = False
 
     @property
     def size(self) -> int:
-        """Bytes of an element of A and B."""
-        return _SIZES[self.a]
+        """Bytes of an element of A and B; bits come by the byte."""
+        return _SIZES.get(self.a, 1)
+
+    @property
+    def b_bytes(self) -> int:
+        """Bytes of B along K."""
+        return _K_BYTES * (2 if self.sparse else 1)
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of a row's metadata, if A is sparse: 4 for four elements of K, or for two of tf32."""
+        return self.b_bytes // min(2, self.size)
 
     @property
     def accumulator(self) -> int:
@@ -73,32 +86,61 @@ class Product:
     transpose_a: bool
     transpose_b: bool
     scale_negated: bool
+    selector: int = 0
+
+    @property
+    def of_a(self) -> int:
+        """How many sources A has."""
+        return 4 if self.a_in_registers else 1
 
 
 def _decode(m: Modifiers) -> Form:
-    a, b, d, shape = m["a"], m["b"], m["d"], m["shape"]
+    a, b, d, shape, sparse = m["a"], m["b"], m["d"], m["shape"], "sp" in m
     allowed = next((results for kinds, results in _FAMILIES if {a, b} <= kinds), frozenset[str]())
     columns, _, k = shape.removeprefix("m64n").partition("k")
-    if d not in allowed or not columns.isdigit() or k != str(_K_BYTES // _SIZES[a]):
+    if d not in allowed or not columns.isdigit() or k != str(_K_BYTES * (1 + sparse) // _SIZES[a]):
         raise Refused
     n = int(columns)
     if n % 8 or not 8 <= n <= 256 or (d == "s32" and n not in _INTEGER_COLUMNS) or ("satfinite" in m and d != "s32"):
         raise Refused
-    return Form(a, b, d, n, "satfinite" in m)
+    return Form(a, b, d, n, "satfinite" in m, sparse)
+
+
+def _decode_bits(m: Modifiers) -> Form:
+    columns, _, k = m["shape"].removeprefix("m64n").partition("k")
+    if not columns.isdigit() or int(columns) not in _INTEGER_COLUMNS or k != str(8 * _K_BYTES):
+        raise Refused
+    return Form("b1", "b1", "s32", int(columns), False)
+
+
+def _arithmetic(form: Form) -> Matrix:
+    if form.a == "b1":
+        return partial(bits, False)
+    return wgmma_arithmetic(form.a, form.b, form.d, form.saturate)
 
 
 def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Product]:
     d, a, b, *rest = i.operands
+    metadata, selector, rest = _metadata(code, form, rest)
     in_registers = isinstance(a, Vector)
     scale, negations, transposes = _rest(form, in_registers, rest)
     negated = isinstance(scale, Negated)
     targets = tuple([code.slot(o, "b32") for o in items(d, form.columns * form.accumulator // 8)])
     of_a = [code.source(o, "b32") for o in items(a, 4)] if in_registers else [code.source(a, "b64")]
     of_scale = code.slot(scale.register, "pred") if isinstance(scale, Negated) else code.source(scale, "pred")
-    product = Product(wgmma_arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negations[0] < 0,
-                      negations[1] < 0, transposes[0] == 1, transposes[1] == 1, negated)  # fmt: skip
-    return Draft(product, targets, (*of_a, code.source(b, "b64"), of_scale),
+    product = Product(_arithmetic(form), form, in_registers, negations[0] < 0, negations[1] < 0, transposes[0] == 1,
+                      transposes[1] == 1, negated, selector)  # fmt: skip
+    return Draft(product, targets, (*of_a, *metadata, code.source(b, "b64"), of_scale),
                  access=Access(Space.SHARED, Effect.READ, _CHUNK, 4, 0))  # fmt: skip
+
+
+def _metadata(code: Lowering, form: Form, rest: list[Any]) -> tuple[list[Any], int, list[Any]]:
+    """The register with the metadata of a sparse A, their selector, and the operands after them."""
+    if not form.sparse:
+        return [], 0, rest
+    if len(rest) < 2 or not 0 <= (selector := literal(rest[1])) < 64 // form.row_bits:
+        raise Refused
+    return [code.source(rest[0], "b32")], selector, rest[2:]
 
 
 def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[int], list[int]]:
@@ -122,21 +164,32 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
 # -- operands -----------------------------------------------------------------------------------------
 
 
-def _index(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
+def _index(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array,
+           of_b: bool = False) -> Array:  # fmt: skip
     """Byte positions (warps, rows, pieces) of an operand in shared memory; ``lanes`` has one of each warp.
 
     Pieces are elements if it is transposed, else 16-byte chunks.
     """
-    fields, shared = decode(descriptors), machine.shared
-    found = mn_major(fields, rows, _K_BYTES // form.size) if transposed else k_major(fields, rows, _K_BYTES)
+    fields, shared, depth = decode(descriptors), machine.shared, form.b_bytes if of_b else _K_BYTES
+    found = mn_major(fields, rows, depth // form.size) if transposed else k_major(fields, rows, depth)
     width = form.size if transposed else _CHUNK
     bases = machine.shared_base[lanes][:, None]
     return shared.index(found.reshape(lanes.size, -1), bases, width).reshape(found.shape)
 
 
-def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array) -> Array:
+def _rows_inside(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool,
+                 of_b: bool) -> Array:  # fmt: skip
+    """Those rows of one operand that are in the block's shared memory."""
+    fields, depth = decode(descriptors), form.b_bytes if of_b else _K_BYTES
+    found = mn_major(fields, rows, depth // form.size) if transposed else k_major(fields, rows, depth)
+    inside: Array = rows[(found[0] + _CHUNK <= machine.shared.size).all(axis=1)]
+    return inside
+
+
+def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array,
+          of_b: bool = False) -> Array:  # fmt: skip
     """Raw elements (K, rows, warps) of an operand in shared memory."""
-    index = _index(machine, descriptors, rows, form, transposed, lanes)
+    index = _index(machine, descriptors, rows, form, transposed, lanes, of_b)
     if transposed:
         return machine.shared.gather(index, form.size).transpose(2, 1, 0)
     raw = np.ascontiguousarray(machine.shared.gather(index, _CHUNK)).view(f"u{form.size}")
@@ -157,8 +210,9 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
             0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
         )
     if machine.counters is not None:
-        rows = (0 if step.detail.a_in_registers else _ROWS) + step.detail.form.columns
-        machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, rows * _K_BYTES // WARPS)
+        form = step.detail.form
+        read = (0 if step.detail.a_in_registers else _ROWS * _K_BYTES) + form.columns * form.b_bytes
+        machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, read // WARPS)
     if not machine.moves_data:
         _zero(machine, step, lanes)
         return
@@ -197,7 +251,7 @@ def _zero(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
 def _chunks(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> list[Array]:
     """For each warp, the positions of all 16-byte chunks of shared memory that its product reads."""
     detail, form = step.detail, step.detail.form
-    b = _index(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first)
+    b = _index(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
     found = []
     for n, lane in enumerate(first.tolist()):
         parts = [b[n].reshape(-1)]
@@ -235,8 +289,16 @@ def _look_at_origins(machine: Execution, step: Bundle[Product], first: Array, of
     detail, form, one = step.detail, step.detail.form, first[:1]
 
     def read(name: str, descriptors: Array, rows: Array, transposed: bool) -> Read:
-        index = _index(machine, descriptors[:1], rows, form, transposed, one)[0]
-        return Read(name, index, form.size, 1 if transposed else _CHUNK // form.size)
+        step_k = 1 if transposed else _CHUNK // form.size
+        try:
+            index = _index(machine, descriptors[:1], rows, form, transposed, one, of_b=name == "B")[0]
+        except AccessFault as fault:
+            inside = _rows_inside(machine, descriptors[:1], rows, form, transposed, name == "B")
+            index = _index(machine, descriptors[:1], inside, form, transposed, one, of_b=name == "B")[0]
+            why = machine.unit(TileOrigins).explanation(Read(name, index, form.size, step_k))
+            raise AccessFault(fault.kind, fault.position, fault.address, f"{fault.detail}; {why}" if why else
+                              fault.detail, fault.space) from None  # fmt: skip
+        return Read(name, index, form.size, step_k)
 
     reads = [read("B", of_b, np.arange(form.columns), detail.transpose_b)]
     if of_a is not None:
@@ -251,7 +313,7 @@ def _products(
     """D = A·B + D, or A·B where ``keep`` does not hold, for whole warps."""
     detail, form, mine = step.detail, step.detail.form, machine.indices(lanes)
     first = mine[::WARP]
-    b = _tile(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first)
+    b = _tile(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
     if of_a is None:
         registers = np.stack([machine.fetch(s, lanes).reshape(-1, WARP) for s in step.sources[:4]])
         a = a_matrices(registers, form.size)
@@ -264,7 +326,13 @@ def _products(
     words = np.stack([machine.fetch(t, lanes).reshape(-1, WARP) for t in step.targets])
     c = _accumulators(words, form)
     c = np.where(keep, c, c.dtype.type(0))
-    d = detail.function(_signed(a, form, detail.negate_a), _signed(b, form, detail.negate_b), c)
+    a, b = _signed(a, form, detail.negate_a), _signed(b, form, detail.negate_b)
+    if form.sparse:
+        held = machine.fetch(step.sources[detail.of_a], lanes).reshape(-1, WARP)
+        rows = row_metadata(held, form.row_bits, min(2, form.size), detail.selector)
+        d = sparse_product(detail.function, a, b, c, positions(rows, form.row_bits, form.a == "tf32", ordered=True))
+    else:
+        d = detail.function(a, b, c)
     for target, values in zip(step.targets, _registers(np.asarray(d).view(c.dtype), form), strict=True):
         machine.put(target, lanes, values.reshape(-1))
 
@@ -392,6 +460,13 @@ _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "
 RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
            where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
+           lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
+           counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
+    Record("wgmma.mma_async.sp.sync.aligned.shape.d.a.b.satfinite?",
+           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
+           lower=_lower, execute=_multiply, called="wgmma.mma_async.sp", verb="read by wgmma",
+           counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
+    Record("wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc", where={"shape": "m64n*"}, decode=_decode_bits,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
            counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
     Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",

@@ -80,7 +80,7 @@ def multiply(wave: WaveImages, step: Bundle[Product], lanes: Lanes, run: Run) ->
     """D = A·B + D, or A·B: A from shared memory or registers, B from shared memory."""
     detail, form, machine = step.detail, step.detail.form, wave.machine
     kinds = [KINDS.get(kind) for kind in (form.a, form.b, form.d)]
-    if None in kinds or step.count != 1:
+    if None in kinds or step.count != 1 or form.sparse:
         raise NoProof("multiplies matrices of a type that is not followed", step.first.instruction)
     ka, kb, kd = (Kind(kind) for kind in kinds if kind is not None)
     of_a = step.sources[:4] if detail.a_in_registers else step.sources[:1]

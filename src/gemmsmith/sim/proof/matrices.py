@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.fragments import a_matrices, b_matrices, c_matrices, quad_pairs
-from gemmsmith.sim.instructions.mma import Product, QuadPairProduct
+from gemmsmith.sim.instructions.mma import Product, QuadPairProduct, SparseProduct
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.memory import resolve_generic
 from gemmsmith.sim.proof import field, images
@@ -145,7 +145,7 @@ def multiply_add(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) ->
     form = step.detail
     result, a_kind, b_kind, c_kind = step.first.instruction.name.split(".")[-4:]
     kinds = [KINDS.get(kind) for kind in (a_kind, b_kind, c_kind, result)]
-    if None in kinds:
+    if None in kinds or isinstance(form, SparseProduct):
         raise NoProof("multiplies matrices of a type that is not followed", step.first.instruction)
     ka, kb, kc, kd = (Kind(k) for k in kinds if k is not None)
     if isinstance(form, QuadPairProduct):

@@ -9,7 +9,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import PEER_SHIFT
+from gemmsmith.sim.memory import PEER_SHIFT, SHARED_WINDOW
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.traits import Bundling, Effect, Space
 from gemmsmith.sim.types import Array as Numbers
@@ -43,7 +43,8 @@ class AccessRecorder:
         most = max(_LEAST_EVENTS, _MOST_EVENTS // warps)
         self.logs = {warp: WarpLog(warp, most) for warp in range(warps)} | {PEERS: WarpLog(PEERS, most)}
         self.patterns, self.times = Patterns(), BarrierTimes()
-        self.provenance = Provenance(element_cells(lowered), threads, shared_bytes, granule, element)
+        self.provenance = Provenance(element_cells(lowered), threads, shared_bytes, granule, element,
+                                     lowered.local_size)  # fmt: skip
         self.consumed = Consumed(arrays, threads)
         self.fragments = FragmentLog(self.provenance, self.consumed)
         self.outlines = Outlines(arrays, grid)
@@ -126,6 +127,10 @@ class AccessRecorder:
         """ldmatrix and stmatrix: the first lanes give the addresses of rows of 16 bytes."""
         count, given = step.detail.count, 8 * step.detail.count
         rows = addresses.reshape(step.count, -1, WARP)[:, :, :given]  # (operations, warps, rows)
+        if step.detail.generic:
+            rows = rows - SHARED_WINDOW
+        if rows.min() < 0 or rows.max() >= self.provenance.shared.size * self.provenance.granule:
+            return  # the instruction faults
         if kind is Kind.LOAD_MATRIX:
             row, byte = ldmatrix_bytes(step.detail.transposed)
             for j, target in enumerate(step.targets):

@@ -14,20 +14,24 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.instructions.move import Parts
 from gemmsmith.sim.operation import Cell
+from gemmsmith.sim.traits import Effect
 from gemmsmith.sim.types import Array
 from gemmsmith.trace.recording.taint import DERIVES, KEEPS
 
 _BYTES = {"h": 2, "w": 4, "d": 8}
 NONE = 0
+_MOST_LOCAL = 4096  # bytes of a thread's local memory that are followed
 
 
 class Provenance:
-    """The tags of one block's registers and shared memory."""
+    """The tags of one block's registers, shared memory and local memory."""
 
-    def __init__(self, cells: frozenset[Cell], threads: int, shared_bytes: int, granule: int, element: int) -> None:
-        """``element`` is the size of the smallest element."""
+    def __init__(self, cells: frozenset[Cell], threads: int, shared_bytes: int, granule: int, element: int,
+                 local_bytes: int = 0) -> None:  # fmt: skip
+        """``element`` is the size of the smallest element; ``local_bytes`` is the local memory of a thread."""
         self.granule, self._element = granule, element
         self.shared = np.zeros(-(-shared_bytes // granule) + 16, np.int64)
+        self._local = np.zeros((threads, min(_MOST_LOCAL, local_bytes) // granule), np.int64)
         self._places: dict[str, Array] = {}
         self._tags: dict[str, Array] = {}
         for file, nbytes in _BYTES.items():
@@ -183,6 +187,19 @@ class Provenance:
         """Set the tags (…, granules) of what is written at bytes of the block's shared memory."""
         index = addresses.astype(np.int64)[..., None] // self.granule + np.arange(tags.shape[-1])
         self.shared[np.minimum(index, self.shared.size - 1)] = tags
+
+    def local(self, step: Bundle[Any], threads: Array, addresses: Array) -> None:
+        """Let tags follow a load or a store of local memory: addresses (count, threads) in each thread's own."""
+        assert step.access is not None
+        width = step.access.width
+        index = addresses.astype(np.int64)[..., None] // self.granule + np.arange(width // self.granule)
+        inside = (index >= 0) & (index < self._local.shape[1])
+        if not index.size or not inside.all():
+            self.clear(step, threads)
+        elif step.access.effect is Effect.READ:
+            self.load(step, threads, self._local[threads[None, :, None], index], None)
+        elif step.access.effect is Effect.WRITE:
+            self._local[threads[None, :, None], index] = self.stored(step, threads)
 
     def load(self, step: Bundle[Any], threads: Array, tags: Array, origin: Array | None) -> None:
         """Targets get what a load found: tags (count, threads, granules); ``origin`` are bytes of shared memory."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gemmsmith.call.binding import bind_launch
 from gemmsmith.call.launch import DEFAULT_ARCH, run_kernel
 from gemmsmith.call.launch import Launch as AnyLaunch
 from gemmsmith.call.launch_plan import LaunchPlan, MapArgument, plan_launches
+from gemmsmith.call.pointer_tables import pointer_tables
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import UsageError
@@ -26,6 +26,8 @@ from gemmsmith.run.memory import upload
 from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.build import build_trace
 from gemmsmith.trace.recording.device import Shape, TracingDevice, flat
+from gemmsmith.trace.recording.matrices import is_column_major, product_shapes
+from gemmsmith.verify.harness import spare_bytes
 
 WORKSPACE = "workspace"
 
@@ -33,11 +35,12 @@ WORKSPACE = "workspace"
 def record_product(
     spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, *, title: str,
     block: Size = (0, 0, 0), text_of: Callable[[str], str], timeout: float = math.inf,
-    outline: bool = True,
+    outline: bool = True, confirmed: bool = True,
 ) -> LaunchTrace:  # fmt: skip
     """Record the launch of a kernel that computes a matrix product, after its prologue.
 
-    Without ``outline``, other blocks run only where the recorded one needs them.
+    Without ``outline``, other blocks run only where the recorded one needs them. Without ``confirmed``, the layout is
+    a guess, which the trace says.
     """
     named: Callable[[str], str] = str if spec.is_rung else spec.signature.named
     device = TracingDevice(compiled.arch, (), block, timeout)
@@ -45,33 +48,29 @@ def record_product(
         device.most_threads = 0
     loaded = device.load(compiled)
     fill = "integers" if spec.prologue is not None else "normal"
-    filled = operands(problem.with_(n=0, bias=""), fill).a, operands(problem.with_(m=0, bias=""), fill).b
-    addresses = [upload(device, matrix) for matrix in filled]
-    addresses.append(device.allocate(problem.batch * problem.m * problem.ldc * problem.out_dtype.itemsize))
-    if problem.bias:
-        addresses.append(upload(device, np.ones(problem.bias_length, problem.out_dtype.numpy)))
-    places = Addresses(*addresses)
-    plan = plan_launches(spec, config, problem, places, specialized=True)
-    workspace = device.allocate(plan.workspace_bytes)
-    shapes = _product_shapes(spec, problem, named)
-    device.trace_next = False
-    for each in plan.prologue:
-        step = bind_launch(device, each, places, workspace)
-        device.launch(step.loaded, step.launch)
-    for shape, address in zip(shapes, (*addresses,), strict=False):
-        device.shapes[shape.name] = shape
-        device.label(address, shape.name, shape.itemsize)
-    for shape in _workspace_shapes(plan):
-        device.shapes[shape.name] = shape
-        device.label(workspace, shape.name, shape.itemsize)
-    step = bind_launch(device, plan.kernel, places, workspace, loaded)
-    _check_block(block, step.launch.geometry.grid)
-    device.trace_next = True
-    device.launch(loaded, step.launch)
+    matrices = _upload_matrices(device, spec, problem, fill)
+    with pointer_tables(device, spec.signature, problem, matrices) as places:
+        plan = plan_launches(spec, config, problem, places, specialized=True, tables=True)
+        workspace = device.allocate(plan.workspace_bytes)
+        device.trace_next = False
+        for each in plan.prologue:
+            step = bind_launch(device, each, places, workspace)
+            device.launch(step.loaded, step.launch)
+        for address, shape in product_shapes(spec, problem, matrices, named):
+            device.shapes[shape.name] = shape
+            device.label(address, shape.name, shape.itemsize)
+        for shape in _workspace_shapes(plan):
+            device.shapes[shape.name] = shape
+            device.label(workspace, shape.name, shape.itemsize)
+        step = bind_launch(device, plan.kernel, places, workspace, loaded)
+        _check_block(block, step.launch.geometry.grid)
+        device.trace_next = True
+        device.launch(loaded, step.launch)
     assert device.recorded is not None
-    facts = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch, "dtype": problem.dtype.name,
+    m, n = (problem.n, problem.m) if is_column_major(spec) else (problem.m, problem.n)
+    facts = {"m": m, "n": n, "k": problem.k, "batch": problem.batch, "dtype": problem.dtype.name,
              "out_dtype": problem.out_dtype.name, "alpha": problem.alpha, "beta": problem.beta,
-             "output": named(spec.signature.output)}  # fmt: skip
+             "output": named(spec.signature.output)} | ({} if confirmed else {"guessed": True})  # fmt: skip
     return build_trace(device.recorded, kernel=spec.name, title=title, file=spec.source.name, traced=block,
                        compiled=compiled, problem=facts, text_of=text_of)  # fmt: skip
 
@@ -102,23 +101,21 @@ def _check_block(block: Size, grid: Size) -> None:
                          "count from 0: --block x,y,z")  # fmt: skip
 
 
-def _product_shapes(spec: KernelSpec, problem: Problem, named: Callable[[str], str]) -> list[Shape]:
-    """A, B and C as the mathematics has them: op(A) is M × K whatever its layout."""
-
-    def matrix(role: str, rows: int, columns: int, leading: int, transposed: bool, kind: Any, stride: int) -> Shape:
-        steps = (1, leading) if transposed else (leading, 1)
-        whole = (max(1, problem.batch) - 1) * stride + (columns if transposed else rows) * leading
-        return Shape(named(role), rows, columns, *steps, kind.itemsize, kind.name, role, nbytes=whole * kind.itemsize)
-
-    out = spec.signature.output
-    found = [
-        matrix("A", problem.m, problem.k, problem.lda, problem.trans_a, problem.dtype, problem.stride_a),
-        matrix("B", problem.k, problem.n, problem.ldb, problem.trans_b, problem.dtype, problem.stride_b),
-        matrix(out, problem.m, problem.n, problem.ldc, False, problem.out_dtype, problem.stride_c),
-    ]
+def _upload_matrices(device: TracingDevice, spec: KernelSpec, problem: Problem, fill: str) -> Addresses:
+    """Operands on the device: A, B, C, and the bias, or the C that is added where D is the output."""
+    out = problem.batch * problem.m * problem.ldc * problem.out_dtype.itemsize
+    spare = spare_bytes(spec, problem)
+    found = []
+    for role, matrix in (("A", operands(problem.with_(n=0, bias=""), fill).a),
+                         ("B", operands(problem.with_(m=0, bias=""), fill).b)):  # fmt: skip
+        values = np.ascontiguousarray(matrix).reshape(-1).view(np.uint8)
+        found.append(upload(device, np.concatenate([values, np.zeros(spare.get(role, 0), np.uint8)])))
+    found.append(device.allocate(out))
     if problem.bias:
-        found.append(flat("bias", problem.bias_length, problem.out_dtype.itemsize, problem.out_dtype.name))
-    return found
+        found.append(upload(device, np.ones(problem.bias_length, problem.out_dtype.numpy)))
+    elif spec.signature.has("D"):
+        found.append(device.allocate(out))
+    return Addresses(*found)
 
 
 def _workspace_shapes(plan: LaunchPlan) -> list[Shape]:

@@ -63,6 +63,9 @@ class LaunchRecorder(SyncRecorder, Recorder):
             self._barrier(machine, step, lanes, mine)
         elif kind in (Kind.COMMIT, Kind.WAIT):
             self._group(step, kind, mine)
+        elif addresses is not None and space is Space.LOCAL:
+            self.provenance.local(step, mine.threads, addresses.reshape(step.count, -1)[:, mine.part])
+            self._log_all(step, kinds, mine)
         else:
             self._compute(step, kind, kinds, mine)
 
@@ -96,6 +99,9 @@ class LaunchRecorder(SyncRecorder, Recorder):
                 self.consumed.use(mine.threads, tags)
         elif not self.provenance.move(step, mine.threads):
             self.provenance.clear(step, mine.threads)
+        self._log_all(step, kinds, mine)
+
+    def _log_all(self, step: Bundle[Any], kinds: tuple[tuple[int, Kind], ...], mine: TracedLanes) -> None:
         boundary = step.traits.bundling is Bundling.BOUNDARY
         for warp, mask in mine.masks():
             self.logs[warp].add_all(kinds, mask)

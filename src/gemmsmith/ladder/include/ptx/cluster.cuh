@@ -23,6 +23,15 @@ __device__ __forceinline__ void cluster_sync() {
     cluster_wait();
 }
 
+// Loads a float from the shared memory of block `rank`, at the address that `address` is in this block.
+__device__ __forceinline__ float load_cluster_4(unsigned address, unsigned rank) {
+    float x;
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\nld.shared::cluster.f32 %0, [there];\n}"
+        : "=f"(x) : "r"(address), "r"(rank) : "memory");
+    return x;
+}
+
 // Loads 16 bytes from the shared memory of block `rank`, at the address that `address` is in this block.
 __device__ __forceinline__ Vec<float, 4> load_cluster_16(unsigned address, unsigned rank) {
     Vec<float, 4> four;

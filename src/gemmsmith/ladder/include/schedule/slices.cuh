@@ -3,11 +3,13 @@
 //     slice 0   [ k 0 ... ]   -> partial sums -> workspace   \/   -> adds its part of all slices, and stores it
 //     slice 1   [ ... K-1 ]   -> partial sums -> workspace   /\   -> adds its part of all slices, and stores it
 //
-// Partial sums are added in the order of k, so the result does not depend on timing. All blocks of the grid must be
-// resident: the blocks of a tile wait for each other.
+// Partial sums are added in the order of k, so the result does not depend on timing. The blocks of a tile wait for each
+// other, but not for ever: another kernel may hold the SMs that the rest of them need. One that has waited long leaves its
+// part to the last that arrives, and ends.
 #pragma once
 
 #include "ptx/named_barrier.cuh"
+#include "ptx/shared_memory.cuh"
 #include "schedule/flags.cuh"
 #include "tile/warpgroup.cuh"
 
@@ -35,12 +37,54 @@ struct Slices {
     __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : t / tiles; }
 };
 
+// The word that the warpgroups of a tile meet at: how many have arrived, and above that a bit for each that left.
+constexpr unsigned ARRIVED = 256, LEFT = 256;
+constexpr int MOST_POLLS = 2048;  // about a millisecond
+
+// Arrives at `word`, and waits until all `slices` warpgroups have. Returns which parts of the tile the caller is to add, a
+// bit for each: its own; those of warpgroups that left, too, if it is the last; none, if it leaves itself.
+__device__ __forceinline__ unsigned parts_to_add(unsigned* word, int slice, int slices) {
+    const unsigned own = 1u << slice, before = atomicAdd(word, 1);
+    if (before % ARRIVED == slices - 1) return before / LEFT | own;
+    for (int polls = 0; polls < MOST_POLLS; ++polls)
+        if (load_acquire(word) % ARRIVED == slices) return own;
+    // The last reads who has left as it arrives: who leaves after that has not left in time.
+    return atomicAdd(word, LEFT << slice) % ARRIVED == slices ? own : 0;
+}
+
+// Adds up part number `part` of `slices` of a thread's Fours vectors, and calls `store(i, sum)` for each.
+template <int Slices, int Fours, class Store>
+__device__ __forceinline__ void add_part(const Vec<float, 4>* sums, int part, int slices, const Store& store) {
+    // Loads of several vectors are in flight together: one alone takes a microsecond.
+    constexpr int TOGETHER = Slices > 8 ? 1 : 16 / Slices;
+    const int end = Fours * (part + 1) / slices;
+    for (int first = Fours * part / slices; first < end; first += TOGETHER) {
+        Vec<float, 4> read[TOGETHER][Slices];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i)
+#pragma unroll
+            for (int s = 0; s < Slices; ++s)
+                if (s < slices && first + i < end)
+                    read[i][s] = load_from_l2(&sums[(s * Fours + first + i) * WARPGROUP_THREADS]);
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+#pragma unroll
+            for (int s = 1; s < Slices; ++s)
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (s < slices) read[i][0].at[e] = __fadd_rn(read[i][0].at[e], read[i][s].at[e]);
+            if (first + i < end) store(first + i, read[i][0]);
+        }
+    }
+}
+
 // Adds up the accumulators of the `slices` warpgroups that call this with the same `number`, and calls
-// `store(i, sum)` with a part of the vectors: i is its index among those of a thread. There are at most Slices.
+// `store(i, sum)` with a part of the vectors: i is its index among those of a thread. There are at most Slices. `shared` is
+// the address of a word of shared memory that nothing else uses.
 template <int Slices, int Cols, int MTiles, class Store>
 __device__ __forceinline__ void add_slices(const SliceWorkspace& workspace, unsigned number, int slice, int slices,
-                                           int barrier, const float (&acc)[MTiles][Cols / 2],
-                                           const Store& store) {
+                                           int barrier, unsigned shared,
+                                           const float (&acc)[MTiles][Cols / 2], const Store& store) {
     constexpr int FOURS = MTiles * Cols / 8;
     const int thread = threadIdx.x % WARPGROUP_THREADS;
     unsigned* const counter = workspace.counters + number;
@@ -54,30 +98,10 @@ __device__ __forceinline__ void add_slices(const SliceWorkspace& workspace, unsi
     named_barrier_sync(barrier, WARPGROUP_THREADS);
     if (thread == 0) {
         __threadfence();
-        atomicAdd(counter, 1);
-        while (load_acquire(counter) < slices) {
-        }
+        store_shared_4(shared, parts_to_add(counter, slice, slices));
+        __threadfence();  // whatever was read: the others' partial sums are visible from here on
     }
     named_barrier_sync(barrier, WARPGROUP_THREADS);
-    // Loads of several vectors are in flight together: one alone takes a microsecond.
-    constexpr int TOGETHER = Slices > 8 ? 1 : 16 / Slices;
-    const int end = FOURS * (slice + 1) / slices;
-    for (int first = FOURS * slice / slices; first < end; first += TOGETHER) {
-        Vec<float, 4> parts[TOGETHER][Slices];
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i)
-#pragma unroll
-            for (int s = 0; s < Slices; ++s)
-                if (s < slices && first + i < end)
-                    parts[i][s] = load_from_l2(&sums[(s * FOURS + first + i) * WARPGROUP_THREADS]);
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-#pragma unroll
-            for (int s = 1; s < Slices; ++s)
-#pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    if (s < slices) parts[i][0].at[e] = __fadd_rn(parts[i][0].at[e], parts[i][s].at[e]);
-            if (first + i < end) store(first + i, parts[i][0]);
-        }
-    }
+    for (unsigned parts = load_shared_4(shared); parts != 0; parts &= parts - 1)
+        add_part<Slices, FOURS>(sums, __ffs(parts) - 1, slices, store);
 }

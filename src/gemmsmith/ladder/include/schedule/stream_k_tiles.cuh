@@ -17,14 +17,6 @@
 
 constexpr unsigned MAX_SHARERS = 1024;  // over all products of a batch: one flag each, and two partial tiles each
 
-// Calls `use` with each of a thread's accumulators. One by one: four in consecutive registers would constrain register
-// allocation in the mainloop.
-template <int Rows, int Cols, class Use>
-__device__ __forceinline__ void for_each_accumulator(float (&acc)[Rows][Cols], const Use& use) {
-#pragma unroll
-    for (int i = 0; i < Rows * Cols; ++i) use(acc[i / Cols][i % Cols], i);
-}
-
 // What a block multiplies: `count` k-tiles of a tile, starting with number `first`, then `in_next` of the next tile.
 struct WorkUnit {
     unsigned tile;
@@ -62,10 +54,11 @@ struct StreamKTiles {
     }
 
     // Stores this block's partial sums of a tile to the workspace. The last block to arrive adds those of all sharers
-    // and stores the result: `store_four(i, j, four)` is called for accumulators (i, j) to (i, j + 3) of a thread. Team
-    // * Teams threads call this; the first Team of them hold the accumulators.
-    template <int Team, int Teams, int Rows, int Cols, class Store>
-    __device__ __forceinline__ void reduce(unsigned tile, float (&acc)[Rows][Cols], unsigned char* workspace,
+    // and stores the result. `for_each_four(use)` calls `use(f, four)` with a thread's share of the partial sums;
+    // `store_four(f, four)` is called with sums 4 f to 4 f + 3 of the Count sums that belong to a thread of the first
+    // team. Team * Teams threads call this.
+    template <int Team, int Teams, int Count, class ForEach, class Store>
+    __device__ __forceinline__ void reduce(unsigned tile, unsigned char* workspace, const ForEach& for_each_four,
                                            const Store& store_four) const {
         const unsigned nth = tile - dp_tiles, team = threadIdx.x / Team;
         const unsigned lowest = owner(1ull * nth * k_tiles), highest = owner((nth + 1ull) * k_tiles - 1);
@@ -75,17 +68,19 @@ struct StreamKTiles {
         const unsigned began_before = begin(lowest) < 1ull * nth * k_tiles;
         const auto partial_of = [&](unsigned sharer) {
             const unsigned slot = (blockIdx.z * sharers + sharer) * 2 + (sharer == lowest ? began_before : 0);
-            const size_t at = 1ull * slot * (Team * Rows * Cols) + threadIdx.x % Team;
+            const size_t at = 1ull * slot * (Team * Count) + threadIdx.x % Team;
             return reinterpret_cast<float*>(workspace + 4 * MAX_SHARERS) + at;
         };
         float* const own = partial_of(blockIdx.x - dp_tiles);
-        if (team == 0) for_each_accumulator(acc, [&](float value, int i) { own[i * Team] = value; });
+        for_each_four([&](int f, const float* four) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) own[(f * 4 + i) * Team] = four[i];
+        });
         auto* const counter = reinterpret_cast<unsigned*>(workspace) + blockIdx.z * sk_tiles + nth;
         __shared__ unsigned word;
         if (!is_last_block(counter, highest - lowest + 1, &word)) return;
-        // Not in the registers of `acc`, which would constrain their allocation in the mainloop. Loads have a long
-        // latency and there are few of them, so those of several sharers are in flight together.
-        constexpr int FOURS = Rows * Cols / 4, EACH = FOURS > Teams ? FOURS / Teams : 1, STEP = EACH < 4 ? EACH : 4;
+        // Loads have a long latency and there are few of them, so those of several sharers are in flight together.
+        constexpr int FOURS = Count / 4, EACH = FOURS > Teams ? FOURS / Teams : 1, STEP = EACH < 4 ? EACH : 4;
         constexpr int COUNT = STEP * 4, AHEAD = 64 / COUNT;
 #pragma unroll 1
         for (int begin = team * STEP; begin < FOURS; begin += Teams * STEP) {
@@ -109,7 +104,7 @@ struct StreamKTiles {
                             total[i] = __fadd_rn(total[i], loaded[next][i]);
             }
 #pragma unroll
-            for (int i = 0; i < STEP; ++i) store_four((begin + i) * 4 / Cols, (begin + i) * 4 % Cols, &total[i * 4]);
+            for (int i = 0; i < STEP; ++i) store_four(begin + i, &total[i * 4]);
         }
     }
 };

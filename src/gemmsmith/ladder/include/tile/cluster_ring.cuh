@@ -11,7 +11,8 @@
 #include "tile/operand_tile.cuh"
 
 // Initialises the barriers of all stages and synchronises the cluster (or the block). Before that, no block may write
-// to another block's shared memory. Blocks of the cluster's Cluster blocks share k-tiles.
+// to another block's shared memory. A stage of a block is released by the consumers of Blocks of the cluster's Cluster
+// blocks.
 template <int Stages, int Blocks, int Consumers, int Cluster = Blocks>
 __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const TensorMap& map_a,
                                           const TensorMap& map_b) {
@@ -30,12 +31,11 @@ __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const T
         __syncthreads();
 }
 
-// Called by a consumer warpgroup that has read a stage. `thread` is the caller's index in its warpgroup, `first` the
-// rank of the first of the Blocks blocks that share k-tiles.
+// Called by a consumer warpgroup that has read a stage. `thread` is the caller's index in its warpgroup.
 template <int Blocks>
-__device__ __forceinline__ void release_stage(unsigned empty, int thread, int first = 0) {
+__device__ __forceinline__ void release_stage(unsigned empty, int thread) {
     if (Blocks > 1) {
-        if (thread < Blocks) mbarrier_arrive_remote(empty, first + thread);
+        if (thread < Blocks) mbarrier_arrive_remote(empty, thread);
     } else if (thread == 0) {
         mbarrier_arrive(empty);
     }
@@ -49,6 +49,17 @@ struct ClusterLoader {
     __device__ __forceinline__ ClusterLoader()
         : part(Parts > 1 ? cluster_rank() / (Rows * Cols) : 0), first(part * (Rows * Cols)),
           rank(Rows * Cols > 1 ? cluster_rank() - first : 0), row(rank % Rows), col(rank / Rows) {}
+
+    static constexpr int PEERS = Rows + Cols - 1;  // blocks of the same row or column, with this one
+
+    // Called by a consumer warpgroup that has read a stage: tells the blocks that write to it, which are its peers.
+    __device__ __forceinline__ void release(unsigned empty, int thread) const {
+        if (Rows * Cols == 1) {
+            if (thread == 0) mbarrier_arrive(empty);
+        } else if (thread < Rows * Cols && (thread % Rows == row || thread / Rows == col)) {
+            mbarrier_arrive_remote(empty, first + thread);
+        }
+    }
 
     // The blocks of this cluster row, which need the same rows of A.
     __device__ __forceinline__ unsigned short multicast_mask_a() const {

@@ -115,11 +115,16 @@ def _notice(listed: list[dict[str, Any]]) -> str:
     access, example = _worst(listed)
     one, shown = listed[access], listed[access]["examples"][example]
     where = f"{one['file']}:{one['line']}"
-    conflicts = [each for one in listed for each in one["examples"] if each["wavefronts"] > each["groups"] > 0]
+    conflicts = [each for one in listed for each in one["examples"]
+                 if not one["side"] and each["wavefronts"] > each["groups"] > 0]  # fmt: skip
     if shown["space"] == "global" and _excess(shown) > 0:
         share = 100 * shown["used"] / (32 * shown["sectors"])
         return (f"The {one['kind']} at {where} asks for {shown['used']} different bytes and moves "
                 f"{_count(shown['sectors'], 'sector')} of 32: {share:.0f} % of what moves is used.")  # fmt: skip
+    if one["side"] and _excess(shown) > 0:
+        return (f"The cp.async at {where} takes {_count(shown['wavefronts'], 'wavefront')}, {_excess(shown)} of them "
+                "because of conflicts: lanes clash that write to the same bank, or that read addresses a multiple of "
+                "128 bytes apart.")  # fmt: skip
     if conflicts:
         worst = max(conflicts, key=_excess)
         return (f"An access to shared memory that could take {_count(worst['groups'], 'wavefront')} takes "

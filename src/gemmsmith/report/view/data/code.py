@@ -41,6 +41,7 @@ def build(subject: ViewSubject) -> ViewData | None:
                  for i in (sass.instructions if sass is not None else ())[:_MOST_LINES]],
         "timed": subject.cycles is not None, "reasons": list(REASONS),
         "steps": packed(_steps(trace, warp)), "warp": warp.number if warp is not None else 0,
+        "blocks": max(1, len(trace.blocks)),
     }  # fmt: skip
     return ViewData("Code", _notice(trace, subject.cycles), data)
 

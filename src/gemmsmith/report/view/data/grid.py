@@ -39,9 +39,10 @@ def build(subject: ViewSubject) -> ViewData | None:
         "output": _matrix(output), "inputs": [_matrix(array) for array in inputs], "cluster": cluster,
         "launched": launched, "gpu": {"name": gpu.name, "sms": gpu.sms, "held": held}, "start": start,
         "blocks": [_block(block, output, inputs) for block in blocks],
-        "tiles": tiles, "parts": parts, "k": _depth(parts, trace),
+        "tiles": tiles, "parts": parts, "k": _depth(parts, trace), "product": bool(trace.problem),
     }  # fmt: skip
-    notice = _notice(shown, launched, gpu, held, start["sms"]) + _shared_notice(parts)
+    notice = _notice(shown, launched, gpu, held, start["sms"], inputs)
+    notice += _shared_notice(parts) + _idle_notice(parts, output)
     return ViewData("The grid over SMs", notice, data)
 
 
@@ -99,15 +100,24 @@ def _shared_notice(parts: Sequence[Sequence[Sequence[int]]]) -> str:
     for mine in parts:
         for tile, *_ in mine:
             workers[tile] = workers.get(tile, 0) + 1
+    along_k = any(last >= first for mine in parts for _, first, last in mine)
     shared, several = sum(n > 1 for n in workers.values()), sum(len(mine) > 1 for mine in parts)
     text = ""
     if shared:
         most = max(workers.values())
-        text = (f" {shared} of {len(workers)} tiles are shared by up to {most} blocks, which divide K: a strip is one "
-                "block's part.")  # fmt: skip
+        of = f"{shared} of {len(workers)} tiles are" if len(workers) > 1 else "The one tile is"
+        text = f" {of} shared by up to {most} blocks, which "
+        text += "divide K: a strip is one block's part." if along_k else "store to the same elements."
     if several:
         text += f" {several} of {len(parts)} blocks work on more than one tile, one after the other."
     return text
+
+
+def _idle_notice(parts: Sequence[Sequence[Sequence[int]]], output: Array) -> str:
+    idle = sum(not mine for mine in parts)
+    if not idle:
+        return ""
+    return f" {idle} of {len(parts)} blocks store nothing of {output.name}: they were launched in vain."
 
 
 def _held(subject: ViewSubject, gpu: GPU) -> int:
@@ -120,8 +130,11 @@ def _held(subject: ViewSubject, gpu: GPU) -> int:
     return max(1, found.blocks_per_sm)
 
 
-def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int) -> str:
+def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int, inputs: Sequence[Array]) -> str:
     room = gpu.sms * held
+    names = {array.role: array.name for array in inputs}
+    operands = "A" in names and "B" in names
+    share = f"rows of {names['A']} and columns of {names['B']}" if operands else "what both of them read"
     if shown < launched:
         return (f"{shown} of {launched} blocks were simulated and are shown. A smaller problem, such as --m 2048 --n "
                 "2048 --k 64, has them all.")  # fmt: skip
@@ -129,13 +142,13 @@ def _notice(shown: int, launched: int, gpu: GPU, held: int, sms: int) -> str:
         fits = f"{launched} block{'s fit' if launched > 1 else ' fits'} on {gpu.name} at once ({gpu.sms} SMs × {held})"
         if launched == 1:
             return f"{fits}: the other SMs have nothing to do."
-        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}: the last "
-                "wave leaves places empty, and tiles in flight together share rows of A and columns of "
-                "B.")  # fmt: skip
+        empty = " the last wave leaves places empty, and" if launched % sms else ""
+        return (f"{fits}, in one wave. So that waves can be seen, this opens with {sms} SM{'s' * (sms > 1)}:{empty} "
+                f"blocks in flight together share {share}.")  # fmt: skip
     full, tail = divmod(launched, room)
     last = f", and the last one fills {tail} of {room} places" if tail else ", all of them full"
-    return (f"{launched} blocks on {gpu.name} are {full + bool(tail)} waves of {room}{last}. Tiles that are in flight "
-            "together share rows of A and columns of B: what they share comes from L2.")  # fmt: skip
+    return (f"{launched} blocks on {gpu.name} are {full + bool(tail)} waves of {room}{last}. Blocks that are in flight "
+            f"together share {share}: it comes from L2.")  # fmt: skip
 
 
 def _output(trace: LaunchTrace) -> Array | None:

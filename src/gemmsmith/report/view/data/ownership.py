@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from gemmsmith.trace.launch_trace import Access, Array, Event, Instruction, Kind
 _WRITES = (Kind.STORE_GLOBAL, Kind.ATOMIC)
 _MOST_SIDE = 512  # rows and columns of the tile that are drawn
 _MOST_ACCESSES = 40  # of one line by one warp
-_MOST_LINES = 14
+_MOST_LINES = 18
 _GLOBAL = (Kind.LOAD_GLOBAL, Kind.STORE_GLOBAL, Kind.ATOMIC, Kind.COPY, Kind.BULK_LOAD, Kind.BULK_STORE)
 
 
@@ -34,12 +34,13 @@ def build(subject: ViewSubject) -> ViewData | None:
         maps = {"owns": maps["stores"]}
     elif not stored:
         maps = {"computes": maps["computes"]}
+    lines, more = _lines(trace)
     data = {
         "out": out.name, "tile": box, "maps": {name: packed(values) for name, values in maps.items()},
         "roles": {array.role: array.name for array in trace.arrays if array.role},
         "fed": [{"array": each.array, "by_thread": packed(each.by_thread),
                  "sets": [[ranges(rows), ranges(columns)] for rows, columns in each.sets]} for each in trace.fed],
-        "lines": _lines(trace), "blocks": _tiles(trace, out),
+        "lines": lines, "more_lines": more, "blocks": _tiles(trace, out),
     }  # fmt: skip
     return ViewData("Who owns what", _notice(trace, maps, out), data)
 
@@ -65,6 +66,9 @@ def _notice(trace: LaunchTrace, maps: dict[str, NDArray[Any]], out: Array) -> st
     copies = [name for name in fed if name.endswith(" in the workspace")]
     if len(sides) < 2 and copies:
         text += f" The kernel reads prepared copies ({', '.join(copies)}): where it does, A or B itself is not marked."
+    if trace.problem.get("guessed"):
+        text += (" What the kernel computes was not confirmed by a launch, so its matrices are drawn as their names "
+                 "say, row-major: --layout says it otherwise.")  # fmt: skip
     if len(maps) == 2:
         text += " The threads exchange their results through shared memory before they store them: see both."
     return text
@@ -156,9 +160,9 @@ def _tiles(trace: LaunchTrace, out: Array) -> list[list[int]]:
             for block in trace.blocks[:2048] for box in block.stored if box.array == out.name]  # fmt: skip
 
 
-def _lines(trace: LaunchTrace) -> list[dict[str, Any]]:
-    """Source lines that access global memory, with what each warp accesses there."""
-    found: dict[tuple[str, int, str, str, str], dict[int, list[list[int]]]] = {}
+def _lines(trace: LaunchTrace) -> tuple[list[dict[str, Any]], int]:
+    """Source lines that access global memory, with what each warp accesses there; and how many are left out."""
+    found: dict[Line, dict[int, list[list[int]]]] = {}
     for warp in trace.warps:
         for event in warp.events:
             instruction = trace.instructions[event.instruction]
@@ -176,11 +180,29 @@ def _lines(trace: LaunchTrace) -> list[dict[str, Any]]:
                 mine.append([access.pattern, access.at, access.width])
             elif "rows" in facts:
                 mine.append([*facts["rows"], *facts["columns"]])
-    return [{"file": file, "line": line, "caller": caller, "kind": kind, "array": name,
+    known = {line: warps for line, warps in found.items() if line[4]}
+    chosen = _chosen(known)
+    made = [{"file": file, "line": line, "caller": caller, "kind": kind, "array": name,
              "warps": {str(number): some for number, some in warps.items()},
              "patterns": {str(one[0]): trace.patterns[one[0]] for some in warps.values() for one in some
                           if len(one) == 3}}
-            for (file, line, caller, kind, name), warps in found.items() if name][:_MOST_LINES]  # fmt: skip
+            for (file, line, caller, kind, name), warps in chosen]  # fmt: skip
+    return made, len(known) - len(chosen)
+
+
+Line = tuple[str, int, str, str, str]  # file, line, caller, kind, array
+
+
+def _chosen(found: Mapping[Line, Any]) -> list[tuple[Line, Any]]:
+    """At most ``_MOST_LINES`` lines in the order of execution: each kind of access to each array has its turn."""
+    turns: dict[tuple[str, str], int] = {}
+    ranked = []
+    for n, line in enumerate(found):
+        what = line[3], line[4]
+        turns[what] = turns.get(what, -1) + 1
+        ranked.append((turns[what], n, line))
+    kept = sorted(sorted(ranked)[:_MOST_LINES], key=lambda item: item[1])
+    return [(line, found[line]) for _, _, line in kept]
 
 
 def _array_of(trace: LaunchTrace, access: Access) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gemmsmith.explain.timing.cycles import BlockCycles
 from gemmsmith.report.view.data.cycle_axis import cycle_axis
-from gemmsmith.report.view.data.shared_fills import shared_fills, tile_depth
+from gemmsmith.report.view.data.shared_fills import event_gap, shared_fills, tile_depth
 from gemmsmith.report.view.model import ViewData, ViewSubject
 from gemmsmith.report.view.packing import packed
 from gemmsmith.trace.launch_trace import Kind, LaunchTrace, Warp
@@ -50,7 +50,7 @@ def build(subject: ViewSubject) -> ViewData | None:
         "depth": depth, "tiles": sorted({row[2] // depth for row in fills if row[2] >= 0}),
         "barriers": [{"at": at, "phases": [[p.phase, p.slot] for p in trace.phases if p.barrier == at],
                       "arrivals": _arrivals(trace, at)} for at in barriers],
-        "steps": packed(_steps(trace)), "slots": trace.slots,
+        "steps": packed(_steps(trace)), "slots": trace.slots, "gap": event_gap(trace),
         "axis": "k" if trace.problem else "column", "cycles": cycle_axis(trace, subject.cycles),
     }  # fmt: skip
     timed = _timed_notice(subject.cycles) if data["cycles"] is not None and subject.cycles is not None else ""

@@ -38,7 +38,8 @@ class Bands:
     def __init__(self, trace: LaunchTrace) -> None:
         self.trace = trace
         total = max([trace.static_smem + trace.dynamic_smem, *(s.start + s.nbytes for s in trace.shared)])
-        self.size = max(_LEAST_BAND, -(-total // _MOST_BANDS // _LEAST_BAND) * _LEAST_BAND)
+        # A power of two: stages and arrays mostly begin on one, and a piece then belongs to one of them.
+        self.size = max(_LEAST_BAND, 1 << (-(-total // _MOST_BANDS) - 1).bit_length())
         # Arrays may begin after a few mbarriers: pieces begin where the first large array does.
         self.first = next((s.start % self.size for s in trace.shared if s.nbytes >= self.size), 0)
         self.count = -(-(total - self.first) // self.size) if total else 0
@@ -70,6 +71,12 @@ class Bands:
             now.landed = max(now.landed, landed)
             now.k = k if now.k < 0 else min(now.k, k) if k >= 0 else now.k
 
+    def cut(self, slot: int) -> None:
+        """Nothing is known of what shared memory holds after this slot."""
+        for fill in self._current.values():
+            fill.end = slot
+        self._current = {}
+
     def read(self, bands: tuple[int, ...], slot: int) -> None:
         for band in bands:
             if (now := self._current.get(band)) is not None:
@@ -84,7 +91,11 @@ def shared_fills(trace: LaunchTrace) -> Bands:
     landed = _landings(trace)
     ordered = sorted(((event.start, n, event) for n, warp in enumerate(trace.warps) for event in warp.events),
                      key=lambda item: item[:2])  # fmt: skip
+    gap = event_gap(trace)
     for _, n, event in ordered:
+        if gap is not None and event.start >= gap[1]:
+            bands.cut(gap[0])
+            gap = None
         kind = trace.instructions[event.instruction].kind
         facts = event.facts or {}
         if facts.get("to_peer"):
@@ -104,6 +115,15 @@ def shared_fills(trace: LaunchTrace) -> Bands:
             for low, high in zip(facts["reads"][::2], facts["reads"][1::2], strict=True):
                 bands.read(bands.of_range(low, high), event.stop)
     return bands
+
+
+def event_gap(trace: LaunchTrace) -> tuple[int, int] | None:
+    """Where a long trace leaves events out: the slot after the last before it, and the first after it."""
+    cut = [warp for warp in trace.warps if warp.skipped and 0 < warp.gap < len(warp.events)]
+    if not cut:
+        return None
+    first = min(warp.events[warp.gap - 1].stop for warp in cut)
+    return first, max(first, max(warp.events[warp.gap].start for warp in cut))
 
 
 def _read(bands: Bands, event: Event, facts: Any) -> None:

@@ -204,14 +204,14 @@
       if (one.space === "global") {
         const moved = one.sectors * 32;
         const used = moved ? (100 * Math.min(one.used, moved)) / moved : 0;
-        return `${GS.plural(lanes, "lane")} × ${one.width} bytes: ${one.used} different bytes in ${GS.plural(one.sectors, "sector")} of 32 bytes. ${moved} bytes move, ${used.toFixed(0)} % of them used, ${Math.max(0, moved - one.used)} wasted.`;
+        return `${GS.plural(lanes, "lane")} × ${GS.plural(one.width, "byte")}: ${GS.plural(one.used, "different byte")} in ${GS.plural(one.sectors, "sector")} of 32 bytes. ${moved} bytes move, ${used.toFixed(0)} % of them used, ${Math.max(0, moved - one.used)} wasted.`;
       }
       if (access().side) {
         const clashes = one.wavefronts - one.groups;
-        return `${GS.plural(lanes, "lane")} copy ${one.served} bytes each, ${GS.plural(one.waves.length, "group")} of lanes one after the other. The profiler counts ${GS.plural(one.wavefronts, "wavefront")} for this cp.async, ${clashes ? `${clashes} of them because of conflicts` : "none because of conflicts"}.`;
+        return `${GS.plural(lanes, "lane")} copy ${GS.plural(one.served, "byte")} each, ${one.waves.length > 1 ? `${one.waves.length} groups of lanes one after the other` : "all lanes in one group"}. The profiler counts ${GS.plural(one.wavefronts, "wavefront")} for this cp.async, ${clashes ? `${clashes} of them because lanes of a group write to the same bank, or read addresses that are a multiple of 128 bytes apart` : "none because of conflicts"}.`;
       }
       const extra = one.wavefronts - one.groups, fused = one.served > one.width ? ` The compiler joins ${one.served / one.width} neighbouring loads of ${one.width} bytes into one of ${one.served}.` : "";
-      return `${GS.plural(lanes, "lane")} × ${one.served} bytes take ${GS.plural(one.wavefronts, "wavefront")}${extra > 0 ? `, where ${one.groups} would do: ${extra} because of bank conflicts` : ": no bank conflict"}.${fused}`;
+      return `${GS.plural(lanes, "lane")} × ${GS.plural(one.served, "byte")} take ${GS.plural(one.wavefronts, "wavefront")}${extra > 0 ? `, where ${one.groups} would do: ${extra} because of bank conflicts` : ": no bank conflict"}.${fused}`;
     };
     const instance = {
       get steps() { const one = example(); return one.space === "global" ? 33 : one.waves.length + 1; },

@@ -95,7 +95,7 @@
     showFile();
     const column = (title, node, more) => el("div", { class: "card" }, el("h2", {}, title), more || "", node);
     host.root.append(
-      el("div", { class: "choices" }, picker.node, el("span", { class: "soft small" }, `The second column counts warps that executed the line. Darker is more often, on a logarithmic scale.${data.timed ? " The bars are cycles that warps of the block waited there, predicted; choose a line for the reasons." : ""}`)),
+      el("div", { class: "choices" }, picker.node, el("span", { class: "soft small" }, `The second column counts warp instructions that were executed, ${plural(data.blocks, "simulated block")} together${data.timed && data.sass.length ? "; for SASS, of the block in full" : ""}. Darker is more often, on a logarithmic scale.${data.timed ? " The bars are cycles that warps of the block waited there, predicted; choose a line for the reasons." : ""}`)),
       el("div", { class: "three" }, column("CUDA", source), column(`PTX, ${plural(data.ptx.length, "instruction")} that ran`, ptx), data.sass.length ? column(`SASS, ${plural(data.sass.length, "instruction")}`, sass) : ""));
     return {
       steps: Math.max(1, steps.length), start: Math.max(0, steps.findIndex((at) => data.ptx[at][9] === 8)), rate: 6,

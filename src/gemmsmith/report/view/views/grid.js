@@ -101,7 +101,7 @@
       items.slice(0, lastOf(host.player.step) + 1).forEach((item) => {
         if (!item.part) return;
         const [x, y, bw, bh] = strip(item, sx, sy), done = item.end <= now.start + 1e-9;
-        g.fillStyle = done ? colour("h2") : GS.series(item.sm);
+        g.fillStyle = done ? colour("h2") : GS.series(item.part[0]);
         g.fillRect(x, y, Math.max(1, bw - (bw > 4 ? 1 : 0)), Math.max(1, bh - (bh > 4 ? 1 : 0)));
         written(g, String(item.number), x, y, bw, bh, done ? "ink" : "on-series");
         if (sharers[item.part[0]] > 1) seen.add(item.part[0]);
@@ -130,7 +130,7 @@
     const time = GS.canvas({ label: "the SMs over time: a bar is a block's part of a tile", height: () => 16 + sms * held * rowHigh(), paint: (g, w) => {
       const high = rowHigh(), x0 = 46, scale = (w - x0 - 4) / span, now = items[lastOf(host.player.step)];
       g.fillStyle = colour("soft"); g.font = GS.font(11);
-      for (let n = 0; n < sms; n += Math.max(1, Math.ceil(16 / (high * held)))) g.fillText(`SM ${n}`, 2, 13 + n * held * high + Math.min(10, high));
+      for (let n = 0; n < sms; n += Math.max(1, Math.ceil(16 / (high * held)))) g.fillText(`SM ${n}`, 2, 8 + (n + 0.5) * held * high);
       g.fillStyle = colour("sunk"); g.fillRect(x0, 4, w - x0 - 4, sms * held * high);
       for (const item of items) {
         if (!item.part) continue;
@@ -138,7 +138,7 @@
         g.globalAlpha = later ? 0.22 : 1;
         g.fillStyle = GS.series(item.part[0]);
         g.fillRect(x, y, Math.max(1, bw - 1), Math.max(1, high - (high > 3 ? 1 : 0)));
-        if (!later) written(g, sharers[item.part[0]] > 1 ? `tile ${item.part[0]}, k ${item.part[1]}–${item.part[2]}` : `tile ${item.part[0]}`, x, y, bw, high, "on-series");
+        if (!later) written(g, sharers[item.part[0]] > 1 && item.part[2] >= item.part[1] ? `tile ${item.part[0]}, k ${item.part[1]}–${item.part[2]}` : `tile ${item.part[0]}`, x, y, bw, high, "on-series");
         g.globalAlpha = 1;
         if (item.number === pointed || (pointed < 0 && item === now)) frame(g, x, y, bw, high, "pick", 2);
       }
@@ -146,9 +146,10 @@
       g.fillStyle = colour("pick"); g.fillRect(x - 1, 0, 2, 8 + sms * held * high);
     } });
 
+    const axis = (word, first, last) => (first === last ? `${word} ${first}` : `${word}s ${first}–${last}`);
     const about = (item) => {
       const { number, part } = item, [x, y, z] = blocks[number][0], same = part ? sharers[part[0]] : 1, mine = data.parts[number];
-      const box = part ? data.tiles[part[0]] : [], tile = part ? `rows ${box[0]}–${box[1]}, columns ${box[2]}–${box[3]} of ${data.output.name}` : "nothing";
+      const box = part ? data.tiles[part[0]] : [], tile = part ? `${data.output.rows > 1 ? `${axis("row", box[0], box[1])}, ${axis("column", box[2], box[3])}` : axis("element", box[2], box[3])} of ${data.output.name}` : `nothing of ${data.output.name}`;
       const k = part && part[2] >= part[1] && (same > 1 || mine.length > 1) ? `, k ${part[1]}–${part[2]}` : "";
       const several = mine.length > 1 ? `; part ${mine.indexOf(part) + 1} of ${mine.length} of this block` : "";
       return `block ${number} (${x}, ${y}, ${z}) on SM ${item.sm}, wave ${item.wave + 1}: ${tile}${k}${same > 1 ? `; ${same} blocks share this tile` : ""}${several}`;
@@ -170,18 +171,22 @@
       return el("label", { for: id }, `${label} `, out, input);
     };
     const told = el("p", { class: "readout" });
-    const divided = sharers.some((n) => n > 1) ? el("p", { class: "soft small" }, `A frame is a tile that several blocks share. Its strips are their parts of K, from k = 0 on the left to k = ${depth - 1} on the right.`) : "";
+    const alongK = data.parts.some((mine) => mine.some(([tile, first, last]) => sharers[tile] > 1 && last >= first));
+    const divided = alongK ? el("p", { class: "soft small" }, `A frame is a tile that several blocks share. Its strips are their parts of K, from k = 0 on the left to k = ${depth - 1} on the right.`) : "";
     host.root.append(
       el("div", { class: "choices" },
         slider(`SMs (${data.gpu.name}: ${data.gpu.sms})`, 1, Math.max(data.gpu.sms, 2), sms, (n) => { sms = n; }), slider(`blocks per SM (${data.gpu.held})`, 1, Math.max(32, held), held, (n) => { held = n; }),
         GS.choice("Order ", [["real", "of the block numbers (real)"], ["rows", "of the tiles, row by row"]], "real", (value) => { order = value; plan(); host.redraw(); }).node),
       el("div", { class: "row" },
-        el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; the colour is the SM"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]), divided,
+        el("div", { class: "card grow" }, el("h2", {}, `${data.output.name}: the tile of each block`), c.node, GS.legend([[colour("h2"), "done"], [colour("s1"), "in flight; each tile has a colour"], [colour("pick"), "the block that starts now"], [colour("sunk"), "later"]]), divided,
           inputs.map(({ array, drawn }) => el("div", {}, el("h2", {}, `${array.name}: what the blocks in flight read`), drawn.node))),
-        el("div", { class: "card grow" }, el("h2", {}, "The SMs over time: each colour a tile"), time.node, told)),
-      el("p", { class: "soft small" }, "Which block computes which part of which tile is recorded. When and where it runs is a model: in the order of block numbers, on the SM that is free first, as long as it has multiply-adds."));
+        el("div", { class: "card grow" }, el("h2", {}, "The SMs over time, in the colours of the tiles"), time.node, told)),
+      el("p", { class: "soft small" }, `Which block computes which part of which tile is recorded. When and where it runs is a model: in the order of block numbers, on the SM that is free first, ${data.product ? "as long as it has multiply-adds" : "each as long as it has outputs"}.`));
+    // Opens when the first wave is under way; blocks without work teach nothing.
+    let start = Math.max(0, Math.min(stepsOf(), Math.ceil((sms * held * stepsOf()) / Math.max(1, items.length))) - 1);
+    while (start > 0 && !items[lastOf(start)].part) start -= 1;
     return {
-      get steps() { return stepsOf(); }, start: Math.max(0, Math.min(stepsOf(), Math.ceil((sms * held * stepsOf()) / Math.max(1, items.length))) - 1), rate: 12,
+      get steps() { return stepsOf(); }, start, rate: 12,
       label: (step) => about(items[lastOf(step)]),
       draw: (step) => {
         const now = items[lastOf(step)], flight = inFlight(now), [asked, once] = traffic(flight), room = sms * held, busy = new Set(flight.map((item) => item.number)).size;

@@ -63,7 +63,9 @@
       const [from, to, step] = range(), left = 38, top = 10, bottom = h - 24, x = (v) => left + ((v - from) / (to - from)) * (w - left - 10), y = (v) => bottom - v * (bottom - top);
       c.strokeStyle = colour("grid-strong"); c.fillStyle = colour("soft"); c.lineWidth = 1; c.font = "11px " + getComputedStyle(document.body).fontFamily;
       for (const level of [0, 0.5, 1]) { c.beginPath(); c.moveTo(left, y(level)); c.lineTo(w - 10, y(level)); c.stroke(); c.fillText(`${level * 100} %`, 2, y(level) + 4); }
-      c.textAlign = "center"; c.fillText(label, (left + w) / 2, h - 5); c.textAlign = "left";
+      c.textAlign = "center"; c.fillText(label, (left + w) / 2, h - 5);
+      const ends = [from, to].map((v) => v.toLocaleString("en-US"));
+      c.textAlign = "left"; c.fillText(ends[0], left, h - 5); c.textAlign = "right"; c.fillText(ends[1], w - 10, h - 5); c.textAlign = "left";
       c.strokeStyle = colour("s1"); c.lineWidth = 2.25; c.beginPath();
       for (let v = from, last = NaN; v <= to; v += step) { const o = occupancy(gpu, { ...use, ...key(v) }, false).fraction; if (Number.isNaN(last)) c.moveTo(x(v), y(o)); else { c.lineTo(x(v), y(last)); c.lineTo(x(v), y(o)); } last = o; }
       c.stroke();

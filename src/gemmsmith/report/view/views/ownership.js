@@ -120,46 +120,43 @@
     };
 
     // ---- the block's tile ----------------------------------------------------------------------------
-    const cell = (width) => Math.max(2, Math.min(26, (width - 34) / columns, 640 / rows));
-    const tile = GS.canvas({ label: "the block's tile of outputs, coloured by warp", height: (w) => rows * cell(w) + 22, paint: (c, w) => {
-      const size = cell(w), map = maps[mode], thread = selected(), warp = Math.floor(thread / 32), x0 = 32, y0 = 18;
-      const gapped = size > 5 ? 1 : size > 3 ? 0.5 : 0;
-      tile.layer("base", mode, (inner) => paintTile(inner, size, gapped, map));
+    /** Width and height of an element: a square, unless the tile is so wide or flat that it would be a thin line. */
+    const cell = (width) => {
+      const fits = Math.min(26, (width - 34) / columns, 640 / rows);
+      return fits >= 6 || rows * fits >= 60 ? [fits, fits] : [Math.min(26, (width - 34) / columns), Math.min(16, 60 / rows)];
+    };
+    const x0 = 32, y0 = 18;
+    const tile = GS.canvas({ label: "the block's tile of outputs, coloured by warp", height: (w) => rows * cell(w)[1] + 24, paint: (c, w) => {
+      const [wide, high] = cell(w), size = Math.min(wide, high), map = maps[mode], thread = selected(), warp = Math.floor(thread / 32);
+      const gapped = size > 5 ? 1 : size > 3 ? 0.5 : 0, box = (at) => [x0 + (at % columns) * wide, y0 + Math.floor(at / columns) * high];
+      const fill = (inner, at, style) => { const [x, y] = box(at); inner.fillStyle = style; inner.fillRect(x, y, Math.max(wide - gapped, 0.4), high - gapped); };
+      const write = (inner, at, text, style) => { if (size < 15) return; const [x, y] = box(at); inner.fillStyle = style; inner.textAlign = "center"; inner.fillText(text, x + wide / 2, y + high / 2 + 3.5); inner.textAlign = "left"; };
+      tile.layer("base", mode, (inner) => {
+        edges(inner, wide, high);
+        map.forEach((who, at) => { fill(inner, at, who < 0 ? colour("sunk") : mix(series(who >> 5), colour("card"), 0.74)); if (who >= 0) write(inner, at, `${who % 32}`, colour("soft")); });
+      });
       c.font = GS.font(10);
-      c.textAlign = "center";
-      for (let lane = 0; lane < 32; lane += 1) for (const at of owned[mode][warp * 32 + lane] || []) {
-        const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size;
-        c.fillStyle = mix(series(warp), colour("card"), 0.28);
-        c.fillRect(x, y, size - gapped, size - gapped);
-        if (size >= 15) { c.fillStyle = colour("ink"); c.fillText(`${lane}`, x + size / 2, y + size / 2 + 3.5); }
-      }
-      c.textAlign = "left";
+      for (let lane = 0; lane < 32; lane += 1) for (const at of owned[mode][warp * 32 + lane] || []) { fill(c, at, mix(series(warp), colour("card"), 0.28)); write(c, at, `${lane}`, colour("ink")); }
       for (const at of owned[mode][thread] || []) {
-        const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size;
-        c.fillStyle = colour("pick"); c.fillRect(x, y, size - gapped, size - gapped);
-        if (size > 4) { c.strokeStyle = colour("ink"); c.lineWidth = 1; c.strokeRect(x + 0.5, y + 0.5, size - gapped - 1, size - gapped - 1); }
-        if (size >= 15) { c.fillStyle = "#111"; c.textAlign = "center"; c.fillText(`${thread % 32}`, x + size / 2, y + size / 2 + 3.5); c.textAlign = "left"; }
+        fill(c, at, colour("pick"));
+        if (size > 4) { const [x, y] = box(at); c.strokeStyle = colour("ink"); c.lineWidth = 1; c.strokeRect(x + 0.5, y + 0.5, wide - gapped - 1, high - gapped - 1); }
+        write(c, at, `${thread % 32}`, "#111");
       }
     } });
-    const paintTile = (c, size, gapped, map) => {
-      const x0 = 32, y0 = 18;
+    /** The first and last column above the tile, the first and last row beside it. */
+    const edges = (c, wide, high) => {
       c.fillStyle = colour("soft");
       c.font = GS.font(10);
       c.fillText(`${column0}`, x0, 12);
       c.textAlign = "right";
-      c.fillText(`${column0 + columns - 1}`, x0 + columns * size, 12);
+      const last = `${column0 + columns - 1}`, end = x0 + columns * wide;
+      if (columns > 1 && end - c.measureText(last).width > x0 + c.measureText(`${column0}`).width + 4) c.fillText(last, end, 12);
       c.fillText(`${row0}`, x0 - 4, y0 + 9);
-      c.fillText(`${row0 + rows - 1}`, x0 - 4, y0 + rows * size - 1);
-      c.textAlign = "center";
-      map.forEach((who, at) => {
-        const x = x0 + (at % columns) * size, y = y0 + Math.floor(at / columns) * size, of = who >> 5;
-        c.fillStyle = who < 0 ? colour("sunk") : mix(series(of), colour("card"), 0.74);
-        c.fillRect(x, y, size - gapped, size - gapped);
-        if (size >= 15 && who >= 0) { c.fillStyle = colour("soft"); c.fillText(`${who % 32}`, x + size / 2, y + size / 2 + 3.5); }
-      });
+      if (rows * high > 24) c.fillText(`${row0 + rows - 1}`, x0 - 4, y0 + rows * high - 1);
+      c.textAlign = "left";
     };
     tile.node.addEventListener("pointermove", (event) => {
-      const [x, y] = tile.at(event), size = cell(tile.width), column = Math.floor((x - 32) / size), row = Math.floor((y - 18) / size);
+      const [x, y] = tile.at(event), [wide, high] = cell(tile.width), column = Math.floor((x - x0) / wide), row = Math.floor((y - y0) / high);
       const inside = row >= 0 && row < rows && column >= 0 && column < columns, who = inside ? maps[mode][row * columns + column] : -1;
       GS.showTip(event, who < 0 ? "" : `${data.out}[${row0 + row}][${column0 + column}]\nthread ${who}: warp ${Math.floor(who / 32)}, lane ${who % 32}`);
       hover(who);
@@ -196,11 +193,11 @@
         const choose = (on) => () => { line = on ? one : null; paint(); };
         return el("button", { type: "button", class: "line mono", pointerenter: choose(true), pointerleave: choose(false), focus: choose(true), blur: choose(false) },
           el("span", { class: "soft" }, `${one.file}:${one.line} `), page.lines[`${one.file}:${one.line}`] || one.kind, ...(one.caller ? [el("span", { class: "soft" }, `  ← ${one.caller} `), page.lines[one.caller] || ""] : []), el("span", { class: "soft" }, `  (${one.kind}, ${one.array})`));
-      })) : null;
+      }), ...(data.more_lines ? [el("p", { class: "soft small" }, `${GS.plural(data.more_lines, "more line")} of the same kinds, not listed.`)] : [])) : null;
 
     const modes = Object.keys(maps).length > 1 ? GS.choice("Show who", Object.keys(maps).map((name) => [name, `${name} each output`]), mode, (value) => { mode = value; host.redraw(); }) : null;
     const legend = () => GS.legend([[colour("pick"), "the chosen thread"], [mix(colour("out"), colour("sunk"), 0.35), "its warp's outputs"], [mix(colour("out"), colour("sunk"), 0.75), "the block's tile"],
-      ...(product ? [[colour("a"), `its rows of ${data.roles.A}`], [colour("b"), `its columns of ${data.roles.B}`]] : [[colour("a"), "what it reads"]])]);
+      ...(product ? [["a", `its rows of ${data.roles.A}`, data.roles.A], ["b", `its columns of ${data.roles.B}`, data.roles.B]].filter(([, , name]) => fed.some((one) => one.array === name)).map(([tint, text]) => [colour(tint), text]) : [[colour("a"), "what it reads"]])]);
     const words = el("div");
     host.root.append(...(modes ? [el("div", { class: "choices" }, modes.node)] : []),
       el("div", { class: "row" },

@@ -36,7 +36,7 @@
       return { number: warp.number, role: warp.role, skipped: 0, facts: {}, start, slots: found.long, ...found };
     };
     const inSlots = Object.fromEntries(Object.entries(data.fills).map(([name, values]) => [name, GS.unpack(values)]));
-    const all = { slots: { warps, fills: inSlots, barriers: data.barriers, moments: GS.unpack(data.steps), total: Math.max(1, data.slots) } };
+    const all = { slots: { warps, fills: inSlots, barriers: data.barriers, moments: GS.unpack(data.steps), total: Math.max(1, data.slots), gap: data.gap } };
     if (model) {
       // What fills shared memory may run ahead of what uses it: each has its own scale.
       const [cycleOf, filling, using] = ["places", "filling", "using"].map(scaleOf), multiplies = new Set(warps.filter((warp) => warp.role !== "producer").map((warp) => warp.number));
@@ -46,7 +46,7 @@
         columns.issued.push(issued); columns.landed.push(landed); columns.read.push(read);
         columns.end.push(inSlots.end[n] < 0 ? -1 : Math.max(read, filling(inSlots.end[n])));
       });
-      all.cycles = { warps: warps.map(timedWarp), fills: columns, moments: Array.from(all.slots.moments, cycleOf), total: Math.max(1, model.total),
+      all.cycles = { warps: warps.map(timedWarp), fills: columns, gap: data.gap && data.gap.map(cycleOf), moments: Array.from(all.slots.moments, cycleOf), total: Math.max(1, model.total),
         barriers: data.barriers.map((one) => ({ at: one.at, phases: one.phases.map(([phase, slot]) => [phase, using(slot)]), arrivals: one.arrivals.map(([slot, warp]) => [multiplies.has(warp) ? using(slot) : filling(slot), warp]) })) };
     }
     const on = () => all[axisName];
@@ -80,6 +80,15 @@
         if (x < w - 20) c.fillText(slot.toLocaleString("en-US"), x, 12);
       }
       c.textAlign = "left";
+    };
+    /** Events that a long trace leaves out: a pale band with a word, so that it is not taken for waiting. */
+    const leftOut = (c, w, h) => {
+      const { gap } = on(), x0 = left(w), x = (slot) => Math.max(x0, Math.min(w - 6, x0 + (slot - windowStart()) * scale(w)));
+      if (!gap || x(gap[1]) - x(gap[0]) < 1) return;
+      c.fillStyle = colour("card"); c.fillRect(x(gap[0]), rowsTop, x(gap[1]) - x(gap[0]), h - rowsTop);
+      c.strokeStyle = colour("grid-strong"); hatch(c, x(gap[0]), rowsTop, x(gap[1]) - x(gap[0]), h - rowsTop);
+      const text = "not in the trace", wide = c.measureText(text).width;
+      if (x(gap[1]) - x(gap[0]) > wide + 12) { const at = (x(gap[0]) + x(gap[1]) - wide) / 2; c.fillStyle = colour("card"); c.fillRect(at - 5, rowsTop + 2, wide + 10, 17); c.fillStyle = colour("soft"); c.fillText(text, at, rowsTop + 14); }
     };
     const cursor = (c, w, h) => {
       const x = left(w) + (now() - windowStart()) * scale(w);
@@ -116,6 +125,7 @@
           c.fillRect(x, y + thin, Math.max(0.8, end - x - (s > 3 ? 1 : 0)), row - 2 - 2 * thin);
         }
       });
+      if (axisName === "slots") leftOut(c, w, h);
       cursor(c, w, h);
     } });
 
@@ -152,6 +162,7 @@
         c.fillStyle = mix(tint, colour("card"), 0.78);
         c.fillRect(read, y, Math.max(0, stop - read), band - 1);
       }
+      leftOut(c, w, h);
       cursor(c, w, h);
     } }) : null;
 
@@ -250,7 +261,7 @@
       return `${axisName.slice(0, -1)} ${slot.toLocaleString("en-US")}: ${parts.slice(0, 3).join(" · ") || "done"}`;
     };
     const used = new Set(warps.flatMap((warp) => [...new Set(warp.kind)].map((kind) => groupOf[kind])));
-    const first = on().moments.findIndex((slot) => slot >= on().total * 0.3);
+    const first = on().moments.findIndex((slot) => slot >= (on().gap ? on().gap[0] : on().total) * 0.3);
     return { steps: all.slots.moments.length, start: Math.max(0, first), rate: 10, label, draw: () => {
       GS.refill(words, "", () => GS.legend(GROUPS.map(([name, tint], n) => [n, colour(tint), name]).filter(([n]) => used.has(n)).map(([, tint, name]) => [tint, name])));
       GS.refill(words2, "", () => [GS.legend([...data.tiles.slice(0, 8).map((n) => [series(n), `${data.axis} ${n * data.depth}–${(n + 1) * data.depth - 1}`]), ...(inSlots.k.some((k) => k < 0) ? [[colour("s7"), "results"]] : [])]), el("p", { class: "soft small" }, "Hatched: being filled. Full: in use, until its last read. Pale: no longer needed.")]);

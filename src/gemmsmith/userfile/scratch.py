@@ -1,0 +1,73 @@
+"""Arrays that a kernel's blocks share besides its matrices: partial sums, counters, locks, flags.
+
+Host code allocates them, may set them to zero, and never copies them. Their sizes are evaluated for every problem, as
+the launch's own numbers are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.role_names import pointer_role, words
+from gemmsmith.userfile.host_allocations import allocates
+from gemmsmith.userfile.host_frame import Frame
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.preprocessor import closing
+
+# What such arrays are called where host code does not show who allocates them.
+_NAMES = frozenset((
+    "workspace", "ws", "wksp", "scratch", "partial", "partials", "lock", "locks", "mutex", "semaphore", "semaphores",
+    "sem", "counter", "counters", "ticket", "tickets", "flag", "flags", "barrier", "barriers",
+))  # fmt: skip
+_MATRICES = 3  # A, B and C: fewer pointers are left in no product
+_CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
+
+
+def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None) -> frozenset[str]:
+    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name."""
+    pointers = [(i, kind, name) for i, (kind, name) in enumerate(parameters) if parameter_type(kind, {}).stars == 1]
+    free = [(i, name) for i, kind, name in pointers if "const" not in kind.split() and not pointer_role(name)]
+    passed = site.site.arguments if site is not None else ()
+    found = {name for i, name in free if site is not None and i < len(passed) and _only_shared(passed[i], site)}
+    found |= {name for _, name in free if set(words(name)) & _NAMES}
+    return frozenset(found) if len(pointers) - len(found) >= _MATRICES else frozenset()
+
+
+def is_zeroed(text: str, frame: Frame) -> bool:
+    """Whether host code sets the array to zero, or does not show who allocates it."""
+    name, owner = _owner(text, frame)
+    if owner is None or owner.function is None or not allocates(name, owner):
+        return True
+    body = owner.function.body
+    return re.search(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b", body) is not None
+
+
+def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:
+    """The variable that is passed, by its name in the function that it belongs to; None if callers are not known."""
+    at: Frame | None = frame
+    name = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    while at is not None and at.function is not None:
+        places = [i for i, p in enumerate(at.function.parameters) if p.name == name]
+        if not places:
+            return name, at
+        if places[0] >= len(at.arguments):
+            return name, None
+        name, at = at.arguments[places[0]], at.caller
+    return name, at
+
+
+def _only_shared(text: str, site: SiteValues) -> bool:
+    """Whether host code allocates the array, and does nothing but set it, launch the kernel with it and free it."""
+    name, owner = _owner(text, site.site.frame)
+    if owner is None or owner.function is None or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return False
+    if not allocates(name, owner):
+        return False
+    body = owner.function.body
+    for match in reversed(list(re.finditer(_CALL, body))):
+        body = body[: match.start()] + body[closing(body, match.end() - 1) :]
+    declared = rf"\*\s*{re.escape(name)}\s*(?:=[^;,]*)?[;,]"
+    uses = re.findall(rf"\b{re.escape(name)}\b", re.sub(declared, ";", body))
+    return len(uses) <= 1  # the launch
