@@ -1,7 +1,7 @@
 """Predicted against measured time: all rungs and sizes of the record, kernels from outside, published ladders.
 
     python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,probes,outside,published]
-                                    [--jobs 2] [--output benchmarks/results/time_model.json]
+                                    [--jobs 2] [--output benchmarks/results/time_model.json] [--partial POINTS.jsonl]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
 figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from
@@ -16,7 +16,7 @@ import json
 import math
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,22 @@ def _seconds_before(points: list[Point]) -> float:
                if (p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) in mine)  # fmt: skip
 
 
+def _key(p: Point) -> tuple[Any, ...]:
+    return p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"], tuple(p.get("shape", ()))
+
+
+def _tasks(points: list[Point]) -> list[list[Point]]:
+    """Points of one kernel share what they execute, so they stay together, but for those that never share it."""
+    from gemmsmith.ladder.registry import rung_named
+
+    kernels: dict[tuple[Any, ...], list[Point]] = {}
+    for p in points:
+        key = p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))
+        alone = not p["kernel"].endswith(".cu") and rung_named(p["kernel"]).persistent
+        kernels.setdefault((*key, str(p.get("shape"))) if alone else key, []).append(p)
+    return sorted(kernels.values(), key=_seconds_before, reverse=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rungs", default="")
@@ -197,27 +213,25 @@ def main() -> int:
     parser.add_argument("--sets", default="ladder,probes,outside,published")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", default="")
+    parser.add_argument("--partial", default="")
     given = parser.parse_args()
     sets = {"ladder": ladder_points, "probes": probe_points, "outside": outside_points, "published": published_points}
     points = [p for name in given.sets.split(",") for p in sets[name]()]
     points = [p for p in points if (not given.rungs or p["kernel"] in given.rungs.split(","))
               and (not given.sizes or str(p["size"]) in given.sizes.split(","))]  # fmt: skip
-    kernels: dict[tuple[str, ...], list[Point]] = {}
-    for p in points:
-        kernels.setdefault(
-            (p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))), []
-        ).append(p)
-    rows: list[Point] = []
+    partial = Path(given.partial) if given.partial else None
+    rows = [json.loads(line) for line in partial.read_text().splitlines()] if partial and partial.exists() else []
+    made = {_key(row) for row in rows}
+    tasks = _tasks([p for p in points if _key(p) not in made])
     with ProcessPoolExecutor(given.jobs) as pool:
-        for some in pool.map(predicted, sorted(kernels.values(), key=_seconds_before, reverse=True)):
-            rows += some
-            print("\n".join(shown(row) for row in some), flush=True)
-
-    def key(p: Point) -> tuple[Any, ...]:
-        return p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"], tuple(p.get("shape", ()))
-
-    rank = {key(p): n for n, p in enumerate(points)}
-    rows.sort(key=lambda p: rank[key(p)])
+        for one in as_completed([pool.submit(predicted, some) for some in tasks]):
+            rows += one.result()
+            print("\n".join(shown(row) for row in one.result()), flush=True)
+            if partial:
+                with partial.open("a") as file:
+                    file.writelines(f"{json.dumps(row)}\n" for row in one.result())
+    rank = {_key(p): n for n, p in enumerate(points)}
+    rows = sorted((row for row in rows if _key(row) in rank), key=lambda row: rank[_key(row)])
     found = summary(rows)
     print(json.dumps(found, indent=1))
     if given.output:
