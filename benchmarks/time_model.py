@@ -116,7 +116,7 @@ def predicted(points: list[Point]) -> list[Point]:
 
 def _predicted(point: Point, before: list[Any]) -> Point:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.explain.timing.predict import Changes, Predictor, kind_of
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rung_named
 
@@ -132,15 +132,17 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     predictor = Predictor(spec, config, spec.problem(*point.get("shape", (size, size, size))), gpu_named(point["gpu"]))
     any(predictor.adopt(other) for other in reversed(before))
     before.append(predictor)
-    own = predictor.predict()
+    # All blocks of a probe fetch the same data, so that DRAM gives them once.
+    changes = Changes(cold=point["set"] != "probes")
+    own = predictor.predict(changes)
     # At the clock that the kernel ran at, which the record has; the clock that the model finds is told beside it.
-    now = predictor.predict(mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
+    now = predictor.predict(changes, mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
     why = {"why": _why(predictor, own)} if point["set"] == "ladder" and size == EXPLAINED else {}
     return why | {
         "predicted_us": round(now.us, 3), "ratio": round(now.us / point["measured_us"], 4),
         "low_us": round(now.low_us, 3), "high_us": round(now.high_us, 3),
         "own_clock_us": round(own.us, 3), "own_clock_mhz": round(own.mhz),
-        "cycles": round(now.main.cycles), "bound": now.bound,
+        "cycles": round(now.main.cycles), "bound": now.bound, "kind": kind_of(predictor.program),
         "rounds": [(times, each.blocks, round(each.cycles)) for times, each in now.main.rounds],
         "other_us": round(now.us - now.main.us, 3),
     }  # fmt: skip
@@ -171,13 +173,13 @@ def summary(rows: list[Point]) -> dict[str, Any]:
     made = {}
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name and not row["fitted"] and not row.get("seen")]
-        ratios = [row["ratio"] for row in mine if "ratio" in row] or [math.nan]
+        ratios = [row["ratio"] for row in mine if "ratio" in row]
         own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
         made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
                       "seen": sum(bool(row.get("seen")) for row in rows if row["set"] == name),
                       **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
                       "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
-                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / max(1, len(ratios))), 4),
                       "failed": len(mine) - len(own)}  # fmt: skip
     return made
 

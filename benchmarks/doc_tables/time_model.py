@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from statistics import quantiles
 from typing import Any
 
 from doc_tables.records import load, table
@@ -97,6 +98,22 @@ def packaged() -> str:
         p["why"] |= {"ncu": ncu[p["kernel"]]} if p["kernel"] in ncu else {}
     rows = ",\n".join(f" {json.dumps(p['kernel'])}: {json.dumps(p['why'])}" for p in explained)
     return f'{json.dumps(head)[:-1]}, "rungs": {{\n{rows}\n}}}}\n'
+
+
+def error_ranges() -> str:
+    """Measured over predicted time: what nine points in ten lie within, of those that steered nothing."""
+    record = load("time_model.json")
+    found: dict[str, list[float]] = {}
+    for p in record["points"]:
+        if "ratio" in p and p["set"] != "probes" and not p["fitted"] and not p.get("seen"):
+            kind = p["kind"] if p["gpu"] == "H200" else "others"
+            found.setdefault(kind, []).append(p["measured_us"] / p["own_clock_us"])
+    lines = ["# Measured over predicted time, at the clock that the model finds: the range that holds nine points in ten.",
+             f"# Made by benchmarks/update_docs.py from benchmarks/results/time_model.json of {record['date']}."]  # fmt: skip
+    for kind in ("simt", "mma", "wgmma", "others"):
+        cuts = quantiles(found[kind], n=20, method="inclusive")
+        lines += [f"[{kind}]", f"range = [{cuts[0]:.2f}, {cuts[-1]:.2f}]", f"points = {len(found[kind])}"]
+    return "\n".join(lines) + "\n"
 
 
 def picture() -> str:

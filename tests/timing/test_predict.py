@@ -16,7 +16,7 @@ from gemmsmith.explain.timing.summary import summary_from_json, summary_of, summ
 from gemmsmith.explain.timing.timed import timed, to_json
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.sim.timing.parameters import parameters_of, sources_of, timed_architectures
+from gemmsmith.sim.timing.parameters import errors_of, parameters_of, sources_of, timed_architectures
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 H200 = gpu_named("H200")
@@ -132,6 +132,21 @@ def test_quoted_figures_are_of_points_that_steered_nothing() -> None:
             if name in names:
                 (row,) = (x for x in page.splitlines() if x.startswith(f"| {names[name]} |"))
                 assert f"{near} of {len(mine)} (" in row
+
+
+def test_error_ranges_are_those_of_the_record() -> None:
+    kinds: dict[str, list[float]] = {}
+    for p in _record()["points"]:
+        if p["set"] != "probes" and "ratio" in p and not p["fitted"] and not p.get("seen"):
+            mine = kinds.setdefault(p["kind"] if p["gpu"] == "H200" else "others", [])
+            mine.append(p["measured_us"] / p["own_clock_us"])
+    assert set(kinds) == {"simt", "mma", "wgmma", "others"}
+    for kind, found in kinds.items():
+        low, high = errors_of(kind, H200 if kind != "others" else gpu_named("RTX 4090"))
+        inside = sum(low - 0.005 <= each <= high + 0.005 for each in found)
+        assert 0.85 * len(found) <= inside, kind
+        rest = [each for each in found if not low - 0.005 <= each <= high + 0.005]
+        assert rest, f"{kind}: the range is wider than the record says"
 
 
 def _record() -> dict[str, Any]:

@@ -170,7 +170,7 @@ class Predictor:
                    for e in self.plan.fallback]  # fmt: skip
         us = sum(each.us for each in (*others, main))
         outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
-        low, high = error_range(self.program, self.gpu)
+        low, high = errors_of(kind_of(self.program), self.gpu)
         bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
@@ -283,7 +283,8 @@ class Predictor:
         dram = sm.dram_sm_bytes_cycle
         if self._first_touch(size) < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram)
+        store = min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * self.sms / min(self.sms, self.blocks))
+        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, store_bytes_cycle=store)
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
@@ -412,11 +413,10 @@ def bound_of(outcome: Outcome) -> str:
     return f"latency ({reason.replace('_', ' ')})"
 
 
-def error_range(program: MachineProgram, gpu: GPU) -> tuple[float, float]:
-    """How far measured times lie from predictions for kernels of this kind: factors for nine in ten."""
+def kind_of(program: MachineProgram) -> str:
+    """The kind of kernel, of which each has its own range of errors."""
     opcodes = {i.opcode for i in program.instructions}
-    kind = "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
-    return errors_of(kind, gpu)
+    return "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
 
 
 def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:
