@@ -53,7 +53,7 @@ def launch_all(names: list[str], size: int) -> None:
 
 def _version(ncu: str) -> str:
     told = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
-    return " ".join(told.split()[-2:])
+    return next((line for line in told.splitlines() if line.startswith("Version")), "unknown version")
 
 
 def main() -> int:

@@ -108,8 +108,10 @@ def error_ranges() -> str:
         if "ratio" in p and p["set"] != "probes" and not p["fitted"] and not p.get("seen"):
             kind = p["kind"] if p["gpu"] == "H200" else "others"
             found.setdefault(kind, []).append(p["measured_us"] / p["own_clock_us"])
-    lines = ["# Measured over predicted time, at the clock that the model finds: the range that holds nine points in ten.",
-             f"# Made by benchmarks/update_docs.py from benchmarks/results/time_model.json of {record['date']}."]  # fmt: skip
+    lines = [
+        "# Measured over predicted time, at the clock that the model finds: the range of nine points in ten.",
+        f"# Made by benchmarks/update_docs.py from benchmarks/results/time_model.json of {record['date']}.",
+    ]
     for kind in ("simt", "mma", "wgmma", "others"):
         cuts = quantiles(found[kind], n=20, method="inclusive")
         lines += [f"[{kind}]", f"range = [{cuts[0]:.2f}, {cuts[-1]:.2f}]", f"points = {len(found[kind])}"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from gemmsmith.cli.timed_subject import time_ladder
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
@@ -12,11 +15,13 @@ from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.explain.timing.advice import with_model_gains
 from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.explain.timing.timed import Timed, timed
-from gemmsmith.explain.timing.whatif import COALESCED
+from gemmsmith.explain.timing.whatif import COALESCED, COSTS, OVERHEAD
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
+from gemmsmith.report.collect import CollectedRung
 
 H200 = gpu_named("H200")
+_NOTHING: Any = None  # what times of a ladder do not need
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +53,26 @@ def test_a_cost_that_the_model_does_not_see_has_no_gain(naive: tuple[Diagnosis, 
     made = with_model_gains(Diagnosis(found.case, found.roof, found.sentences, (spills, peak)), time).findings
     assert [(each.kind, each.gain, each.sentence) for each in made] == [("register spills", 1.0, "It spills.")]
     assert with_model_gains(found, Timed(None, missing="nothing")) is found
+
+
+def test_a_what_if_without_overhead_keeps_what_warps_wait_for() -> None:
+    spec = rung_named("fp32_wgmma_bf16x6")
+    program = Predictor(spec, spec.config(), spec.problem(512, 512, 512), H200).program
+    (cost,) = (each for each in COSTS if each.name == OVERHEAD)
+    assert cost.changes.dropped is not None
+    left = {i.opcode for i in program.instructions if not cost.changes.dropped(i)}
+    assert {"SYNCS", "UTMALDG", "HGMMA", "EXIT", "STG"} <= left
+    gone = [i for i in program.instructions if cost.changes.dropped(i)]
+    assert {"IADD3", "ISETP", "UIADD3"} <= {i.opcode for i in gone}
+    assert not any(i.control.wait for i in gone), "a branch on what a wait for an mbarrier found holds the warp back"
+
+
+def test_times_of_a_ladder_are_those_of_single_predictions() -> None:
+    spec = rung_named("naive")
+    step = CollectedRung("naive", (), _NOTHING, spec.geometry(spec.problem(64, 64, 64), spec.config()), _NOTHING)
+    (made,) = time_ladder((step,), 64, H200)
+    assert made.timed is not None
+    assert made.timed.predicted == timed(spec, spec.config(), spec.problem(64, 64, 64), H200).predicted
 
 
 def test_blocks_that_share_tiles_are_timed_by_one_that_waits() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import BARRIER, DISPATCH, LONG, MATH, MEMBAR, NOT_SELECTED, REASONS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
@@ -190,7 +191,7 @@ def test_tma_completes_the_phase_that_a_warp_waits_for() -> None:
 
 def test_warps_that_wait_for_each_other_for_ever_are_reported() -> None:
     code = [row(0, Kind.SYNCS), row(1, Kind.SYNCS, write=0), end(2, wait=(0,))]
-    with pytest.raises(RuntimeError, match="no warp that can go on"):
+    with pytest.raises(SimulationError, match="no warp that can go on"):
         run(code, payloads={0: ("init", 64, 1), 1: ("wait", 64, 0, True)})
 
 

@@ -36,6 +36,7 @@ _MANY = 150_000  # instructions of the blocks of one SM
 _LONGEST = 1024  # K that is executed to see a pipeline wrap
 _MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
+_SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
@@ -183,18 +184,21 @@ class Predictor:
     def once(self, changes: Changes) -> Outcome:
         """The most frequent round alone, without what ``changes`` take away.
 
-        At the longer short K; at the shorter one where that has so many instructions that start and end count little.
+        At the shortest K that was executed which has so many instructions that start and end count little.
         """
         cold = changes.cold and self._first_touch(self.resident) >= 1
-        pipelined = any(i.opcode == "UTMALDG" for i in self.program.instructions)
-        many = _issued(self.samples[0]) >= (_MANY if pipelined else _ENOUGH)
-        return self._run(self.samples[0 if many else -1], self.resident, cold, changes)
+        tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
+        least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
+        known = [*tried, *self.samples]
+        sample = next((each for each in known if _issued(each) >= least), known[-1])
+        return self._run(sample, self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
         """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
         lane, turn = block % self.sms, block // self.sms // self.resident
         together = list(range(lane, self.blocks, self.sms))[turn * self.resident :][: self.resident]
-        k = min(depth, self.problem.k) if depth else self._depths()[-1]
+        depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
+        k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
         cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
         model = self._sm(len(together))
@@ -296,21 +300,20 @@ class Predictor:
 
     def _depths(self) -> tuple[int, int]:
         """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
-        opcodes = {i.opcode for i in self.program.instructions}
         k, rest = self.problem.k, self.problem.k % _UNIT
         if not self.spec.signature.has("K"):
             return k, k
         low, high = 128, 256
-        if k > high and "UTMALDG" in opcodes:
+        if k > high and self.subject.uses("UTMALDG"):
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             # A full pipeline hides the start at first; where blocks run several tiles it stays full.
             low = low if _issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
             high = 2 * low
-        elif k > high and "LDGSTS" not in opcodes:
-            # Blocks drift apart at first, so that a k-tile seems to take less time; of many instructions, less so.
+        elif k > high:
+            # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
-            low, high = (64, 192) if _issued(self._tried) >= _MUCH else (low, high)
+            low, high = (192, 320 if _issued(self._tried) >= _MUCH else 384)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:

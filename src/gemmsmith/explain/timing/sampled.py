@@ -61,6 +61,9 @@ class Subject:
         assert isinstance(lowered, MachineProgram)
         return lowered
 
+    def uses(self, opcode: str) -> bool:
+        return any(i.opcode == opcode for i in self.program.instructions)
+
     def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
         """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
         device = self.device

@@ -10,6 +10,7 @@ from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.outcome import Outcome
+from gemmsmith.sim.timing.table import Kind, instruction_kind
 
 CONFLICTS = "shared-memory bank conflicts"
 COALESCED = "uncoalesced global accesses"
@@ -49,8 +50,8 @@ def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
 
 def _overhead(i: MachineInstruction) -> bool:
     """Whether an instruction neither multiplies nor accesses memory nor waits: addresses, loops, moves."""
-    return (i.opcode not in _ARITHMETIC and pipe_of(i) in _OTHERS and i.opcode not in _CONTROL
-            and i.control.write_barrier is None)  # fmt: skip
+    plain = instruction_kind(i) is Kind.PLAIN and i.control.write_barrier is None and not i.control.wait
+    return plain and pipe_of(i) in _OTHERS and i.opcode not in (*_ARITHMETIC, *_CONTROL)
 
 
 def _spills(i: MachineInstruction) -> bool:
@@ -58,12 +59,12 @@ def _spills(i: MachineInstruction) -> bool:
 
 
 _ARITHMETIC = ("FFMA", "FADD", "FMUL", "HFMA2", "HADD2", "HMUL2", "DFMA", "DADD", "DMUL", "IDP")
-_CONTROL = ("EXIT", "BAR", "DEPBAR", "WARPGROUP", "WARPSYNC")
+_CONTROL = ("WARPGROUP", "WARPSYNC")
 _OTHERS = (Pipe.FMA, Pipe.ALU, Pipe.UNIFORM, Pipe.NONE)
 _L2 = {"l2_bytes_cycle": _FREE, "l2_tma_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
 _LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
-_COSTS = (
+COSTS = (
     _Cost(CONFLICTS, Changes(conflicts=False), _uses("shared memory and L1")),
     _Cost(COALESCED, Changes(coalesced=True), _uses("L1 tags")),
     _Cost("register-bank conflicts", Changes(sm={"register_banks": 0}), _uses("FMA pipe")),
@@ -104,7 +105,7 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     shares = {name: value / total for name, value in waiting}
     base = predictor.once(Changes())
     found = []
-    for cost in _COSTS:
+    for cost in COSTS:
         if cost.worth(outcome, shares):
             then = predictor.once(cost.changes)
             found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))

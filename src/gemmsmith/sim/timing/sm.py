@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
 from gemmsmith.sim.timing.outcome import (
     BUSY,
@@ -131,7 +132,7 @@ class Sm(Waits):
                     following[part] = min(following[part], max(now, ready[w]))
                 continue
             if now >= NEVER:
-                raise RuntimeError("the time model found no warp that can go on: " + self._stuck())
+                raise SimulationError(f"the time model found no warp that can go on: {self._stuck()}")
             part = following.index(now)
             units = all_units[part]
             w = greedy[part]

@@ -113,7 +113,7 @@ def _row(
     position: int, i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters
 ) -> Row:
     control = i.control
-    kind = _kind(i)
+    kind = instruction_kind(i)
     unit, busy = _unit(i, kind, model)
     result, operand = _bytes(i, kind)
     return Row(
@@ -126,7 +126,8 @@ def _row(
     )  # fmt: skip
 
 
-def _kind(i: MachineInstruction) -> Kind:
+def instruction_kind(i: MachineInstruction) -> Kind:
+    """What the model does when ``i`` issues."""
     if i.opcode == "BAR":
         return Kind.BARRIER_ARRIVE if "ARV" in i.modifiers else Kind.BARRIER
     if i.opcode == "WARPGROUP":
