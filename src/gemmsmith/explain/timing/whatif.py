@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.predict import Changes, Predicted, Predictor, bound_of
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
@@ -107,8 +109,9 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     found = []
     for cost in COSTS:
         if cost.worth(outcome, shares):
-            then = predictor.once(cost.changes)
-            found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
+            with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
+                then = predictor.once(cost.changes)
+                found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
     found.append(_gain(TAIL, now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
 
