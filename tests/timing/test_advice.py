@@ -13,12 +13,14 @@ from gemmsmith.explain.diagnosis import Diagnosis, diagnose
 from gemmsmith.explain.findings import Finding
 from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.explain.timing.advice import with_model_gains
-from gemmsmith.explain.timing.predict import Predictor
+from gemmsmith.explain.timing.predict import Changes, Predictor
 from gemmsmith.explain.timing.timed import Timed, timed
 from gemmsmith.explain.timing.whatif import COALESCED, COSTS, OVERHEAD
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.report.collect import CollectedRung
+from gemmsmith.sim.timing.sm import Sm
+from gemmsmith.sim.timing.table import rows_of
 
 H200 = gpu_named("H200")
 _NOTHING: Any = None  # what times of a ladder do not need
@@ -79,8 +81,11 @@ def test_blocks_that_share_tiles_are_timed_by_one_that_waits() -> None:
     spec = rung_named("wgmma_stream_k")
     predictor = Predictor(spec, spec.config(), spec.problem(512, 512, 512), H200)
     assert predictor.chosen == [predictor.blocks - predictor.subject.together]
-    waiting = predictor.predict()
-    predictor.chosen = [0]
-    predictor._samples.clear()
-    predictor._known.clear()
-    assert waiting.main.cycles > 1.1 * predictor.predict().main.cycles
+    sample = predictor.samples[-1]
+    waiting = predictor._run(sample, 1, True, Changes())
+    model, memory = predictor._sm(1), predictor._memory(1, True, Changes(), sample.workspace)
+    rows = rows_of(predictor.program, model)
+    sender = predictor._senders[sample.k]
+    sent = Sm(rows, sender.streams, model, memory, sender.sm_of).run()
+    alone = Sm(rows, sample.streams, model, memory, sample.sm_of).run()
+    assert waiting.cycles > max(alone.cycles + 500, sent.cycles), "what others send comes when they have stored it"
