@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 import pytest
@@ -143,10 +144,9 @@ def test_error_ranges_are_those_of_the_record() -> None:
     assert set(kinds) == {"simt", "mma", "wgmma", "others"}
     for kind, found in kinds.items():
         low, high = errors_of(kind, H200 if kind != "others" else gpu_named("RTX 4090"))
-        inside = sum(low - 0.005 <= each <= high + 0.005 for each in found)
-        assert 0.85 * len(found) <= inside, kind
-        rest = [each for each in found if not low - 0.005 <= each <= high + 0.005]
-        assert rest, f"{kind}: the range is wider than the record says"
+        cuts = quantiles(found, n=20, method="inclusive")
+        assert (low, high) == (round(cuts[0], 2), round(cuts[-1], 2)), f"{kind}: run python benchmarks/update_docs.py"
+        assert sum(low <= each <= high for each in found) >= 0.85 * len(found)
 
 
 def _record() -> dict[str, Any]:
