@@ -1,7 +1,7 @@
 """Predicted against measured time: all rungs and sizes of the record, kernels from outside, published ladders.
 
-    python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,outside,published] [--jobs 2]
-                                    [--output benchmarks/results/time_model.json]
+    python benchmarks/time_model.py [--rungs NAMES] [--sizes 512,1024] [--sets ladder,probes,outside,published]
+                                    [--jobs 2] [--output benchmarks/results/time_model.json] [--partial POINTS.jsonl]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
 figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from
@@ -16,14 +16,15 @@ import json
 import math
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-RECORDS = ("h200_ladder", "h200_ladder_again", "h200_ladder_third")
+RECORD = "h200_cycles.json"
+DEEP = (4096, 4096, 8192)
 KERNELS = HERE.parent / "src" / "gemmsmith" / "learn" / "worklogs" / "kernels"
 
 EXPLAINED = 4096  # the size at which `climb` explains steps
@@ -39,34 +40,31 @@ def looked_at() -> dict[tuple[str, int], str]:
 
 
 def ladder_points() -> list[Point]:
-    """Every rung and size: the median of the records' cold graph times with the configuration that rungs have now."""
-    found: dict[tuple[str, int], Point] = {}
-    for name in RECORDS:
-        for run in json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["runs"]:
-            for m in run["measurements"]:
-                if m["identity"]["kind"] == "baseline":
-                    continue
-                key = m["identity"]["name"], m["problem"]["m"]
-                new = {"set": "ladder", "gpu": "H200", "kernel": key[0], "size": key[1], "preset": "",
-                       "config": m["identity"]["config"], "all_us": [], "all_mhz": []}  # fmt: skip
-                here = found.setdefault(key, new)
-                if here["config"] != m["identity"]["config"]:
-                    continue
-                for timing in m["timings"]:
-                    if (timing["mode"], timing["cache"]) == ("graph", "cold"):
-                        here["all_us"].append(timing["median"] * 1e6)
-                        here["all_mhz"].append(m["conditions"]["sm_mhz"])
+    """Every rung and size, each timed alone (record_cycles.py); 4096 x 4096 x 8192 and the shapes that rungs are made
+    for are a set of their own."""
     chosen = looked_at()
-    for key, point in found.items():
-        us = sorted(point.pop("all_us"))
-        mhz = point.pop("all_mhz")
-        point |= {
-            "measured_us": us[len(us) // 2],
-            "recorded_mhz": round(sum(mhz) / len(mhz)),
-            "fitted": chosen.get(key) == "fitted",
-            "seen": chosen.get(key) == "seen",
-        }
-    return list(found.values())
+    found: list[Point] = []
+    for row in json.loads((RESULTS / RECORD).read_text(encoding="utf-8"))["rows"]:
+        if "us" not in row or row["kernel"].endswith(".cu"):
+            continue
+        m, n, k = (row[name] for name in "mnk")
+        how = chosen.get((row["kernel"], m)) if m == n == k else "fitted" if (m, n, k) == DEEP else None
+        found.append({
+            "set": "ladder" if m == n == k else "shapes", "gpu": "H200", "kernel": row["kernel"], "size": m,
+            "shape": [m, n, k], "preset": "", "config": row["config"], "measured_us": row["us"],
+            "recorded_mhz": row["mhz"], "fitted": how == "fitted", "seen": how == "seen",
+        })  # fmt: skip
+    return found
+
+
+def probe_points() -> list[Point]:
+    """micro/outer_product.cu, timed beside the rungs: kernels that show one cost each, with which rules are set."""
+    rows = json.loads((RESULTS / RECORD).read_text(encoding="utf-8"))["rows"]
+    return [{"set": "probes", "gpu": "H200", "kernel": row["kernel"], "size": row["k"], "preset": "",
+             "shape": [row["m"], row["n"], row["k"]], "defines": row.get("defines", {}), "folder": "micro",
+             "config": " ".join(f"{a}={b}" for a, b in row.get("defines", {}).items()) or "loads alone",
+             "measured_us": row["us"], "recorded_mhz": row["mhz"], "fitted": True}
+            for row in rows if "us" in row and row["kernel"].endswith(".cu")]  # fmt: skip
 
 
 def outside_points() -> list[Point]:
@@ -118,7 +116,7 @@ def predicted(points: list[Point]) -> list[Point]:
 
 def _predicted(point: Point, before: list[Any]) -> Point:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.explain.timing.predict import Changes, Predictor, kind_of
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rung_named
 
@@ -126,22 +124,25 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     if point["kernel"].endswith(".cu"):
         given: dict[str, Any] = {"define": [f"{k}={v}" for k, v in point.get("defines", {}).items()]}
         given |= {"smem": str(point["smem"])} if "smem" in point else {}
-        spec, config = find_kernel(str(KERNELS / point["kernel"]), KernelOptions(**given))
+        folder = HERE / "micro" if point.get("folder") else KERNELS
+        spec, config = find_kernel(str(folder / point["kernel"]), KernelOptions(**given))
     else:
         spec = rung_named(point["kernel"])
         config = spec.config(preset=point["preset"])
-    predictor = Predictor(spec, config, spec.problem(size, size, size), gpu_named(point["gpu"]))
+    predictor = Predictor(spec, config, spec.problem(*point.get("shape", (size, size, size))), gpu_named(point["gpu"]))
     any(predictor.adopt(other) for other in reversed(before))
     before.append(predictor)
-    own = predictor.predict()
-    # Contenders took turns, so that a kernel ran at the clock of all of them, which the record has.
-    now = predictor.predict(mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
+    # All blocks of a probe fetch the same data, so that DRAM gives them once.
+    changes = Changes(cold=point["set"] != "probes")
+    own = predictor.predict(changes)
+    # At the clock that the kernel ran at, which the record has; the clock that the model finds is told beside it.
+    now = predictor.predict(changes, mhz=point["recorded_mhz"]) if "recorded_mhz" in point else own
     why = {"why": _why(predictor, own)} if point["set"] == "ladder" and size == EXPLAINED else {}
     return why | {
         "predicted_us": round(now.us, 3), "ratio": round(now.us / point["measured_us"], 4),
         "low_us": round(now.low_us, 3), "high_us": round(now.high_us, 3),
         "own_clock_us": round(own.us, 3), "own_clock_mhz": round(own.mhz),
-        "cycles": round(now.main.cycles), "bound": now.bound,
+        "cycles": round(now.main.cycles), "bound": now.bound, "kind": kind_of(predictor.program),
         "rounds": [(times, each.blocks, round(each.cycles)) for times, each in now.main.rounds],
         "other_us": round(now.us - now.main.us, 3),
     }  # fmt: skip
@@ -158,7 +159,7 @@ def _why(predictor: Any, own: Any) -> dict[str, Any]:
 
 
 def shown(row: Point) -> str:
-    config = row["config"][:22] if row["set"] != "ladder" else ""
+    config = row["config"][:22] if row["set"] not in ("ladder", "shapes") else "x".join(map(str, row["shape"][1:]))
     head = f"{row['gpu']:10} {row['kernel']:20} {config:22} {row['size']:5} {row['measured_us']:10.1f}"
     if "error" in row:
         return f"{head}  {row['error']}"
@@ -172,13 +173,13 @@ def summary(rows: list[Point]) -> dict[str, Any]:
     made = {}
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name and not row["fitted"] and not row.get("seen")]
-        ratios = [row["ratio"] for row in mine if "ratio" in row] or [math.nan]
+        ratios = [row["ratio"] for row in mine if "ratio" in row]
         own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
         made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
                       "seen": sum(bool(row.get("seen")) for row in rows if row["set"] == name),
                       **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
                       "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
-                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
+                      "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / max(1, len(ratios))), 4),
                       "failed": len(mine) - len(own)}  # fmt: skip
     return made
 
@@ -191,30 +192,48 @@ def _seconds_before(points: list[Point]) -> float:
                if (p["set"], p["gpu"], p["kernel"], p["size"], p["config"]) in mine)  # fmt: skip
 
 
+def _key(p: Point) -> tuple[Any, ...]:
+    return p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"], tuple(p.get("shape", ()))
+
+
+def _tasks(points: list[Point]) -> list[list[Point]]:
+    """Points of one kernel share what they execute, so they stay together, but for those that never share it."""
+    from gemmsmith.ladder.registry import rung_named
+
+    kernels: dict[tuple[Any, ...], list[Point]] = {}
+    for p in points:
+        key = p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))
+        alone = not p["kernel"].endswith(".cu") and rung_named(p["kernel"]).persistent
+        kernels.setdefault((*key, str(p.get("shape"))) if alone else key, []).append(p)
+    return sorted(kernels.values(), key=_seconds_before, reverse=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rungs", default="")
     parser.add_argument("--sizes", default="")
-    parser.add_argument("--sets", default="ladder,outside,published")
+    parser.add_argument("--sets", default="ladder,probes,outside,published")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", default="")
+    parser.add_argument("--partial", default="")
     given = parser.parse_args()
-    sets = {"ladder": ladder_points, "outside": outside_points, "published": published_points}
+    sets = {"ladder": ladder_points, "probes": probe_points, "outside": outside_points, "published": published_points}
     points = [p for name in given.sets.split(",") for p in sets[name]()]
     points = [p for p in points if (not given.rungs or p["kernel"] in given.rungs.split(","))
               and (not given.sizes or str(p["size"]) in given.sizes.split(","))]  # fmt: skip
-    kernels: dict[tuple[str, ...], list[Point]] = {}
-    for p in points:
-        kernels.setdefault(
-            (p["set"], p["gpu"], p["kernel"], p["preset"], str(p.get("defines")), str(p.get("smem"))), []
-        ).append(p)
-    rows: list[Point] = []
+    partial = Path(given.partial) if given.partial else None
+    rows = [json.loads(line) for line in partial.read_text().splitlines()] if partial and partial.exists() else []
+    made = {_key(row) for row in rows}
+    tasks = _tasks([p for p in points if _key(p) not in made])
     with ProcessPoolExecutor(given.jobs) as pool:
-        for some in pool.map(predicted, sorted(kernels.values(), key=_seconds_before, reverse=True)):
-            rows += some
-            print("\n".join(shown(row) for row in some), flush=True)
-    rank = {(p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]): n for n, p in enumerate(points)}
-    rows.sort(key=lambda p: rank[p["set"], p["gpu"], p["kernel"], p["preset"], p["config"], p["size"]])
+        for one in as_completed([pool.submit(predicted, some) for some in tasks]):
+            rows += one.result()
+            print("\n".join(shown(row) for row in one.result()), flush=True)
+            if partial:
+                with partial.open("a") as file:
+                    file.writelines(f"{json.dumps(row)}\n" for row in one.result())
+    rank = {_key(p): n for n, p in enumerate(points)}
+    rows = sorted((row for row in rows if _key(row) in rank), key=lambda row: rank[_key(row)])
     found = summary(rows)
     print(json.dumps(found, indent=1))
     if given.output:

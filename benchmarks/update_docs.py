@@ -101,6 +101,7 @@ MADE: dict[Path, Callable[[], str]] = {
     PACKAGED / "h200_ladder.json": packaged,
     PACKAGED / "h200_choice.json": packaged_choice,
     PACKAGED / "h200_time_model.json": time_model.packaged,
+    ROOT / "src" / "gemmsmith" / "sim" / "timing" / "errors.toml": time_model.error_ranges,
     WORKLOGS / "predicted.json": worklogs.packaged_predictions,
     WORKLOGS / "h200.json": worklogs.packaged_measurements,
 }

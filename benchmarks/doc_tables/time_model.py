@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from statistics import quantiles
 from typing import Any
 
 from doc_tables.records import load, table
 
 _SIZES = (512, 1024, 2048, 4096, 8192)
-_NAMES = {"ladder": "rungs on the H200", "outside": "kernels from outside, H200", "published": "published, other GPUs"}
-_COLOURS = {"ladder": "#2563eb", "outside": "#d97706", "published": "#059669"}
+_NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are made for, H200", "probes": "probes, H200",
+          "outside": "kernels from outside, H200", "published": "published, other GPUs"}  # fmt: skip
+_COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669"}
 
 
 def _points(which: str) -> list[dict[str, Any]]:
@@ -22,6 +24,8 @@ def summary_table() -> str:
     rows = []
     for name, found in load("time_model.json")["summary"].items():
         n = found["points"]
+        if not n:
+            continue
         shares = [f"{found[f'within_{limit}']} of {n} ({found[f'within_{limit}'] / n:.0%})" for limit in (10, 15, 20)]
         rows.append([_NAMES[name], *shares, f"{found['geometric_mean']:.2f}", str(found["fitted"]),
                      str(found.get("seen", 0))])  # fmt: skip
@@ -58,12 +62,25 @@ def _cell(point: dict[str, Any] | None) -> str:
 
 def others_table() -> str:
     """The points of other sets, one row each."""
-    rows = [[p["gpu"], f"`{p['kernel']}` {p['preset'] or p['config']}", str(p["size"]), f"{p['measured_us']:,.0f}",
+    rows = [[p["gpu"], f"`{p['kernel']}` {_which(p)}", _shape(p), f"{p['measured_us']:,.0f}",
              f"{p['predicted_us']:,.0f}" if "ratio" in p else "none", _cell(p), p.get("bound", p.get("error", ""))]
-            for which in ("outside", "published") for p in _points(which)]  # fmt: skip
+            for which in ("shapes", "probes", "outside", "published") for p in _points(which)]  # fmt: skip
     return "\n".join(
-        table(["GPU", "kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "bound by"], "llrrrrl", rows)
+        table(
+            ["GPU", "kernel", "M = N = K, or M × N × K", "measured, µs", "predicted, µs", "ratio", "bound by"],
+            "llrrrrl",
+            rows,
+        )
     )
+
+
+def _which(point: dict[str, Any]) -> str:
+    return "" if point["set"] == "shapes" else str(point["preset"] or point["config"])
+
+
+def _shape(point: dict[str, Any]) -> str:
+    extents = point.get("shape", [point["size"]] * 3)
+    return str(extents[0]) if len(set(extents)) == 1 else " × ".join(map(str, extents))
 
 
 def packaged() -> str:
@@ -73,8 +90,32 @@ def packaged() -> str:
     head = {"what": "predicted times of the ladder, with stall reasons and what-ifs", "origin": "predicted",
             "date": record["date"], "command": record["command"],
             "size": explained[0]["size"] if explained else 0}  # fmt: skip
+    seen = load("h200_stalls.json")
+    ncu = {name: {r: v for r, v in launches[-1]["stalls"].items() if v} for name, launches in seen["rungs"].items()
+           if launches}  # fmt: skip
+    head["ncu"] = f"ncu on an H200, recorded {seen['date']}"
+    for p in explained:
+        p["why"] |= {"ncu": ncu[p["kernel"]]} if p["kernel"] in ncu else {}
     rows = ",\n".join(f" {json.dumps(p['kernel'])}: {json.dumps(p['why'])}" for p in explained)
     return f'{json.dumps(head)[:-1]}, "rungs": {{\n{rows}\n}}}}\n'
+
+
+def error_ranges() -> str:
+    """Measured over predicted time: what nine points in ten lie within, of those that steered nothing."""
+    record = load("time_model.json")
+    found: dict[str, list[float]] = {}
+    for p in record["points"]:
+        if "ratio" in p and p["set"] != "probes" and not p["fitted"] and not p.get("seen"):
+            kind = p["kind"] if p["gpu"] == "H200" else "others"
+            found.setdefault(kind, []).append(p["measured_us"] / p["own_clock_us"])
+    lines = [
+        "# Measured over predicted time, at the clock that the model finds: the range of nine points in ten.",
+        f"# Made by benchmarks/update_docs.py from benchmarks/results/time_model.json of {record['date']}.",
+    ]
+    for kind in ("simt", "mma", "wgmma", "others"):
+        cuts = quantiles(found[kind], n=20, method="inclusive")
+        lines += [f"[{kind}]", f"range = [{cuts[0]:.2f}, {cuts[-1]:.2f}]", f"points = {len(found[kind])}"]
+    return "\n".join(lines) + "\n"
 
 
 def picture() -> str:
@@ -121,7 +162,7 @@ def picture() -> str:
         parts.append(
             f'<circle cx="{at + 6}" cy="14" r="4" fill="{colour}"/><text x="{at + 16}" y="18">{_NAMES[name]}</text>'
         )
-        at += 210
+        at += 30 + 6 * len(_NAMES[name])
     parts.append(
         f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; '
         "hollow: fitted; below 0.5 drawn there</text></svg>"
@@ -150,7 +191,22 @@ def steps_text() -> str:
     said = (f"The direction is right for {right} of {len(rows)} (2 % counts as no change), the size within 15 % for "
             f"{nearer} and within 25 % for {near}. All of these points were fitted.")  # fmt: skip
     heads = ["rung", "times as fast as", "measured", "predicted", "direction"]
-    return "\n".join([said, "", *table(heads, "llrrl", rows)])
+    return "\n".join([said, "", *table(heads, "llrrl", rows), "", *_made_for()])
+
+
+def _made_for() -> list[str]:
+    """Split-K and stream-K against the rung that their file names, at shapes that they are made for."""
+    points = {(p["kernel"], tuple(p["shape"])): p for p in _points("shapes") if "ratio" in p and not p["fitted"]}
+    rows = []
+    for name, before in (("wgmma_split_k", "wgmma_specialized"), ("wgmma_stream_k", "wgmma_cluster")):
+        for (kernel, shape), other in points.items():
+            one = points.get((before, shape))
+            if kernel == name and one is not None:
+                measured, found = (one[key] / other[key] for key in ("measured_us", "predicted_us"))
+                rows.append([f"`{name}`", f"`{before}`", " × ".join(map(str, shape)), f"{measured:.2f}", f"{found:.2f}",
+                             "" if _direction(measured) == _direction(found) else "wrong"])  # fmt: skip
+    heads = ["rung", "times as fast as", "M × N × K", "measured", "predicted", "direction"]
+    return ["At shapes that they are made for:", "", *table(heads, "lllrrl", rows)] if rows else []
 
 
 def _direction(ratio: float) -> int:

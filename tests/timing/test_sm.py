@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.memory_path import Memory
-from gemmsmith.sim.timing.outcome import BARRIER, LONG, MATH, REASONS, Outcome
+from gemmsmith.sim.timing.outcome import BARRIER, DISPATCH, LONG, MATH, MEMBAR, NOT_SELECTED, REASONS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
@@ -18,12 +19,12 @@ MODEL = SmParameters()
 
 def row(position: int, kind: Kind = Kind.PLAIN, unit: Unit = Unit.NONE, **given: object) -> Row:
     """An instruction that issues and does nothing, but for what is given."""
-    plain = Row(position, kind, unit, 1, 1, -1, -1, (), 0, 0, 0.0, 0, 0, 0, False, position + 1, 0, "TEST")
+    plain = Row(position, kind, unit, 1, 1, -1, -1, (), 0, 0, 0, 0, 0.0, 0, 0, 0, False, position + 1, 0, "TEST")
     return plain._replace(**given)  # type: ignore[arg-type]
 
 
 def ffma(position: int, stall: int = 1, even: int = 0, odd: int = 0) -> Row:
-    return row(position, unit=Unit.FMA, busy=MODEL.fma, stall=stall, even=even, odd=odd)
+    return row(position, unit=Unit.FMA, busy=MODEL.fma, stall=stall, even=even, odd=odd, even_alone=even, odd_alone=odd)
 
 
 def lds(position: int, board: int = 0, **given: object) -> Row:
@@ -91,6 +92,42 @@ def test_bank_conflicts_bound_shared_loads() -> None:
     assert conflicting.busy["shared memory and L1"] > 0.95
 
 
+def test_operands_of_the_reuse_cache_are_lost_to_another_warp() -> None:
+    kept = [ffma(n, stall=4)._replace(even_alone=3) for n in range(100)]
+    alone, pair = run([*kept, end(100)], warps=4), run([*kept, end(100)], warps=8)
+    assert alone.cycles == pytest.approx(400, abs=8), "one warp on each sub-core: its operands stay"
+    assert pair.cycles == pytest.approx(3 * 200, rel=0.05), "two take turns: every operand is read again"
+
+
+def test_a_warp_that_could_issue_waits_for_others_or_for_register_banks() -> None:
+    plain = run([*(ffma(n) for n in range(100)), end(100)], warps=8)
+    total = [sum(tally[n] for tally in plain.stalls.values()) for n in range(len(REASONS))]
+    assert total[NOT_SELECTED] == pytest.approx(4 * 100, rel=0.05), "the second warp, while the first issues"
+    assert total[DISPATCH] == total[MATH] == 0
+    banks = run([*(ffma(n, even=3) for n in range(100)), end(100)], warps=4)
+    total = [sum(tally[n] for tally in banks.stalls.values()) for n in range(len(REASONS))]
+    assert total[DISPATCH] == pytest.approx(4 * 2 * 100, rel=0.05), "two of three cycles, on each sub-core"
+    assert total[NOT_SELECTED] == 0
+
+
+def test_a_fence_beyond_the_block_waits_for_l2() -> None:
+    fence = row(0, Kind.FENCE)
+    gpu, block = run([fence._replace(number=1), end(1)]), run([fence, end(1)])
+    assert gpu.cycles == pytest.approx(MODEL.fence, abs=4)
+    assert gpu.stalls[1][MEMBAR] == pytest.approx(MODEL.fence, abs=4)
+    assert block.cycles < 30
+
+
+def test_what_other_blocks_send_is_there_when_they_have_sent_it() -> None:
+    load = row(0, Kind.GLOBAL_LOAD, Unit.MIO, busy=2, write=1, result_bytes=4, operand_bytes=8)
+    code, payload = [load, end(1, wait=(1,))], {0: ((7, 15),)}
+    late = run(code, payloads=payload, memory=Memory(cold=True, near=(7, 7), near_from=5000.0))
+    early = run(code, payloads=payload, memory=Memory(cold=True, near=(7, 7)))
+    other = run(code, payloads=payload, memory=Memory(cold=True, near=(8, 8), near_from=5000.0))
+    assert late.cycles == pytest.approx(5000 + MODEL.l2_latency, rel=0.02)
+    assert early.cycles == pytest.approx(other.cycles - MODEL.dram_latency, abs=10), "it is in L2, not in DRAM"
+
+
 def test_a_barrier_waits_for_the_slowest_warp() -> None:
     bar = row(90, Kind.BARRIER)
     slow = [*(ffma(n, stall=10) for n in range(50)), bar, end(91)]
@@ -154,7 +191,7 @@ def test_tma_completes_the_phase_that_a_warp_waits_for() -> None:
 
 def test_warps_that_wait_for_each_other_for_ever_are_reported() -> None:
     code = [row(0, Kind.SYNCS), row(1, Kind.SYNCS, write=0), end(2, wait=(0,))]
-    with pytest.raises(RuntimeError, match="no warp that can go on"):
+    with pytest.raises(SimulationError, match="no warp that can go on"):
         run(code, payloads={0: ("init", 64, 1), 1: ("wait", 64, 0, True)})
 
 

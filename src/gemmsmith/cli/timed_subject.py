@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
 from gemmsmith.cli.render.output import progress
@@ -16,6 +19,8 @@ from gemmsmith.problem import Problem
 from gemmsmith.report.collect import CollectedRung
 from gemmsmith.sim.timing.parameters import timed_architectures
 from gemmsmith.verify.quick_check import QuickCheck
+
+_MOST_WORKERS = 8  # a process needs up to 1 GB
 
 
 def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
@@ -34,16 +39,23 @@ def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
 
 
 def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[CollectedRung, ...]:
-    """Every rung with its time at ``size``³ on ``gpu``."""
+    """Every rung with its time at ``size``³ on ``gpu``; rungs are timed by as many processes as there are cores."""
     made = []
-    with progress() as bar:
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1, max(1, len(rungs)))
+    with progress() as bar, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         task = bar.add_task("timing with the cycle model", total=len(rungs))
-        for step in rungs:
-            spec = rung_named(step.name)
-            found = timed(spec, spec.config(), Problem(size, size, size, dtype=spec.dtypes[0]), gpu)
-            made.append(replace(step, timed=replace(found, instructions=())))
-            bar.update(task, description=step.name, advance=1)
+        waiting = [pool.submit(_time_rung, step.name, size, gpu) for step in rungs]
+        for step, one in zip(rungs, waiting, strict=True):
+            bar.update(task, description=step.name)
+            made.append(replace(step, timed=one.result()))
+            bar.advance(task)
     return tuple(made)
+
+
+def _time_rung(name: str, size: int, gpu: GPU) -> Timed:
+    spec = rung_named(name)
+    found = timed(spec, spec.config(), Problem(size, size, size, dtype=spec.dtypes[0]), gpu)
+    return replace(found, instructions=())
 
 
 def timed_rows(rows: tuple[Row, ...], x: Timed, y: Timed) -> tuple[Row, ...]:

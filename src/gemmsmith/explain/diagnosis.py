@@ -152,8 +152,9 @@ def _shared(case: Case) -> str:
         loads += case.profile.value(REQUESTS["ldsm"])
     each = "{:.3g}"  # tiny on tensor cores
     conflicts = f"bank conflicts cause {excess / waves_:.0%} of them" if excess else "there are no bank conflicts"
-    return (f"Shared memory serves {each.format(waves_ / case.work.fma)} wavefronts per 32 multiply-adds "
-            f"({each.format(loads / case.work.fma)} load instructions); {conflicts}.")  # fmt: skip
+    fma = max(1.0, case.work.fma)  # a kernel may multiply without a multiply-add
+    return (f"Shared memory serves {each.format(waves_ / fma)} wavefronts per 32 multiply-adds "
+            f"({each.format(loads / fma)} load instructions); {conflicts}.")  # fmt: skip
 
 
 def _filling(case: Case) -> str:

@@ -98,6 +98,7 @@ class KernelSpec:
     workspace: Callable[[Problem, Config], Workspace] | None = None
     prologue: PrologueBuilder | None = None
     persistent: bool = False
+    stages_per_k_tile: int = 1  # of the STAGES of its pipeline: fp32 numbers that are split take one for each part
     rung: int = 0
     extra_defines: tuple[tuple[str, str], ...] = ()
     declared_signature: str = ""

@@ -14,6 +14,8 @@ from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
 from gemmsmith.cli.timed_subject import time_subject, timed_json
 from gemmsmith.explain.diagnosis import MODEL, SPEED, Diagnosis, to_json
+from gemmsmith.explain.timing.advice import with_model_gains
+from gemmsmith.explain.timing.summary import recorded_stalls, stalls_beside
 from gemmsmith.explain.timing.timed import TIME_MODEL, Timed
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -40,6 +42,7 @@ def command(
         found = diagnosed_subject(subject, cache.compiler, gpu, check)
         bar.advance(task)
         time = time_subject(subject, gpu, check)
+        found = with_model_gains(found, time)
         bar.advance(task)
     if output.json:
         print_json(check_json(check) | timed_json(to_json(found), time))
@@ -53,6 +56,9 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
     say()
     for sentence in time.sentences:
         say(sentence)
+    source, seen = recorded_stalls(subject.spec.name, str(subject.config), subject.problem, found.case.gpu)
+    if seen and time.predicted is not None:
+        say(stalls_beside(time, source, seen))
     print_lines(time)
     say()
     # The bound and the speed of the older estimate give way to the cycle model's.
@@ -62,6 +68,4 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
             say(sentence)
     print_findings(found.findings, check)
     say()
-    say(
-        MODEL if time.predicted is None else f"{TIME_MODEL} Fixes and their gains: {MODEL[0].lower()}{MODEL[1:]}", "dim"
-    )
+    say(MODEL if time.predicted is None else TIME_MODEL, "dim")

@@ -33,15 +33,17 @@ class Activity:
         )  # fmt: skip
 
 
-def clock_mhz(gpu: GPU, model: GpuParameters, activity: Activity, cycles: float, short: bool) -> float:
-    """The clock for work that takes so many cycles. ``short``: too short a launch for the limit to act."""
-    if not model.base_watts or cycles <= 0 or short:
-        return float(gpu.boost_mhz)
+def clock_mhz(gpu: GPU, model: GpuParameters, activity: Activity, cycles: float) -> float:
+    """The clock that work of so many cycles settles at, launched again and again."""
+    tensor = activity.gmma_flops > 0 or activity.mma_flops > 0
+    highest = min(gpu.boost_mhz, model.tensor_mhz or gpu.boost_mhz) if tensor else float(gpu.boost_mhz)
+    if not model.base_watts or cycles <= 0:
+        return float(highest)
     seconds = cycles / (gpu.boost_mhz * 1e6)
     work = activity.joules(model) / seconds
-    if model.base_watts + work <= gpu.tdp_watts:
-        return float(gpu.boost_mhz)
-    low, high = 0.3, 1.0
+    low, high = 0.3, highest / gpu.boost_mhz
+    if model.base_watts * high + work * high**3 <= gpu.tdp_watts:
+        return float(highest)
     for _ in range(30):
         f = (low + high) / 2
         low, high = (f, high) if model.base_watts * f + work * f**3 < gpu.tdp_watts else (low, f)

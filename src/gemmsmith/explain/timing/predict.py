@@ -7,7 +7,7 @@ are alike once the pipeline is full.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,20 +18,25 @@ from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import FP32, Problem, ceil_div
+from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
+from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import rows_of
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
-_SHORT_US = 60.0  # the power limit does not act on a launch this short between pauses
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _MANY = 150_000  # instructions of the blocks of one SM
+_LONGEST = 1024  # K that is executed to see a pipeline wrap
+_MUCH = 100_000
+_ENOUGH = 40_000  # from here on start and end count little
+_SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
@@ -84,12 +89,16 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM."""
+    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM, instructions.
+
+    ``dropped`` says of an instruction whether it is left out.
+    """
 
     sm: Mapping[str, Any] = field(default_factory=dict)
     conflicts: bool = True
     coalesced: bool = False
     cold: bool = True
+    dropped: Callable[[MachineInstruction], bool] | None = None
 
 
 _NONE = Changes()
@@ -112,6 +121,10 @@ class Predictor:
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        if spec.persistent and spec.workspace is not None and self.plan.workspace_bytes:
+            # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
+            self.chosen = [self.blocks - self.subject.together]
+        self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[tuple[int, int, bool], Outcome] = {}
@@ -158,7 +171,7 @@ class Predictor:
                    for e in self.plan.fallback]  # fmt: skip
         us = sum(each.us for each in (*others, main))
         outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
-        low, high = error_range(self.program, self.gpu)
+        low, high = errors_of(kind_of(self.program), self.gpu)
         bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
@@ -171,22 +184,26 @@ class Predictor:
     def once(self, changes: Changes) -> Outcome:
         """The most frequent round alone, without what ``changes`` take away.
 
-        At the longer short K; at the shorter one where that has so many instructions that start and end count little.
+        At the shortest K that was executed which has so many instructions that start and end count little.
         """
         cold = changes.cold and self._first_touch(self.resident) >= 1
-        many = sum(len(s.positions) for s in self.samples[0].streams) >= _MANY
-        return self._run(self.samples[0 if many else -1], self.resident, cold, changes)
+        tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
+        least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
+        known = [*tried, *self.samples]
+        sample = next((each for each in known if _issued(each) >= least), known[-1])
+        return self._run(sample, self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
         """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
         lane, turn = block % self.sms, block // self.sms // self.resident
         together = list(range(lane, self.blocks, self.sms))[turn * self.resident :][: self.resident]
-        k = min(depth, self.problem.k) if depth else self._depths()[-1]
+        depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
+        k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
         cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
         model = self._sm(len(together))
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
-                       self._memory(len(together), cold, _NONE), sample.sm_of)  # fmt: skip
+                       self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
         return sample, sm.log
 
@@ -241,10 +258,19 @@ class Predictor:
         if changes == _NONE and key in self._known:
             return self._known[key]
         model = replace(self._sm(size), **changes.sm)
-        memory = self._memory(size, cold, changes)
+        memory = self._memory(size, cold, changes, sample.workspace)
+        if self.chosen[0] and sample.cluster_of.keys() >= set(self.chosen):
+            if sample.k not in self._senders:
+                self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
+            sender = self._senders[sample.k]
+            sent = Sm(rows_of(self.program, model), sender.streams, model, memory, sender.sm_of).run()
+            memory = replace(memory, near_from=sent.cycles)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
+        if changes.dropped is not None:
+            left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
+            streams = [_only(s, left) for s in streams]
         found = Sm(rows_of(self.program, model), streams, model, memory, numbers).run()
         if changes == _NONE:
             self._known[key] = found
@@ -261,32 +287,46 @@ class Predictor:
         dram = sm.dram_sm_bytes_cycle
         if self._first_touch(size) < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram)
+        store = min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * self.sms / min(self.sms, self.blocks))
+        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, store_bytes_cycle=store)
 
-    def _memory(self, size: int, cold: bool, changes: Changes) -> Memory:
+    def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced)
+        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,
+                      near)  # fmt: skip
 
     # -- K ----------------------------------------------------------------------------------------
 
     def _depths(self) -> tuple[int, int]:
         """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
-        opcodes = {i.opcode for i in self.program.instructions}
         k, rest = self.problem.k, self.problem.k % _UNIT
         if not self.spec.signature.has("K"):
             return k, k
-        low, high = (128, 256) if "LDGSTS" in opcodes or "UTMALDG" in opcodes else (64, 192)
-        if k > high and "UTMALDG" in opcodes:
-            # A shorter K, where a block does much in each k-tile, must still be longer than the pipeline. A k-tile of
-            # fp32 takes several stages, one for each of its parts.
-            stages = self.plan.kernel.config.by_name.get("STAGES", low)
-            if stages * _UNIT > low * (3 if self.problem.dtype is FP32 else 1):
-                return (k, k) if k <= 1024 else (512 + rest, 1024 + rest)
+        low, high = 128, 256
+        if k > high and self.subject.uses("UTMALDG"):
+            low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
-            if sum(len(s.positions) for s in self._tried.streams) < _MANY:
-                low, high = 512, 1024
+            # A full pipeline hides the start at first; where blocks run several tiles it stays full.
+            low = low if _issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
+            high = 2 * low
+        elif k > high:
+            # Blocks drift apart at first, so that a k-tile seems to take less time.
+            self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
+            low, high = (192, 320 if _issued(self._tried) >= _MUCH else 384)
         return (k, k) if k <= high else (low + rest, high + rest)
+
+    def _longer_than_pipeline(self, low: int, rest: int) -> int:
+        """A K for which every stage of the pipeline is used: from the spec, else by executing more and more."""
+        stages = self.plan.kernel.config.by_name.get("STAGES")
+        if stages is not None:
+            return max(low, ceil_div(stages, self.spec.stages_per_k_tile) * _UNIT)
+        while low < _LONGEST and 2 * low < self.problem.k:
+            self._tried = self.subject.sample(self._short(low + rest), self.chosen)
+            if _wraps(self._tried):
+                break
+            low *= 2
+        return low
 
     def _short(self, k: int) -> Problem:
         problem = self.problem
@@ -309,8 +349,7 @@ class Predictor:
 
     def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
         gpu, problem = self.gpu, self.problem
-        short = cycles / gpu.boost_mhz < _SHORT_US
-        if not self.model.base_watts or short:
+        if not self.model.base_watts:
             return float(gpu.boost_mhz)
         outcome = rounds[0][1].outcome
         scale = self.gpu.sms / (len(set(self.samples[-1].sm_of.values())) or 1)
@@ -329,7 +368,7 @@ class Predictor:
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
             l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
         )  # fmt: skip
-        return clock_mhz(gpu, self.model, activity, cycles, short)
+        return clock_mhz(gpu, self.model, activity, cycles)
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""
@@ -344,6 +383,30 @@ class Predictor:
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
 
 
+def _only(stream: Stream, positions: set[int]) -> Stream:
+    """A stream with the instructions at some positions alone."""
+    kept = [n for n, p in enumerate(stream.positions) if p in positions]
+    return replace(stream, positions=tuple(stream.positions[n] for n in kept),
+                   payloads=tuple(stream.payloads[n] for n in kept))  # fmt: skip
+
+
+def _issued(sample: Sample) -> int:
+    return sum(len(s.positions) for s in sample.streams)
+
+
+def _wraps(sample: Sample) -> bool:
+    """Whether TMA fills some stage a second time: an mbarrier expects bytes twice."""
+    seen: set[int] = set()
+    for stream in sample.streams:
+        for payload in stream.payloads:
+            if isinstance(payload, tuple) and payload and payload[0] == "arrive" and payload[2]:
+                place = payload[1][0][0]
+                if place in seen:
+                    return True
+                seen.add(place)
+    return False
+
+
 def bound_of(outcome: Outcome) -> str:
     """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
     name, share = max(outcome.busy.items(), key=lambda item: item[1])
@@ -353,11 +416,10 @@ def bound_of(outcome: Outcome) -> str:
     return f"latency ({reason.replace('_', ' ')})"
 
 
-def error_range(program: MachineProgram, gpu: GPU) -> tuple[float, float]:
-    """How far measured times lie from predictions for kernels of this kind: factors for nine in ten."""
+def kind_of(program: MachineProgram) -> str:
+    """The kind of kernel, of which each has its own range of errors."""
     opcodes = {i.opcode for i in program.instructions}
-    kind = "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
-    return errors_of(kind, gpu)
+    return "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
 
 
 def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:

@@ -20,6 +20,7 @@ from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.device import StreamDevice
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
 from gemmsmith.sim.wave import by_cluster
+from gemmsmith.sim.wavefronts import LINE
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Sample:
     """Streams of some blocks of one launch.
 
     ``sm_of``: the SM of each block, from 0; only clusters have several. ``cluster_of``: the first block of its cluster.
+    ``workspace``: its first and last line of 128 bytes, which blocks find in L2, since others have just written there.
     """
 
     program: MachineProgram
@@ -34,6 +36,7 @@ class Sample:
     sm_of: dict[int, int]
     cluster_of: dict[int, int]
     k: int
+    workspace: tuple[int, int] = (0, -1)
 
 
 class Subject:
@@ -58,6 +61,9 @@ class Subject:
         assert isinstance(lowered, MachineProgram)
         return lowered
 
+    def uses(self, opcode: str) -> bool:
+        return any(i.opcode == opcode for i in self.program.instructions)
+
     def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
         """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
         device = self.device
@@ -65,6 +71,10 @@ class Subject:
         places = Addresses(*addresses)
         plan = plan_launches(self.launch.spec, self.launch.config, problem, places, specialized=True)
         addresses.append(device.allocate(plan.workspace_bytes))
+        if self.launch.spec.persistent and self.launch.spec.workspace is not None and plan.workspace_bytes:
+            # Blocks that wait for others find every flag set: the others are as far as they are.
+            device.write(addresses[-1], np.ones(plan.workspace_bytes, np.uint8))
+        shared = addresses[-1] // LINE, (addresses[-1] + plan.workspace_bytes - 1) // LINE
         step = bind_launch(device, plan.kernel, places, addresses[-1], self.loaded)
         geometry = step.launch.geometry
         device.launch(self.loaded, step.launch, list(blocks))
@@ -75,7 +85,7 @@ class Subject:
         numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)
         sm_of = {int(b): n % self.together for n, b in enumerate(numbers)}
         cluster_of = {int(b): int(numbers[n // self.together * self.together]) for n, b in enumerate(numbers)}
-        return Sample(self.program, tuple(recorder.streams()), sm_of, cluster_of, problem.k)
+        return Sample(self.program, tuple(recorder.streams()), sm_of, cluster_of, problem.k, shared)
 
 
 def _operand_bytes(problem: Problem) -> tuple[int, int, int]:

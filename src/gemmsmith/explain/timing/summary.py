@@ -20,6 +20,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.sim.timing.outcome import Outcome
 
 RECORD = "h200_time_model.json"
+_LONGEST = 4  # stall reasons that are shown
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,24 @@ def recorded_summary(rung: str, config: str, problem: Problem, gpu: GPU) -> Time
     if found is None or not cube or found["config"] != config or found["gpu"] != gpu.name:
         return None
     return summary_from_json(found, f"recorded {record['date']}: {record['command']}")
+
+
+def recorded_stalls(rung: str, config: str, problem: Problem, gpu: GPU) -> tuple[str, dict[str, float]]:
+    """Where ncu's stall reasons of a rung come from, and cycles for each instruction by reason; empty if none are."""
+    record = _record()
+    found = record["rungs"].get(rung, {})
+    cube = (problem.m, problem.n, problem.k) == (record["size"],) * 3
+    if not cube or found.get("config") != config or gpu.name != found.get("gpu") or "ncu" not in found:
+        return "", {}
+    return record.get("ncu", "ncu"), found["ncu"]
+
+
+def stalls_beside(found: Timed, source: str, seen: Mapping[str, float]) -> str:
+    """A sentence with ncu's longest stall reasons, and the model's for the same."""
+    model = dict(found.reasons)
+    longest = sorted((name for name in seen if name != "selected"), key=lambda name: -seen[name])[:_LONGEST]
+    each = ", ".join(f"{n.replace('_', ' ')} {seen[n]:.1f} (model {model.get(n, 0.0):.1f})" for n in longest)
+    return f"The same by {source}: {each}."
 
 
 @cache

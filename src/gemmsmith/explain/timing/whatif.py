@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.predict import Changes, Predicted, Predictor, bound_of
 from gemmsmith.explain.timing.stalls import reasons_of
+from gemmsmith.sim.sass.pipes import Pipe, pipe_of
+from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.outcome import Outcome
+from gemmsmith.sim.timing.table import Kind, instruction_kind
 
+CONFLICTS = "shared-memory bank conflicts"
+COALESCED = "uncoalesced global accesses"
+LATENCY = "latency of L2 and DRAM"
+BARRIERS = "the cost of barriers"
+TAIL = "the tail"
+HALF_TRAFFIC = "half of the traffic of shared memory and L1"
+OVERHEAD = "instructions that only compute addresses and loops"
+SPILLS = "register spills"
 _FREE = 1e9
 _LEAST = 1.01  # gains below are not shown
 _SOME = 0.02  # of the waiting: a cost that nobody waits for is not tried
@@ -37,20 +50,36 @@ def _uses(unit: str) -> Callable[[Outcome, dict[str, float]], bool]:
     return lambda outcome, _: outcome.busy.get(unit, 0.0) > _BUSY
 
 
+def _overhead(i: MachineInstruction) -> bool:
+    """Whether an instruction neither multiplies nor accesses memory nor waits: addresses, loops, moves."""
+    plain = instruction_kind(i) is Kind.PLAIN and i.control.write_barrier is None and not i.control.wait
+    return plain and pipe_of(i) in _OTHERS and i.opcode not in (*_ARITHMETIC, *_CONTROL)
+
+
+def _spills(i: MachineInstruction) -> bool:
+    return i.opcode in ("LDL", "STL")
+
+
+_ARITHMETIC = ("FFMA", "FADD", "FMUL", "HFMA2", "HADD2", "HMUL2", "DFMA", "DADD", "DMUL", "IDP")
+_CONTROL = ("WARPGROUP", "WARPSYNC")
+_OTHERS = (Pipe.FMA, Pipe.ALU, Pipe.UNIFORM, Pipe.NONE)
 _L2 = {"l2_bytes_cycle": _FREE, "l2_tma_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
 _LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
-_COSTS = (
-    _Cost("shared-memory bank conflicts", Changes(conflicts=False), _uses("shared memory and L1")),
-    _Cost("uncoalesced global accesses", Changes(coalesced=True), _uses("L1 tags")),
+COSTS = (
+    _Cost(CONFLICTS, Changes(conflicts=False), _uses("shared memory and L1")),
+    _Cost(COALESCED, Changes(coalesced=True), _uses("L1 tags")),
     _Cost("register-bank conflicts", Changes(sm={"register_banks": 0}), _uses("FMA pipe")),
-    _Cost("latency of L2 and DRAM", Changes(sm=_LATENCIES, cold=False),
+    _Cost(LATENCY, Changes(sm=_LATENCIES, cold=False),
           _waits("long_scoreboard")),
     _Cost("the limit of L2 bandwidth", Changes(sm=_L2), _uses("L2 to SM")),
     _Cost("the limit of the queue of memory instructions", Changes(sm={"mio_depth": 10_000, "mio_issue": 1.0}),
           _waits("mio_throttle", "lg_throttle")),
     _Cost("latency of shared memory", Changes(sm={"shared_latency": 0.0}), _waits("short_scoreboard")),
-    _Cost("the cost of barriers", Changes(sm=_BARRIERS), _waits("barrier")),
+    _Cost(HALF_TRAFFIC, Changes(sm={"wavefront": 0.5, "port_bytes": 128.0}), _uses("shared memory and L1")),
+    _Cost(OVERHEAD, Changes(dropped=_overhead), _uses("issue")),
+    _Cost(SPILLS, Changes(dropped=_spills), lambda outcome, _: outcome.spills > 0),
+    _Cost(BARRIERS, Changes(sm=_BARRIERS), _waits("barrier")),
 )  # fmt: skip
 
 
@@ -78,11 +107,12 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     shares = {name: value / total for name, value in waiting}
     base = predictor.once(Changes())
     found = []
-    for cost in _COSTS:
+    for cost in COSTS:
         if cost.worth(outcome, shares):
-            then = predictor.once(cost.changes)
-            found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
-    found.append(_gain("the tail", now, predictor.filled, now.bound))
+            with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
+                then = predictor.once(cost.changes)
+                found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
+    found.append(_gain(TAIL, now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
 
 

@@ -69,5 +69,6 @@ def rung(module: str, *, parts: int, bn: int, stages: int, compensated: int, **f
         tensor_maps=_maps_of(parts),
         align_copies=False,
         persistent=True,
+        stages_per_k_tile=parts,
         **fields,
     )

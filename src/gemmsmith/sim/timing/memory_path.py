@@ -23,14 +23,17 @@ _UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whol
 class Memory:
     """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
 
-    ``l1_lines``: lines that L1 has room for, beside shared memory. The others are for what-ifs: shared memory without
-    bank conflicts, and global accesses that touch as few lines as their bytes need.
+    ``l1_lines``: lines that L1 has room for, beside shared memory. ``near``: first and last line of what other
+    blocks leave in L2, from cycle ``near_from`` on. The others are for what-ifs: shared memory without bank conflicts,
+    and global accesses that touch as few lines as their bytes need.
     """
 
     cold: bool = False
     l1_lines: int = 1024
     conflicts: bool = True
     coalesced: bool = False
+    near: tuple[int, int] = (0, -1)
+    near_from: float = 0.0
 
 
 class MemoryPath:
@@ -68,6 +71,7 @@ class MemoryPath:
         Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
         """
         model, sm = self.model, part // PARTS
+        waves *= model.wavefront
         sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
         self.operand_free[part] = sent
         start = max(sent, self.lsu_free[sm]) if waves else sent
@@ -101,6 +105,7 @@ class MemoryPath:
         if payload is None:  # no lane is active
             return self._dispatched(part, row, 1, 0, now) + model.shared_latency
         lines = payload if isinstance(payload, tuple) else _UNKNOWN
+        self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes
@@ -126,7 +131,8 @@ class MemoryPath:
                     del l1[next(iter(l1))]
             missing = mask & ~int(entry[0])
             if missing:
-                arrival = self._from_l2(sm, 32 * missing.bit_count(), served)
+                near = self.memory.near[0] <= line <= self.memory.near[1]
+                arrival = self._from_l2(sm, 32 * missing.bit_count(), served, near=near)
                 entry[0] = int(entry[0]) | missing
                 entry[1] = max(entry[1], arrival)
                 filled += max(1.0, missing.bit_count() * model.fill)
@@ -145,8 +151,11 @@ class MemoryPath:
         self._sequence += 1
         heapq.heappush(self.events, (when, self._sequence, place, amount))
 
-    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False) -> float:
-        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines."""
+    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False, near: bool = False) -> float:
+        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines.
+
+        ``near``: they are in L2 in any case.
+        """
         model = self.model
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
@@ -154,6 +163,8 @@ class MemoryPath:
         self.out.l2_cycles += taken
         self.l2_free[sm] = start + taken
         arrival = self.l2_free[sm] + model.l2_latency
+        if near:
+            return max(arrival, self.memory.near_from + model.l2_latency)
         if self.memory.cold:
             rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
             self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate

@@ -21,11 +21,14 @@ class SmParameters:
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
+    wavefront             cycles of the data stage that one takes
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
                           l2_tma_bytes_cycle: by TMA
     dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM
+    store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work
+    fence                 of a MEMBAR that reaches beyond the block
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -53,6 +56,7 @@ class SmParameters:
     operand_port: float = 64.0
     lsu_lanes: int = 32
     shared_bytes: float = 128.0
+    wavefront: float = 1.0
     shared_latency: float = 18.0
     l1_latency: float = 26.0
     l1_bytes: int = 262_144
@@ -71,13 +75,18 @@ class SmParameters:
     tma_gap: float = 32.0
     tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
+    fence: float = 590.0
     branch: float = 6.0
-    store_bytes_cycle: float = 32.0
+    store_bytes_cycle: float = 29.0
+    store_all_bytes_cycle: float = 17.3
 
 
 @dataclass(frozen=True)
 class GpuParameters:
-    """A whole GPU. ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte."""
+    """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
+
+    ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
+    """
 
     sm: SmParameters
     launch_us: float
@@ -86,6 +95,7 @@ class GpuParameters:
     cluster_launch_us: float
     cluster_turnover: float
     dram_share: float
+    tensor_mhz: float
     base_watts: float
     gmma_pj: float
     mma_pj: float
@@ -97,9 +107,8 @@ class GpuParameters:
 
 
 @cache
-def _tables() -> dict[str, Any]:
-    text = (files("gemmsmith.sim.timing") / "parameters.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+def _tables(name: str = "parameters.toml") -> dict[str, Any]:
+    return tomllib.loads((files("gemmsmith.sim.timing") / name).read_text(encoding="utf-8"))
 
 
 def timed_architectures() -> tuple[int, ...]:
@@ -130,9 +139,9 @@ def parameters_of(gpu: GPU) -> GpuParameters:
 def errors_of(kind: str, gpu: GPU) -> tuple[float, float]:
     """Measured over predicted time of nine kernels in ten: from recorded points on the H200, of ``kind``.
 
-    For other GPUs, from published points.
+    For other GPUs, from published points. ``errors.toml`` is made from the record by benchmarks/update_docs.py.
     """
-    low, high = _tables()["errors"][kind if gpu.name == "H200" else "others"]["range"]
+    low, high = _tables("errors.toml")[kind if gpu.name == "H200" else "others"]["range"]
     return float(low), float(high)
 
 

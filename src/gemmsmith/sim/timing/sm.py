@@ -8,16 +8,20 @@ issues takes it from there. Time passes from one issue to the next; cycles in wh
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
 from gemmsmith.sim.timing.outcome import (
     BUSY,
+    DISPATCH,
     LG,
     LONG,
     MATH,
+    MEMBAR,
     MIO,
     NEVER,
     NOT_SELECTED,
@@ -45,7 +49,7 @@ _CLUSTER_ARRIVE, _CLUSTER_WAIT, _SHUFFLE, _ATOMIC, _BARRIER_ARRIVE, _FENCE = 15,
 
 # How the unit of an instruction says whether it can take one.
 _ALWAYS, _ONE, _EITHER, _QUEUE, _GROUP = range(5)
-Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float]]
+Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int]
 """(how, unit, busy, even, odd, stall, wait, plain, stalls so far): a row as the loop takes it apart.
 
 ``plain``: it does nothing but take its unit, and the stall count says when the next may issue."""
@@ -65,11 +69,14 @@ class Sm(Waits):
         self.parts = PARTS * self.sms
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
         self.last = [0.0] * len(streams)
+        self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
         self.tallies, self.ops = self._ops()
         # units, one calendar for each sub-core; the last is the other half of the FMA pipe
         self.units = [[0.0] * (_LITE + 1) for _ in range(self.parts)]
         self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
+        self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
+        self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
         self.out = Outcome()
         self.path = MemoryPath(self.sms, model, memory, self.out)
 
@@ -85,7 +92,7 @@ class Sm(Waits):
         ops = [[known[row.position] for row in code] for code in self.code]
         for mine in ops:
             if mine:
-                mine[-1] = (*mine[-1][:7], False, mine[-1][8])  # the last one ends the warp
+                mine[-1] = (*mine[-1][:7], False, *mine[-1][8:])  # the last one ends the warp
         return tallies, ops
 
     def _op(self, row: Row, tally: list[float]) -> Op:
@@ -101,7 +108,7 @@ class Sm(Waits):
         elif row.kind == Kind.GMMA:
             how = _GROUP
         plain = not row.kind and row.write < 0 and not row.jumps and row.unit != Unit.HALF and not self.watched
-        return how, unit, row.busy, row.even, row.odd, row.stall, row.wait, plain, tally
+        return how, unit, row.busy, row.even, row.odd, row.stall, row.wait, plain, tally, row.even_alone, row.odd_alone
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -112,6 +119,7 @@ class Sm(Waits):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
+        issues, held = self.issues, self.held
         while live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -124,7 +132,7 @@ class Sm(Waits):
                     following[part] = min(following[part], max(now, ready[w]))
                 continue
             if now >= NEVER:
-                raise RuntimeError("the time model found no warp that can go on: " + self._stuck())
+                raise SimulationError(f"the time model found no warp that can go on: {self._stuck()}")
             part = following.index(now)
             units = all_units[part]
             w = greedy[part]
@@ -148,8 +156,9 @@ class Sm(Waits):
                     following[part] = later
                     continue
                 op = ops[w][at[w]]
-            greedy[part] = w
-            how, unit, busy, even, odd, stall, _, plain, tally = op
+            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone = op
+            if w != greedy[part]:  # another warp's operands are in the reuse cache
+                greedy[part], even, odd = w, even_alone, odd_alone
             if now > last[w] + 1:
                 since = last[w] + 1
                 if ready[w] == now == fixed[w]:
@@ -166,6 +175,8 @@ class Sm(Waits):
             else:
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
+            issues[part].append(now)
+            held[part].append(held[part][-1] + next_issue - now - 1)
             if plain:
                 if how == _ONE:
                     units[unit] = now + busy
@@ -296,6 +307,8 @@ class Sm(Waits):
         self.fixed[w] = now + stall
         if not self.blocked[w]:
             self._prepare(w, now + stall, kind, row)
+            if kind == _FENCE and done > self.ready[w]:
+                self.ready[w], self.reason[w] = done, MEMBAR
         return touched, False
 
     def _take(self, part: int, row: Row, now: float) -> None:
@@ -319,14 +332,21 @@ class Sm(Waits):
         ready = min(max(self.ready[w], fixed), now)
         stalls[self.reason[w]] += ready - fixed
         if now > ready:
-            free = min(max(self._free(part, op, ready), ready), now)
-            if free > ready:
-                kind = self.code[w][self.at[w]].kind
+            issues, held = self.issues[part], self.held[part]
+            first = bisect_left(issues, ready)
+            others = len(issues) - first  # that issued while this warp was ready
+            banks = held[-1] - held[first]
+            if first:  # the instruction before stopped issue for a while as well
+                banks += max(0.0, issues[first - 1] + 1 + held[first] - held[first - 1] - ready)
+            banks = min(banks, now - ready - others)
+            stalls[NOT_SELECTED] += others
+            stalls[DISPATCH] += banks
+            kind = self.code[w][self.at[w]].kind
+            if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _COPY):
+                throttle = LG
+            else:
                 throttle = MIO if op[0] == _QUEUE else MATH
-                if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _COPY):
-                    throttle = LG
-                stalls[throttle] += free - ready
-            stalls[NOT_SELECTED] += now - free
+            stalls[throttle] += now - ready - others - banks
 
     # -- what instructions do ---------------------------------------------------------------------
 
@@ -339,7 +359,10 @@ class Sm(Waits):
                 waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
             return self.path.shared_access(part, row, waves, now)
         if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _ATOMIC):
-            return self.path.global_access(part, row, payload, now)
+            done = self.path.global_access(part, row, payload, now)
+            if kind != _GLOBAL_LOAD:
+                self.stored[w] = done
+            return done
         if kind == _COPY:
             self.copying[w] = max(self.copying[w], self.path.copy(part, row, payload, now))
             return self.copying[w]
@@ -358,7 +381,7 @@ class Sm(Waits):
             self.path.tma(part, payload, now)
             return now + 20
         if kind == _FENCE:
-            return now + 20
+            return max(now + model.fence, self.stored[w]) if row.number else now + 20
         return now + row.latency
 
     def _stuck(self) -> str:

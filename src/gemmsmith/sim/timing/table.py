@@ -53,7 +53,8 @@ class Unit(IntEnum):
 
 
 class Row(NamedTuple):
-    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers it reads from each bank.
+    """One instruction. ``busy``: cycles its unit is taken. ``even`` and ``odd``: registers it reads from each bank,
+    ``*_alone`` if another warp has issued since the instruction before.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
     """
@@ -68,6 +69,8 @@ class Row(NamedTuple):
     wait: tuple[int, ...]
     even: int
     odd: int
+    even_alone: int
+    odd_alone: int
     latency: float
     result_bytes: int
     operand_bytes: int
@@ -110,19 +113,21 @@ def _row(
     position: int, i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters
 ) -> Row:
     control = i.control
-    kind = _kind(i)
+    kind = instruction_kind(i)
     unit, busy = _unit(i, kind, model)
     result, operand = _bytes(i, kind)
     return Row(
         position, kind, unit, busy, max(1, control.stall),
         -1 if control.write_barrier is None else control.write_barrier,
-        -1 if control.read_barrier is None else control.read_barrier, control.wait, *_reads(i, before, model),
+        -1 if control.read_barrier is None else control.read_barrier, control.wait,
+        *_reads(i, before, model), *_reads(i, None, model),
         _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
         following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
     )  # fmt: skip
 
 
-def _kind(i: MachineInstruction) -> Kind:
+def instruction_kind(i: MachineInstruction) -> Kind:
+    """What the model does when ``i`` issues."""
     if i.opcode == "BAR":
         return Kind.BARRIER_ARRIVE if "ARV" in i.modifiers else Kind.BARRIER
     if i.opcode == "WARPGROUP":
@@ -217,12 +222,14 @@ def _bytes(i: MachineInstruction, kind: Kind) -> tuple[int, int]:
 
 
 def _number(i: MachineInstruction, kind: Kind) -> int:
-    """Groups that may stay in flight, or the number of a barrier."""
+    """Groups that may stay in flight, the number of a barrier, or the reach of a fence."""
     if kind in (Kind.COPY_WAIT, Kind.GMMA_WAIT):
         return int(str(i.operands[1]), 0)
     if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
         text = str(i.operands[0]) if i.operands else "0"
         return int(text, 0) if text[:1].isdigit() else 0
+    if kind is Kind.FENCE:  # whether it reaches beyond the block
+        return 0 if "CTA" in i.modifiers else 1
     if kind is Kind.GMMA:
         return 1 if any(str(o) == "gsb0" for o in i.operands) else 0
     return 0

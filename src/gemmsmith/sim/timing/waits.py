@@ -222,6 +222,6 @@ class Waits:
         for w, board in waiters:
             if board >= 0:
                 self.boards[w][board] = now + self.model.mbarrier
-            if not self.blocked[w]:
+            if not self.blocked[w] and self.at[w] < len(self.code[w]):  # else it has ended meanwhile
                 self._prepare(w, self.fixed[w])
         return [w for w, _ in waiters]
