@@ -3,12 +3,11 @@ simulator, and template parameters that no launch gives a value. What was tried 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gemmsmith.cli.check_run import Asked, run_check
+from gemmsmith.cli.check_run import Asked, run_check, seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import CompileError, GemmsmithError, TemplateValueError, TimeLimitError, UnsupportedError
@@ -56,10 +55,10 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
     it may need others. What does not compile with any of them raises, with the compiler's reason."""
     refused: CompileError | None = None
     compiled = False
-    start = time.monotonic()
+    start = seconds_used()
     options = replace(asked.options.launch, defines=asked.options.pairs)
     for values in template_guesses(missing_values(Path(asked.kernel), options)):
-        if time.monotonic() - start > _TRYING_S:
+        if seconds_used() - start > _TRYING_S:
             break
         try:
             report = _tried(asked, values, check)

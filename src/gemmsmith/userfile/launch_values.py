@@ -124,6 +124,7 @@ class SiteValues:
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}
         whole: dict[str, frozenset[int]] = {}
+        known: dict[str, set[str]] = {}  # extents by the name that is passed for them
         exact = {key: value for role, value in sizes.items() if role in _EXTENTS for key in (role, role.lower())}
         passed = self.site.arguments
         if self.roles.places:
@@ -137,9 +138,13 @@ class SiteValues:
             paths = self._paths(text)
             for path in paths:
                 store[path] = store.get(path, frozenset()) | {sizes[role]}
+                known.setdefault(path, set()).update({role} & set(_EXTENTS))
             if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
                 key = plain_expression(text)
                 whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        for path, extents in known.items():
+            if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
+                bound[path] = frozenset(sizes[role] for role in extents - {"K"})
         if "batch" in sizes and "batch" not in self.roles.roles and "strideA" in self.roles.roles:
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
             variables = self.site.frame.locals.variables
@@ -235,6 +240,19 @@ class SiteValues:
         if not text:
             raise UsageError("the launch has no such part")
         return _triple(evaluate(text, self.scope(sizes, asked))), asked
+
+    def shares_extents(self) -> bool:
+        """Whether the grid asks for a value that the launch passes for M and for N: it is known for squares alone."""
+        sides = {"M": 1024, "N": 2048, "K": 4096, "lda": 4096, "ldb": 2048, "ldc": 2048}
+        try:
+            self.extent(0, dict.fromkeys(sides, 1024))
+        except (UsageError, RecursionError):
+            return False
+        try:
+            self.extent(0, sides)
+        except (UsageError, RecursionError):
+            return True
+        return False
 
     def grid_lacks(self, sizes: Mapping[str, int]) -> str:
         """An extent of C, M or N, that neither the grid nor the kernel is told: the launch fits one problem only."""
