@@ -10,9 +10,17 @@ from pathlib import Path
 from gemmsmith.cli.check_run import Asked, run_check, seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.errors import CompileError, GemmsmithError, TemplateValueError, TimeLimitError, UnsupportedError
+from gemmsmith.errors import (
+    CompileError,
+    GemmsmithError,
+    MissingKernelError,
+    TemplateValueError,
+    TimeLimitError,
+    UnsupportedError,
+)
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.conditional_kernel import hidden_entry
 from gemmsmith.userfile.smaller_sizes import smaller_sizes
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.user_kernel import missing_values
@@ -30,9 +38,22 @@ def check_product(asked: Asked, check: Check = run_check) -> Report:
         if (found := _with_guessed_values(asked, check)) is None:
             raise error from None
         return found
-    if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
-        return check(spec, config, asked)
-    return _with_smaller_sizes(asked, check) or check(spec, config, asked)
+    try:
+        if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
+            return check(spec, config, asked)
+        return _with_smaller_sizes(asked, check) or check(spec, config, asked)
+    except MissingKernelError as error:
+        return _with_condition(spec, asked, check, error)
+
+
+def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: MissingKernelError) -> Report:
+    """The report on a kernel behind an ``#if`` that the build decides, with the macros that make it hold."""
+    hidden = hidden_entry(spec)
+    if hidden is None or not hidden.defines:
+        raise error
+    report = _tried(asked, hidden.defines, check)
+    _add_line(report, f"it stands behind {hidden}, so it is compiled with {hidden.options}")
+    return report
 
 
 def _with_smaller_sizes(asked: Asked, check: Check) -> Report | None:

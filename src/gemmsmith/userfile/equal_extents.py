@@ -79,7 +79,7 @@ def _flat(count: Callable[[int], int]) -> tuple[int, str] | None:
         count, lambda n: ceil_div(n, side) ** 2, lambda n: (n // side) ** 2, side
     ):  # fmt: skip
         return side, "tiles"
-    if 0 < total and _agree(count, lambda n: ceil_div(n * n, total), lambda n: n * n // total, 32):
+    if total > 0 and _agree(count, lambda n: ceil_div(n * n, total), lambda n: n * n // total, 32):
         return total, "elements"
     return None
 
