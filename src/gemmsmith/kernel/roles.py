@@ -160,7 +160,8 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     if len(roles) != len(found):
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
-    for role, parameter in zip(roles, found, strict=True):
+    for given, parameter in zip(roles, found, strict=True):
+        role = given.removeprefix("map") if parameter.map else given
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
                                  f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
@@ -173,13 +174,12 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place,
                                   parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
-    given = [arg.role for arg in arguments if arg.role in EXTENTS]
+    extents = {arg.role for arg in arguments if arg.role in EXTENTS}
     _check_pointers(signature)
-    return replace(signature, square=len(set(given)) == 1)
+    return replace(signature, square=len(extents) == 1)
 
 
 def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
-    role = role.removeprefix("map")
     if role not in ("A", "B", "C"):
         raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
                              "a tensor map is A, B or C")  # fmt: skip
