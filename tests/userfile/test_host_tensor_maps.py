@@ -292,7 +292,7 @@ DEBUG = KERNEL.format(maps=VALUES).replace("int M", "int* debug, int M") + IN_PL
 
 
 @pytest.mark.parametrize(("declared", "tested", "role"), [("int* debug", "", ""), ("int* debug = nullptr", "", "0"),
-                                                          ("int* debug", "int prints = debug ? 1 : 0;", "0")])  # fmt: skip
+                                                          ("int* debug", "int n = debug ? 1 : 0;", "0")])  # fmt: skip
 def test_a_suggested_signature_is_accepted(declared: str, tested: str, role: str, tmp_path: Path) -> None:
     """A further pointer may be null where host code says so; where it does not, the line to complete is a legal one."""
     file = tmp_path / "k.cu"

@@ -19,6 +19,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sampled_blocks
 from gemmsmith.verify.harness import verify_launch
@@ -180,7 +181,8 @@ def _larger(
     bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
     options: KernelOptions,
 ) -> tuple[Settled, CheckShapes]:  # fmt: skip
-    """Larger shapes for a kernel that accesses memory outside its matrices: its tile or its pipeline may be larger."""
+    """Larger shapes for a kernel that accesses memory outside its matrices, or asserts that an extent is a multiple: its
+    tile or its pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
     for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
@@ -189,7 +191,7 @@ def _larger(
         problem = _problem(settled.spec, tried.base, _bias(settled))
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
-        if not any("out-of-bounds global" in reason for reason in verdict.reasons):
+        if not any(words in reason for reason in verdict.reasons for words in ("out-of-bounds global", ASSERTION_FAILED)):
             return settled, tried
     return settled, shapes
 

@@ -249,13 +249,20 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             for start, called, arguments in calls_of(other, function.name):
                 whole = _unpacked(function, len(arguments))
                 required = sum(1 for p in whole.parameters if not p.default)
-                if required <= len(arguments) <= len(whole.parameters):
+                fits = required <= len(arguments) or not _overloads(function, len(arguments), frame)
+                if fits and len(arguments) <= len(whole.parameters):
                     outer = Frame(source, frame.project, other, start)
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
                                   template=_template_of(called, outer))  # fmt: skip
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _overloads(function: FunctionSource, count: int, frame: Frame) -> bool:
+    """Whether another function of that name takes so few arguments; else a prototype has defaults for the rest."""
+    return any(other.name == function.name and other is not function and len(other.parameters) == count
+               for source in frame.sources for other in source.functions) or count == 0  # fmt: skip
 
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:

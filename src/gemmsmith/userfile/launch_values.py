@@ -112,13 +112,28 @@ class SiteValues:
         return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
 
     def computed(self) -> tuple[str, ...]:
-        """The arguments as texts; a variable is replaced by the expression that it is initialised with."""
+        """The arguments as texts; a variable is replaced by the expression that it is initialised with, a parameter
+        without a role by the number that callers pass."""
         scope = self.site.frame.locals
         found = []
-        for text in self.site.arguments:
+        for i, text in enumerate(self.site.arguments):
             variable = scope.variables.get(text) if text not in scope.changed else None
-            found.append(variable.value if variable is not None and variable.value else text)
+            if variable is not None and variable.value:
+                found.append(variable.value)
+            else:
+                known = i < len(self.roles.roles) and self.roles.roles[i]
+                found.append(text if known else self._passed_number(text))
         return tuple(found)
+
+    def _passed_number(self, text: str) -> str:
+        if not text.isidentifier() or self.site.frame.caller is None:
+            return text
+        asked = Asked()
+        try:
+            value = evaluate_int(text, self.scope({}, asked))
+        except (UsageError, RecursionError):
+            return text
+        return text if asked.sized else str(value)
 
     def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
         bound: dict[str, frozenset[int]] = {}
@@ -240,6 +255,13 @@ class SiteValues:
         if not text:
             raise UsageError("the launch has no such part")
         return _triple(evaluate(text, self.scope(sizes, asked))), asked
+
+    def confuses_extents(self) -> bool:
+        """Whether the launch passes a variable called M for N, and one called N for M, with A and B in their places."""
+        passed = {role: text.strip().lower() for role, text in zip(self.roles.roles, self.site.arguments, strict=False)}
+        named = dict(zip(self.roles.roles, self.roles.names, strict=False))
+        crossed = passed.get("M") == "n" and passed.get("N") == "m" and {named["M"].lower(), named["N"].lower()} == {"m", "n"}
+        return crossed and passed.get("A", "").endswith("a") and passed.get("B", "").endswith("b")
 
     def shares_extents(self) -> bool:
         """Whether the grid asks for a value that the launch passes for M and for N: it is known for squares alone."""

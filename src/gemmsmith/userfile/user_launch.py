@@ -235,7 +235,9 @@ class UserLaunch:
     @cached_property
     def only_equal(self) -> TileGrid | None:
         """The grid where host code passes one value for several extents, which tells the grid of squares alone."""
-        if self.options.grid or self.site is None or not self.site.shares_extents():
+        if self.options.grid or self.site is None:
+            return None
+        if not (self.site.shares_extents() or self.site.confuses_extents()):
             return None
         site, sizes = self.site, problem_sizes(SAMPLE)
         try:
