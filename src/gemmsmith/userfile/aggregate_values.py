@@ -19,9 +19,9 @@ def member_text(variable: Variable, member: str, sources: Iterable[SourceFile]) 
     if match is None:
         return ""
     parts = [part.strip() for part in split_template(match[2] if match[2] is not None else match[3])]
-    named = dict(found.groups() for part in parts if (found := _DESIGNATED.fullmatch(part)))
+    named = {found[1]: found[2] for part in parts if (found := _DESIGNATED.fullmatch(part))}
     if named:
-        return str(named.get(member, ""))
+        return named.get(member, "")
     kind = re.sub(r"\b(?:const|constexpr|static|struct)\b", " ", variable.type).strip().rsplit("::", 1)[-1]
     kind = kind if kind != "auto" else match[1].rsplit("::", 1)[-1]
     fields = next((source.class_fields[kind] for source in sources if kind in source.class_fields), ())

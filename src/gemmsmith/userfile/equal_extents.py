@@ -16,6 +16,7 @@ from gemmsmith.problem import ceil_div
 
 _LARGE = 15 << 18  # a multiple of every usual tile
 _MOST = 4096  # rows or columns of a tile
+_SMALL = 3 * _MOST  # at least one block, also where the number is rounded down
 SquareGrid = Callable[[int], Dim3]
 
 
@@ -45,7 +46,7 @@ class TileGrid:
 def tile_grid(grid: SquareGrid) -> TileGrid | None:
     """The tile of a launch whose grid is known for squares; None where no tile explains it."""
     large = grid(_LARGE)
-    one = grid(1)
+    one = grid(_SMALL)
     if large[2] != one[2]:
         return None
     along = [_linear(partial(_along, grid, axis)) for axis in (0, 1)]
@@ -63,7 +64,7 @@ def _along(grid: SquareGrid, axis: int, side: int) -> int:
 def _linear(count: Callable[[int], int]) -> int | None:
     """Elements per block along an axis; 0 where it does not depend on them, None where no number explains it."""
     large = count(_LARGE)
-    if large == count(1) and large == count(_LARGE // 3):
+    if large == count(_SMALL) and large == count(_LARGE // 3):
         return 0
     tile = _LARGE // large
     if not 0 < tile <= _MOST or ceil_div(_LARGE, tile) != large:

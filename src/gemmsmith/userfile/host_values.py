@@ -93,9 +93,9 @@ class HostScope(HostTypes):
         if name in scope.variables or name in scope.changed:
             return self._local(name, scope)
         owner, _, member = name.partition(".")
-        if member and owner in scope.variables and owner not in scope.changed:
-            if text := member_text(scope.variables[owner], member, self.frame.sources):
-                return evaluate(text, self)
+        listed = scope.variables.get(owner) if member and owner not in scope.changed else None
+        if listed is not None and (text := member_text(listed, member, self.frame.sources)):
+            return evaluate(text, self)
         for condition, holds in scope.conditions:
             if holds and (match := re.fullmatch(rf"(?:.*&&\s*)?\(?\s*{re.escape(name)}\s*==\s*(\w+)\s*\)?", condition)):
                 return evaluate(match[1], self)

@@ -260,8 +260,9 @@ class SiteValues:
         """Whether the launch passes a variable called M for N, and one called N for M, with A and B in their places."""
         passed = {role: text.strip().lower() for role, text in zip(self.roles.roles, self.site.arguments, strict=False)}
         named = dict(zip(self.roles.roles, self.roles.names, strict=False))
-        crossed = passed.get("M") == "n" and passed.get("N") == "m" and {named["M"].lower(), named["N"].lower()} == {"m", "n"}
-        return crossed and passed.get("A", "").endswith("a") and passed.get("B", "").endswith("b")
+        crossed = (passed.get("M"), passed.get("N")) == ("n", "m")
+        meant = (named.get("M", "").lower(), named.get("N", "").lower()) == ("m", "n")
+        return crossed and meant and passed.get("A", "").endswith("a") and passed.get("B", "").endswith("b")
 
     def shares_extents(self) -> bool:
         """Whether the grid asks for a value that the launch passes for M and for N: it is known for squares alone."""

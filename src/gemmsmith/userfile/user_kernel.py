@@ -117,8 +117,9 @@ def _read(path: Path, options: UserOptions) -> _Read:
     signature = _with_null_pointers(signature, site)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
-            f"{entry.kernel.name} multiplies a matrix, {found.matrix}, and a vector, {found.vector}: check judges products "
-            "of two matrices by itself", found.hint)  # fmt: skip
+            f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
+            found.hint,
+        )
     launch = launch.with_maps(maps)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))

@@ -16,18 +16,21 @@ _ROWS, _COLUMNS = 256, 128
 
 @dataclass(frozen=True)
 class VectorProduct:
-    """The parameters of y = A x, by name; ``rows`` and ``columns`` are those of A."""
+    """The parameters of y = A x, by name, and arguments to launch it with; empty where only its name tells."""
 
-    matrix: str
-    vector: str
-    result: str
-    rows: str
-    columns: str
-    args: str
+    matrix: str = ""
+    vector: str = ""
+    result: str = ""
+    args: str = ""
+
+    def __str__(self) -> str:
+        return f" ({self.matrix} and {self.vector})" if self.matrix else ", as its name says"
 
     @property
     def hint(self) -> str:
-        """The command that checks it."""
+        """The options that check it."""
+        if not self.matrix:
+            return "launch it: --args 'NAME=VALUE, …' --grid … --block … --expect FILE.py:FUNCTION"
         return (f"launch it: --args '{self.args}' --grid … --block … --expect FILE.py:FUNCTION, with "
                 f"def FUNCTION({self.matrix}, {self.vector}, **_): return "
                 f'{{"{self.result}": {self.matrix} @ {self.vector}}}')  # fmt: skip
@@ -43,7 +46,7 @@ def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct 
     written = [arg.name for arg in pointers if _is_written(arg.name, kernel.body)]
     matrices = [name for name, is_flat in flat.items() if is_flat is False]
     if len(written) != 1 or len(matrices) != 1 or matrices == written:
-        return None
+        return VectorProduct() if _NAME.search(kernel.name) else None
     if flat[written[0]] is not True and not _NAME.search(kernel.name):
         return None
     vector = next(arg.name for arg in pointers if arg.name not in (matrices[0], written[0]))
@@ -51,8 +54,7 @@ def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct 
         return None
     columns = _columns(matrices[0], kernel.body, extents)
     rows = next(name for name in extents if name != columns)
-    return VectorProduct(matrices[0], vector, written[0], rows, columns,
-                         _args(signature, matrices[0], vector, rows, columns))  # fmt: skip
+    return VectorProduct(matrices[0], vector, written[0], _args(signature, matrices[0], vector, rows, columns))
 
 
 def _args(signature: Signature, matrix: str, vector: str, rows: str, columns: str) -> str:
@@ -64,7 +66,7 @@ def _args(signature: Signature, matrix: str, vector: str, rows: str, columns: st
                          f"{arg.name}=randn({_COLUMNS},{kind})" if arg.name == vector else
                          f"{arg.name}=zeros({_ROWS},{kind})")  # fmt: skip
         else:
-            texts.append(f"{arg.name}={ {rows: _ROWS, columns: _COLUMNS}.get(arg.name, 1)}")
+            texts.append(f"{arg.name}={ {rows: _ROWS, columns: _COLUMNS}.get(arg.name, 1) }")
     return ", ".join(texts)
 
 

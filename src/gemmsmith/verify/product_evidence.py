@@ -38,8 +38,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         return "it takes no number of columns, as a product of a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
     if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
-        return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with the "
-                f"{computed} of its launch it may be for a part of C")  # fmt: skip
+        return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
+                f"the {computed} of its launch it may be for a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
     if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
