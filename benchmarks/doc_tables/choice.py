@@ -24,8 +24,10 @@ _PRECISIONS = ("fp32", "fp32-fast", "ieee")
 def readme_results() -> str:
     """The README's one table: groups of shapes, 16-bit first, then fp32 at 4096³ and 8192³."""
     record, fp32 = load("h200_hopper.json"), load("h200_fp32.json")
-    rows = [_aligned_row(record, f"bf16 and fp16, {_NOT_TUNED}") if group == "others"
-            else _group_row(record, group, f"bf16 and fp16, {_GROUPS[group]}") for group in _README_GROUPS]  # fmt: skip
+    mixed = load("h200_shapes.json")
+    rows = [_mixed_row(mixed, "bf16 and fp16, shapes of public models and random ones") if group == "others"
+            else _group_row(record, group, f"bf16 and fp16, {_GROUPS[group]}{_mostly_tuned(record, group)}")
+            for group in _README_GROUPS]  # fmt: skip
     for precision in _PRECISIONS:
         cases = _squares(fp32, precision)
         found = [cases[size]["ratio"]["median"] for size in (4096, 8192)]
@@ -33,9 +35,9 @@ def readme_results() -> str:
                      f"{min(found):.2f}", f"{max(found):.2f}"])  # fmt: skip
     columns = ["C = A·B on an H200", "shapes", "speed, cuBLAS = 1", "lowest", "highest"]
     source = (
-        f"Geometric means of times on the GPU, measured on {record['gpu']} ({fp32['date'][:10]} and "
-        f"{record['date'][:10]}, driver {record['driver']}, torch {record['torch']}) by "
-        "`benchmarks/record_hopper.py`; cuBLAS as torch calls it, TF32 off."
+        f"Geometric means of times on the GPU, measured on {record['gpu']} ({fp32['date'][:10]} to "
+        f"{mixed['date'][:10]}, driver {record['driver']}, torch {record['torch']}) by `benchmarks/record_hopper.py`, "
+        "random ones: `benchmarks/shapes_against_cublas.py`; cuBLAS as torch calls it, TF32 off."
     )
     return "\n".join([*table(columns, "lrrrr", rows), "", source])
 
@@ -110,6 +112,18 @@ def _group_row(record: dict[str, Any], group: str, words: str) -> list[str]:
 def _aligned_row(record: dict[str, Any], words: str) -> list[str]:
     """The shapes that were not tuned, without the unaligned ones (which have an aligned neighbour beside them)."""
     found = [c["ratio"]["median"] for c in record["cases"] if c["group"] == "others" and "aligned" not in c]
+    return [words, str(len(found)), f"{geometric_mean(found):.2f}", f"{min(found):.2f}", f"{max(found):.2f}"]
+
+
+def _mostly_tuned(record: dict[str, Any], group: str) -> str:
+    """How many shapes of the group the shipped table has: its kernels were tuned for these very shapes."""
+    shipped = sum(case["source"] == "shipped" for case in record["cases"] if case["group"] == group)
+    return f" ({shipped} tuned)" if shipped else ""
+
+
+def _mixed_row(record: dict[str, Any], words: str) -> list[str]:
+    """Shapes that were not chosen because we are fast there, each for long enough to heat the GPU."""
+    found = [case["sustained"]["ratio"] for case in record["cases"]]
     return [words, str(len(found)), f"{geometric_mean(found):.2f}", f"{min(found):.2f}", f"{max(found):.2f}"]
 
 
