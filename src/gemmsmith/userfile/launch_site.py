@@ -249,9 +249,9 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             for start, called, arguments in calls_of(other, function.name):
                 whole = _unpacked(function, len(arguments))
                 required = sum(1 for p in whole.parameters if not p.default)
-                fits = required <= len(arguments) or not _overloads(function, len(arguments), frame)
+                outer = Frame(source, frame.project, other, start)
+                fits = required <= len(arguments) or _has_defaults(function.name, outer)
                 if fits and len(arguments) <= len(whole.parameters):
-                    outer = Frame(source, frame.project, other, start)
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
                                   template=_template_of(called, outer))  # fmt: skip
                     found += 1
@@ -259,10 +259,10 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                     return
 
 
-def _overloads(function: FunctionSource, count: int, frame: Frame) -> bool:
-    """Whether another function of that name takes so few arguments; else a prototype has defaults for the rest."""
-    return any(other.name == function.name and other is not function and len(other.parameters) == count
-               for source in frame.sources for other in source.functions) or count == 0  # fmt: skip
+def _has_defaults(name: str, frame: Frame) -> bool:
+    """Whether a prototype that the caller sees has defaults: the definition may not repeat them."""
+    declared = re.compile(rf"\b{re.escape(name)}\s*\([^;{{}}]*[\w*&>]\s+\*?\w+\s*=[^=;{{}}][^;{{}}]*\)\s*;")
+    return any(declared.search(source.text) for source in frame.sources)
 
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:

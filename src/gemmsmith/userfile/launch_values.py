@@ -121,8 +121,8 @@ class SiteValues:
             if variable is not None and variable.value:
                 found.append(variable.value)
             else:
-                known = i < len(self.roles.roles) and self.roles.roles[i]
-                found.append(text if known else self._passed_number(text))
+                role = self.roles.roles[i] if i < len(self.roles.roles) else ""
+                found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))
         return tuple(found)
 
     def _passed_number(self, text: str) -> str:

@@ -10,6 +10,7 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.parts import KernelSource
 
 _NAME = re.compile(r"gemv|mat_?vec|matrix_?vec|(?:^|_)mv(?:_|$|\d)", re.I)
+_SUM = re.compile(r"\+=|\w*fma\w*\s*\(|=[^;=]*\+[^;]*\*")
 _TYPES = {"float": "f32", "double": "f64", "half": "f16", "__half": "f16", "__nv_bfloat16": "bf16", "int": "i32"}
 _ROWS, _COLUMNS = 256, 128
 
@@ -40,7 +41,7 @@ def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct 
     """What a kernel computes if it is one, by its two extents and how it indexes its arrays; None for all others."""
     pointers = [arg for arg in signature.arguments if arg.code == "P"]
     extents = [arg.name for arg in signature.arguments if arg.code in ("i", "I", "q", "Q")]
-    if len(pointers) != 3 or len(extents) != 2:
+    if len(pointers) != 3 or len(extents) != 2 or not _SUM.search(kernel.body):
         return None
     flat = {arg.name: _is_flat(arg.name, kernel.body, extents) for arg in pointers}
     written = [arg.name for arg in pointers if _is_written(arg.name, kernel.body)]
