@@ -1,5 +1,5 @@
-"""gemmsmith check on launches and kernels that are not what they seem: values from lists and from callers, launches that
-round down or confuse M and N, kernels for a part of C, products with a vector, instructions of newer GPUs."""
+"""gemmsmith check on launches and kernels that are not what they seem: values from lists and from callers, launches
+that round down or confuse M and N, kernels for a part of C, products with a vector, instructions of newer GPUs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ template <int R, int C_> __global__ void k(const float* A, const float* B, float
     C[row * N + col] = s;
 }
 template <int R, int C_>
-void launch(const float* A, const float* B, float* C, int M, int N, int K, dim3 grid, int width, cudaStream_t stream = 0);
+void launch(const float*, const float*, float*, int M, int N, int K, dim3 grid, int width, cudaStream_t stream = 0);
 template <int R, int C_>
 void launch(const float* A, const float* B, float* C, int M, int N, int K, dim3 grid, int width, cudaStream_t stream) {
     k<R, C_><<<grid, R * C_, 0, stream>>>(A, B, C, M, N, K, width);

@@ -45,7 +45,7 @@ def command(
     shape: FittedShapeOptions = _SHAPE,
     device: DeviceOptions = _DEVICE,
     timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
+        float, typer.Option("--timeout", help="CPU seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
     cures: Annotated[
         float,
