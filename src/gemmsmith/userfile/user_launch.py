@@ -228,6 +228,13 @@ class UserLaunch:
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
 
     @property
+    def misread(self) -> str:
+        """Where host code launches it with a block or grid that is not understood, so that one is a guess; else empty."""
+        if self.site is None or self.options.block or self.options.grid:
+            return ""
+        return self.site.site.shown() if "guessed" in self.sources(SAMPLE) else ""
+
+    @property
     def blind(self) -> bool:
         """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
         return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes

@@ -122,6 +122,9 @@ def settle(
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
             return searched
+        if place := getattr(spec.geometry, "misread", ""):
+            raise UsageError(f"{own.entry}: its launch at {place} is not understood, and none that was tried gives a product",
+                             "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
                              "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
