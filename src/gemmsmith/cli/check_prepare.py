@@ -86,6 +86,10 @@ class Prepared:
     def spec(self) -> KernelSpec:
         return self.settled.spec
 
+    def tile_is_known(self, config: Config) -> bool:
+        """Whether the grid tells the tile: no larger shapes were needed, so that a few tiles are enough."""
+        return self.shapes.base[:2] == check_shapes(self.spec, config).base[:2]
+
     @property
     def distinct(self) -> Problem:
         """Whole tiles with M, N and K all different."""

@@ -229,7 +229,7 @@ class UserLaunch:
 
     @property
     def misread(self) -> str:
-        """Where host code launches it with a block or grid that is not understood, so that one is a guess; else empty."""
+        """Where host code launches it with a block or grid that is not understood and is guessed; else empty."""
         if self.site is None or self.options.block or self.options.grid:
             return ""
         return self.site.site.shown() if "guessed" in self.sources(SAMPLE) else ""

@@ -123,7 +123,7 @@ def settle(
         if searched is not None:
             return searched
         if place := getattr(spec.geometry, "misread", ""):
-            raise UsageError(f"{own.entry}: its launch at {place} is not understood, and none that was tried gives a product",
+            raise UsageError(f"{own.entry}: its launch at {place} is not understood, and no guess gives a product",
                              "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
