@@ -41,7 +41,8 @@ bench-sim: $(STAMP)  ## how fast the simulator is, on one core
 
 prebuilt: $(STAMP)  ## compiled kernels for an H200 into the package, before building a wheel for release
 	mkdir -p -m 700 src/gemmsmith/prebuilt
-	$(BIN)/gemmsmith warm --gpu H200 --shapes llm --dtype bf16,fp16 --into src/gemmsmith/prebuilt
+	$(BIN)/gemmsmith warm --gpu H200 --shapes llm --dtype bf16,fp16 --first-calls --into src/gemmsmith/prebuilt
+	$(BIN)/gemmsmith warm --gpu H200 --first-calls --dtype fp32 --into src/gemmsmith/prebuilt
 	rm -f src/gemmsmith/prebuilt/*.lock
 	du -sh src/gemmsmith/prebuilt
 

@@ -8,6 +8,8 @@ are measured in child processes that take turns, so that two versions are compar
     git worktree add ../before main
     python benchmarks/host_cost.py host_cost.json --src before=../before/src --src after=src
 
+"the launch itself" is the plan's launch and nothing else: the driver's cuLaunchKernelEx through the same binding.
+
 A child calls each function 100 times on an idle GPU, in turns and in random order, and reports the host's time per
 call. The table shows medians over all children, and in brackets the interquartile range over the median.
 """
@@ -64,6 +66,7 @@ def calls(torch: Any, gemmsmith: Any, shape: tuple[int, int, int]) -> dict[str, 
         with torch.no_grad():
             gemm(a, weight, out=out)
 
+    bare = bare_launch(plan)
     linear, functional = gemmsmith.torch.linear, torch.nn.functional.linear
     leaf, bias = a.clone().requires_grad_(), torch.nn.Parameter(matrix(1, n)[0])
     layer = torch.nn.Parameter(matrix(n, k))
@@ -88,6 +91,7 @@ def calls(torch: Any, gemmsmith: Any, shape: tuple[int, int, int]) -> dict[str, 
         "F.linear, grad": lambda: functional(leaf, layer, bias),
         "linear, grad": lambda: linear(leaf, layer, bias),
         "torch.mm(out=)": lambda: torch.mm(a, b, out=out),
+        "the launch itself": bare,
         "plan()": plan,
         "plan(a, b, out=)": lambda: plan(a, b, out=out),
         f"plan(a, b, out=), {SETS} sets": planned_set,
@@ -98,6 +102,19 @@ def calls(torch: Any, gemmsmith: Any, shape: tuple[int, int, int]) -> dict[str, 
         "gemm(c, beta=1, out=)": lambda: gemm(a, b, c, beta=1.0, out=out),
         "gemm(unaligned rows, out=)": lambda: gemm(skewed, b, out=out),
     }
+
+
+def bare_launch(plan: Any) -> Call:
+    """The last launch of a plan, without anything around it."""
+    from gemmsmith.run.cuda_launch import _packed
+
+    planned = plan._call
+    step, device = planned._steps[-1], planned._executor.device
+    pointers, memory = _packed(step.launch.arguments)
+    start: Any = device._starter(step.loaded, step.launch.geometry, planned._stream(), pointers)
+    start.memory = memory  # keeps the arguments
+    found: Call = start
+    return found
 
 
 def sample(torch: Any, call: Call) -> float:

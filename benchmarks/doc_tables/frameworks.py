@@ -15,7 +15,8 @@ _CALLS = (
     ("`linear` with a bias, gradients", "F.linear, grad", "linear, grad"),
     ("`mm(out=)`; `gemm(out=)`", "torch.mm(out=)", "gemm(out=)"),
     ("`gemm(a, b)`", "", "gemm()"),
-    ("`gemm(a, b)` with gradients", "", "gemm, grad"),
+    ("`gemm(a, b)` with gradients", "torch.mm, grad", "gemm, grad"),
+    ("the launch itself: `cuLaunchKernelEx` by ctypes", "", "the launch itself"),
     ("`plan()`", "", "plan()"),
     ("`plan(a, b, out=)`", "", "plan(a, b, out=)"),
 )

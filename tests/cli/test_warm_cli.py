@@ -10,9 +10,11 @@ import pytest
 
 from gemmsmith.cli.main import main
 from gemmsmith.compile import compiler
+from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.prebuilt import prebuilt
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import FP32
+from gemmsmith.ladder.stand_in import stand_in
+from gemmsmith.problem import BF16, FP32, Problem
 from gemmsmith.tune import warm as warm_module
 
 
@@ -49,6 +51,19 @@ def test_kernels_are_compiled_into_a_folder_and_found_there(
     spec = rung_named("naive")
     assert compiler.compile_kernel(spec, spec.config(), dtype=FP32, arch="sm_86") is found  # no compiler ran
     assert len(asked) == 1
+
+
+def test_first_calls_of_any_shape_find_their_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--first-calls", "--dtype", "bf16,int8", "--gpu", "H200", "--into", str(tmp_path), "--jobs", "1", "--json")
+    assert run(*words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [job["kernel"] for job in said["jobs"]] == ["stand-in of wgmma_split_k"] * 4  # two outputs, with a bias
+    assert len(list(tmp_path.glob("*.kernel"))) == 4
+    rung, problem = rung_named("wgmma_split_k"), Problem(33, 700, 129, BF16, BF16, trans_b=True)
+    other = stand_in(rung, rung.config({"SPLIT": 4, "BN": 16}), problem)
+    assert other is not None
+    store = CompileCache(tmp_path)
+    assert compiler.compile_for(other, other.config(), problem, "sm_90", store).cached
 
 
 def test_a_kernel_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,6 +112,23 @@ def test_jit_grad_and_vmap() -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
 
 
+@needs_tracing
+def test_forward_mode_and_second_derivatives() -> None:
+    x, w = randn(6, 5), randn(5, 4, seed=1)
+
+    def both(of: Any) -> None:
+        close(of(matmul), of(exact))
+
+    both(lambda op: jax.jvp(lambda a, b: op(a, b), (x, w), (x + 1, w - 1))[1])
+    both(lambda op: jax.hessian(lambda b: jnp.tanh(op(x, b)).sum())(w))
+    both(lambda op: jax.jit(jax.linearize(lambda b: op(x, b), w)[1])(w + 2))
+    both(lambda op: jax.vmap(lambda a: op(a, w))(randn(3, 6, 5, seed=2)))
+    both(lambda op: jax.vmap(op, in_axes=(1, 2), out_axes=1)(randn(6, 3, 5, seed=2), randn(5, 4, 3, seed=3)))
+    both(lambda op: jax.vmap(jax.vmap(op, (None, 0)), (0, None))(randn(2, 6, 5, seed=2), randn(3, 5, 4, seed=3)))
+    both(lambda op: jax.jit(jax.vmap(jax.grad(lambda a, b: op(a, b).sum(), argnums=1), (0, None)))(
+        randn(3, 6, 5, seed=2), w))  # fmt: skip
+
+
 def test_what_is_refused() -> None:
     a, b = randn(6, 5), randn(5, 7)
     with pytest.raises(TypeError, match=r"jax\.numpy\.matmul"):

@@ -282,6 +282,11 @@ SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
 _WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
 _IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
+# All but the last leave as they arrive, under every schedule.
+_LEAVE_AT_ONCE = (
+    Edit(SLICES, "before = atomicAdd(word, 1);", "before = atomicAdd(word, 1 + (LEFT << slice));"),
+    Edit(SLICES, "return atomicAdd(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
+)
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
@@ -300,7 +305,7 @@ SWAPPED_AND_SLICED = (
     mistake("the other slices are not waited for", "wgmma_cluster", "",
             Edit(SLICES, _WAIT_FOR_SLICES, "return own;"), config=SLICED),
     mistake("the last does not add for those who left", "wgmma_cluster", "",
-            _IMPATIENT, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
+            _IMPATIENT, *_LEAVE_AT_ONCE, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
     mistake("one leaves when the last has arrived", "wgmma_cluster", "",
             _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? 0 : 0;"), config=SLICED),
     mistake("one that leaves adds its part as well", "wgmma_cluster", RACE,

@@ -24,7 +24,7 @@ SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 
 
 def judged(spec: KernelSpec, trial: Trial, schedule: str, config: Config) -> Verdict:
-    device = SimDevice("sm_90a", schedule_named(schedule), hazards=True)
+    device = SimDevice("sm_90a", schedule_named(schedule), hazards=True, strict=True)
     return verify_launch(device, spec, config, trial.problem(spec), compile_fn=compile_to_ptx, fill="integers",
                          mode="exact")  # fmt: skip
 

@@ -16,6 +16,7 @@ _C8, _C4 = (f"{{{', '.join(f'%f{n}' for n in range(count))}}}" for count in (8, 
 
 EXAMPLES: dict[str, str] = {
     "lop3": "lop3.b32 %r1, %t, %t, %t, 0xE8;",
+    "a division and a sum as one": "div.full.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f5; div.approx.f32 %f1, %f2, %f3;",
     "pack": "mov.b64 %d2, {%t, %t};",
     "unpack": "mov.b64 {%r1, _}, %d1;",
     "cvta": "cvta.to.global.u64 %d2, %d1; mov.u64 %d3, room; cvta.shared.u64 %d3, %d3; ld.u32 %r1, [%d3];",

@@ -145,8 +145,56 @@ int main() {{
     make(&two, d_B, K, N, BN);
     launch(one, two, d_C, M, N, K);
 }}"""
+ENCODE = f"""
+static void encode(CUtensorMap* map, void* p, uint64_t inner, uint64_t outer, uint32_t box_outer) {{
+    uint64_t size[] = {{inner, outer}}, stride[] = {{inner * 2}};
+    uint32_t box[] = {{64, box_outer}}, step[] = {{1, 1}};
+    cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, p, size, stride, box, step, {LAST});
+}}
+struct Maps {{ CUtensorMap a, b; }};
+"""
+BOTH = "encode(&maps.a, A, K, M, BM); encode(&maps.b, B, K, N, BN);"
+MEMBERS = f"""{ENCODE}
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    Maps maps; {BOTH} {LAUNCH.format(a="maps.a", b="maps.b")}
+}}"""
+RETURNED_STRUCT = f"""{ENCODE}
+Maps made(bf16* A, bf16* B, int M, int N, int K) {{ Maps maps; {BOTH} return maps; }}
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    auto maps = made(A, B, M, N, K); {LAUNCH.format(a="maps.a", b="maps.b")}
+}}"""
+OF_CLASS = f"""{ENCODE}
+class Gemm {{
+    Maps maps;
+public:
+    void setup(bf16* A, bf16* B, int M, int N, int K) {{ {BOTH} }}
+    void run(bf16* C, int M, int N, int K) {{ {LAUNCH.format(a="maps.a", b="maps.b")} }}
+}};"""
+STATIC_METHOD = f"""{ENCODE}
+template <int ROWS> struct Box {{
+    static CUtensorMap of(bf16* p, int rows, int cols) {{
+        CUtensorMap map; encode(&map, p, cols, rows, ROWS); return map;
+    }}
+}};
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    auto first = Box<BM>::of(A, M, K), second = Box<BN>::of(B, N, K); {LAUNCH.format(a="first", b="second")}
+}}"""
+IM2COL = f"""{ENCODE}
+void convolved(CUtensorMap* map, void* p, uint64_t n, uint64_t h, uint64_t w, uint64_t c) {{
+    uint64_t size[] = {{c, w, h, n}}, stride[] = {{2 * c, 2 * c * w, 2 * c * w * h}};
+    int lower[] = {{-1, -1}}, upper[] = {{-1, -1}};
+    uint32_t step[] = {{1, 1, 1, 1}};
+    cuTensorMapEncodeIm2col(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, p, size, stride, lower, upper, 64, 128, step,
+        {LAST});
+}}
+void run(bf16* A, bf16* B, bf16* C, int M, int N, int K) {{
+    Maps maps; convolved(&maps.a, A, 1, M / 16, 16, K); encode(&maps.b, B, K, N, BN);
+    {LAUNCH.format(a="maps.a", b="maps.b")}
+}}"""
 STYLES = {"in place": IN_PLACE, "returned": RETURNED, "written": WRITTEN, "entry point and lambda": ENTRY_POINT,
-          "cached, by pointer": CACHED, "in the caller": IN_CALLER}  # fmt: skip
+          "cached, by pointer": CACHED, "in the caller": IN_CALLER, "members of a struct": MEMBERS,
+          "a struct that is returned": RETURNED_STRUCT, "members of a class": OF_CLASS,
+          "a method of a template": STATIC_METHOD}  # fmt: skip
 
 
 def kernel(folder: Path, host: str, maps: str = VALUES, head: str = HEAD) -> KernelSpec:
@@ -239,6 +287,21 @@ def test_maps_that_are_made_elsewhere_are_refused(old: str, new: str, tmp_path: 
     host = host if "void" not in new else host.replace("CHECK(cuTensorMapEncodeTiled(&a,", "CHECK(elsewhere(")
     with pytest.raises(SignatureError, match="map_a is a tensor map, and the host code that encodes it was not found"):
         kernel(tmp_path, host)
+
+
+def test_a_map_for_convolutions_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match=r"map_a: k.cu:\d+ encodes it with cuTensorMapEncodeIm2col") as refused:
+        kernel(tmp_path, IM2COL)
+    assert "tensor_map(array, im2col=" in (refused.value.hint or "")
+
+
+def test_a_struct_with_maps_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(HEAD + "struct Params { CUtensorMap a, b; bf16* c; int m, n, k; };\n"
+                    "__global__ void gemm(const __grid_constant__ Params p) { p.c[blockIdx.x] = 0; }\n")  # fmt: skip
+    with pytest.raises(SignatureError, match="p is passed as const __grid_constant__ Params") as refused:
+        user_kernel(path, UserOptions())
+    assert "--args 'p=struct(tensor_map(" in (refused.value.hint or "")
 
 
 def test_numbers_that_are_not_known_are_named(tmp_path: Path) -> None:

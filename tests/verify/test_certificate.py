@@ -39,7 +39,7 @@ SPLIT_GRID = "ceil(N/16),ceil(M/16),4"
 OUTSIDE = {
     "fp32_tensor_bf16x6": "compares a value of the matrices", "fp32_tensor_fp16x3": "compares a value",
     "fp32_wgmma_bf16x6": "compares a value of the matrices", "fp32_wgmma_fp16x3": "compares a value of the matrices",
-    "wgmma_split_k": "lanes of a warp meet at different places of the program",  # where alpha or beta is compared
+    "fp32_wgmma_registers": "compares a value of the matrices",
 }  # fmt: skip
 
 

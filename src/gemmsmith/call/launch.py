@@ -14,9 +14,10 @@ import numpy as np
 
 from gemmsmith.call.any_kernel.arguments import Argument, Arguments, match_arguments
 from gemmsmith.call.any_kernel.cooperative import check_cooperative
-from gemmsmith.call.any_kernel.geometry import GridLike, launch_geometry, with_cluster
+from gemmsmith.call.any_kernel.geometry import GridLike, check_block, launch_geometry, with_cluster
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Source, compile_launch
 from gemmsmith.call.any_kernel.memory import PlacedArray, place
+from gemmsmith.call.any_kernel.ptx_file import largest_block, required_block
 from gemmsmith.call.any_kernel.result import LaunchCounters, LaunchResult, read_only
 from gemmsmith.call.any_kernel.spec import ArgumentList, parse_arguments
 from gemmsmith.call.any_kernel.symbols import Symbol, match_symbols, read_symbols, set_symbols
@@ -162,6 +163,8 @@ def run_kernel(
 ) -> LaunchResult:  # fmt: skip
     """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
     geometry = with_cluster(geometry, kernel.name, kernel.cluster)
+    compiled = kernel.compiled.ptx, kernel.compiled.entry
+    check_block(geometry, kernel.name, required_block(*compiled), largest_block(*compiled))
     loaded: Any = device.load(kernel.compiled)
     if geometry.cooperative:
         check_cooperative(kernel, geometry, device if isinstance(device, CudaDevice) else None, loaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX, described_entries
 from gemmsmith.cli.names import did_you_mean, shown
 from gemmsmith.errors import UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
@@ -73,6 +74,11 @@ def check_source(path: Path) -> None:
             start = file.read(_LOOKED_AT)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    if path.suffix == SUFFIX:
+        more = "; ".join(described_entries(path)[:3])
+        raise UsageError(f"{path.name} is PTX, which does not say what its parameters are",
+                         "give its launch: --grid, --args, --smem, and --entry where it has several kernels; a pointer "
+                         f"has 8 bytes, a tensor_map 128; {more}")  # fmt: skip
     if b"__global__" not in start:
         kind = "binary" if b"\0" in start else "text"
         raise UnknownKernelError(

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from gemmsmith.call.any_kernel.kernel import is_text
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX, read_ptx, required_block
 from gemmsmith.call.any_kernel.spec import parse_arguments
 from gemmsmith.call.launch import Launch
 from gemmsmith.cli.names import did_you_mean
@@ -70,16 +71,29 @@ def _no_launch(file: str, name: str, found: list[Launch]) -> list[Launch]:
 def _from_options(word: str, options: KernelOptions, given: ArgumentOptions) -> Launch:
     if options.signature or options.preset:
         raise UsageError("--signature and --preset are for matrix products", "with --args, leave them out")
-    if not options.grid or not options.block:
-        raise UsageError("with --args a launch needs --grid and --block", "for example --grid 64 --block 256")
+    needed = required_block_of(word, options.entry)
+    if not options.grid or not (options.block or needed):
+        raise UsageError("with --args a launch needs --grid and --block" if not needed else
+                         f"with --args a launch needs --grid; its block of {','.join(map(str, needed))} is in the file",
+                         "for example --grid 64 --block 256" if not needed else "for example --grid 64")  # fmt: skip
     names = parse_arguments(given.args).integers
-    grid, block = (_extents(what, text, names) for what, text in (("grid", options.grid), ("block", options.block)))
+    grid = _extents("grid", options.grid, names)
+    block = _extents("block", options.block, names) if options.block else needed or ()
     cluster = _extents("cluster", given.cluster, names) if given.cluster else 1
     smem = evaluate(options.smem, names) if options.smem else 0
     include = tuple(str(folder) for folder in getattr(options, "include", None) or ())
     expect = load_function(given.expect) if given.expect else None
     return Launch(word, options.entry, grid, block, given.args, smem, dict(options.pairs), include, expect,
                   given.rtol, given.atol, cooperative=given.cooperative, cluster=cluster)  # fmt: skip
+
+
+def required_block_of(word: str, entry: str) -> tuple[int, ...]:
+    """The block that a PTX file asks for (.reqntid); none of other files."""
+    path = Path(word)
+    if path.suffix != SUFFIX or not path.is_file():
+        return ()
+    compiled = read_ptx(path, entry, defines=False)
+    return required_block(compiled.ptx, compiled.entry) or ()
 
 
 def _extents(what: str, text: str, names: dict[str, int]) -> tuple[int, ...]:

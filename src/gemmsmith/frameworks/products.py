@@ -95,7 +95,7 @@ def gemm(
     if library is None:
         library = _library_of(a, b)
     if library == _TORCH:
-        home = torch_products()
+        home = _MODULES.get(_TORCH) or torch_products()
         of_two = c is None and bias is None and kernel is None and config is None and (
             alpha is _ONE and beta is _ZERO and not activation and not dtype
         )  # fmt: skip

@@ -159,8 +159,12 @@ def _parameter(
             f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
         )
     if known.reference or (not known.stars and not known.scalar_code):
-        raise SignatureError(f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
-                             "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
+        raise SignatureError(
+            f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
+            "gemmsmith.launch takes a struct as a tuple of its members, in order; on the command line: --args "
+            f"'{name}=struct(tensor_map(randn(256,64,bf16), box=(64,64)), zeros(256,256,f32), 256:i32, ...), ...' with "
+            "--grid and --block",
+        )
     plain = at_launch.replace("_", "a").isalnum()
     return _Parameter(name, known, at_launch if plain else "", place)
 
@@ -171,8 +175,8 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     if len(roles) != len(found):
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
-    for given, parameter in zip(roles, found, strict=True):
-        role = given.removeprefix("map") if parameter.map else given
+    for word, parameter in zip(roles, found, strict=True):
+        role = word.removeprefix("map") if parameter.map else word  # "mapA" is what messages call a map of A
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
                                  f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip

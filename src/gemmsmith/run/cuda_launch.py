@@ -189,13 +189,7 @@ class CudaLaunch:
             found = known[stream] = [self._starter(*each[:2], stream, each[2]) for each in kernels]
             return found
 
-        def start(stream: int) -> None:
-            for launch in known.get(stream) or launches(stream):
-                status = launch()
-                if status:
-                    self._refused(status)
-
-        return _armed_function(memoryview(slots).cast("B").cast("Q"), places, start)
+        return _armed_function(memoryview(slots).cast("B").cast("Q"), places, known, launches, self._refused)
 
     def _starter(self, loaded: LoadedCubin, geometry: Geometry, stream: int, arguments: int) -> Callable[[], int]:
         """A function that starts this launch and returns the driver's status.
@@ -248,16 +242,23 @@ def _places(step: PatchedStep, memory: Any, slots: int) -> list[_Place]:
     return found
 
 
-def _armed_function(slots: memoryview, places: list[_Place],
-                    start: Callable[[int], None]) -> Callable[[int, int, int, int, int, int], None]:  # fmt: skip
-    """The function of ``armed``. Most kernels have one tensor map of A and one of B, or one of C as well: their writes
-    are written out, as a loop over them takes as long as all else."""
+def _armed_function(slots: memoryview, places: list[_Place], known: dict[int, list[Callable[[], int]]],
+                    launches: Callable[[int], list[Callable[[], int]]],
+                    refused: Callable[[int], None]) -> Callable[[int, int, int, int, int, int], None]:  # fmt: skip
+    """The function of ``armed``: ``known`` are the launches of a stream, ``launches`` makes them for another.
+
+    Most kernels have one tensor map of A and one of B, or one of C as well. Their writes are written out, and the
+    launches are not in a function of their own: a loop over writes, or one more call, costs as much as all else.
+    """
 
     def write(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
-        slots[0], slots[1], slots[2], slots[3], slots[4] = known = a, b, c, bias, workspace
+        slots[0], slots[1], slots[2], slots[3], slots[4] = given = a, b, c, bias, workspace
         for words, at, slot, offset in places:
-            words[at] = known[slot] + offset
-        start(stream)
+            words[at] = given[slot] + offset
+        for launch in known.get(stream) or launches(stream):
+            status = launch()
+            if status:
+                refused(status)
 
     if [place[2:] for place in places] == [(0, 0), (1, 0)]:
         (of_a, at_a, *_), (of_b, at_b, *_) = places
@@ -265,7 +266,10 @@ def _armed_function(slots: memoryview, places: list[_Place],
         def write_two(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
             slots[0], slots[1], slots[2], slots[3], slots[4] = a, b, c, bias, workspace
             of_a[at_a], of_b[at_b] = a, b
-            start(stream)
+            for launch in known.get(stream) or launches(stream):
+                status = launch()
+                if status:
+                    refused(status)
 
         return write_two
     if [place[2:] for place in places] == [(0, 0), (1, 0), (2, 0)]:
@@ -274,7 +278,10 @@ def _armed_function(slots: memoryview, places: list[_Place],
         def write_three(a: int, b: int, c: int, bias: int, workspace: int, stream: int) -> None:
             slots[0], slots[1], slots[2], slots[3], slots[4] = a, b, c, bias, workspace
             of_a[at_a], of_b[at_b], of_c[at_c] = a, b, c
-            start(stream)
+            for launch in known.get(stream) or launches(stream):
+                status = launch()
+                if status:
+                    refused(status)
 
         return write_three
     return write

@@ -73,9 +73,26 @@ def approximate32(name: str, ftz: bool) -> Function:
 
 def divide32(full: bool, ftz: bool) -> Function:
     """div.approx, and div.full, which scales operands whose reciprocal would be subnormal."""
+    multiply, factors = arithmetic32("mul", "rn", ftz), _division(full, ftz)
+    return lambda a, b: np.asarray(multiply(*factors(a, b)))
+
+
+def divide_add32(full: bool, ftz: bool, sat: bool) -> Function:
+    """The same, where ptxas contracts its last product with a sum: a/b + c, rounded once."""
+    fused, factors = arithmetic32("fma", "rn", ftz, sat), _division(full, ftz)
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        a, b, c = (np.atleast_1d(x) for x in np.broadcast_arrays(a, b, c))
+        return np.asarray(fused(*factors(a, b), c))
+
+    return compute
+
+
+def _division(full: bool, ftz: bool) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """The two factors whose product is the quotient."""
     multiply = arithmetic32("mul", "rn", ftz)
 
-    def compute(a: Array, b: Array) -> Array:
+    def compute(a: Array, b: Array) -> tuple[Array, Array]:
         a, b = (np.atleast_1d(x) for x in np.broadcast_arrays(a, b))
         scale = np.ones_like(b)
         if full:
@@ -84,7 +101,7 @@ def divide32(full: bool, ftz: bool) -> Function:
             scale = np.where(np.abs(b) < _SMALLEST, _UP, scale)
         else:
             a, b = flush32(a), flush32(b)
-        return np.asarray(multiply(sfu.rcp(multiply(scale, b)), multiply(scale, a)))
+        return sfu.rcp(multiply(scale, b)), multiply(scale, a)
 
     return compute
 

@@ -13,7 +13,7 @@ time from its issue until its group is waited for. Here is what vector clocks do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,13 @@ from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
 FENCE = "fence.proxy.async by the writing thread, then a barrier, must come between them"
+# PTX does not say in which proxy TMA counts at an mbarrier. What it says fits the generic proxy: the copy ends with an
+# implicit proxy fence before it counts, and fence.mbarrier_init, which CUTLASS has between the two, is no proxy fence.
+# So a barrier after the initialisation is enough, as in the kernels of Triton; CUDA's guide has a fence as well.
 INIT_FENCE = (
-    "fence.proxy.async (or fence.mbarrier_init) by the initialising thread, then a barrier, must come between them"
+    "CUTLASS has fence.mbarrier_init there and CUDA's guide fence.proxy.async; within a block a barrier alone is enough"
 )
+INIT = "mbarrier.init"
 WAIT_READ = "cp.async.bulk.wait_group.read by the thread that issued the store must come between them"
 WAIT_GROUP = "wgmma.wait_group must come between them"
 WGMMA_FENCE = "wgmma.fence must come between them"
@@ -52,6 +56,10 @@ class _Written:
     lanes: Array
     index: Array
     width: int
+
+    @property
+    def is_init(self) -> bool:
+        return self.operation.instruction.name.startswith(INIT)
 
 
 class ProxyFences:
@@ -98,13 +106,19 @@ class ProxyFences:
             _Written(operation, self.machine.clocks.now(), lanes.reshape(-1), index.reshape(-1), width)
         )
 
-    def fence(self, lanes: Array) -> None:
-        """These lanes execute a proxy fence: what they know of is visible from now on."""
+    def fence(self, lanes: Array, only_inits: bool = False) -> None:
+        """These lanes execute a proxy fence: what they know of is visible from now on.
+
+        ``only_inits``: it is fence.mbarrier_init, which does so for initialisations alone.
+        """
         if not self.active or not self._records:
             return
         now, left = self.machine.clocks.now(), []
         lead = lanes[::WARP] if lanes.size > WARP else lanes
         for written in self._records:
+            if only_inits and not written.is_init:
+                left.append(written)
+                continue
             seen = np.isin(written.lanes, lanes)
             for lane in lead.tolist():
                 rest = np.flatnonzero(~seen)
@@ -113,12 +127,33 @@ class ProxyFences:
                 seen[rest] = ordered(written.moment, written.lanes[rest], now, np.full(rest.size, lane))
             if not seen.all():
                 keep = ~seen
-                left.append(_Written(written.operation, written.moment, written.lanes[keep], written.index[keep],
-                                     written.width))  # fmt: skip
-        self._records = left
+                left.append(replace(written, lanes=written.lanes[keep], index=written.index[keep]))
+        self._keep(left)
+
+    def _keep(self, records: list[_Written]) -> None:
+        self._records = records
         self._unfenced[:] = False
-        for written in left:
+        for written in records:
             self._unfenced[self._units(written.index, written.width)] = True
+
+    def copied(self, index: Array, width: int) -> None:
+        """cp.async overwrites these bytes: what reads them later does not read what threads wrote before.
+
+        Nothing is asked of cp.async itself, whose copies wgmma reads after a wait and a barrier.
+        """
+        if not self.active or not self._records or width < self.UNIT:
+            return
+        covered = np.zeros_like(self._unfenced)
+        covered[self._units(index, width)] = True
+        if not (covered & self._unfenced).any():
+            return
+        left = []
+        for written in self._records:
+            count = len(range(0, max(written.width, 1), self.UNIT))
+            keep = ~covered[self._units(written.index, written.width)].reshape(-1, count).all(axis=1)
+            if keep.any():
+                left.append(replace(written, lanes=written.lanes[keep], index=written.index[keep]))
+        self._keep(left)
 
     # -- reads past the threads -------------------------------------------------------------------
 
@@ -134,7 +169,8 @@ class ProxyFences:
             hit = np.isin(self._units(written.index, written.width), units)
             if hit.any():
                 i = int(places[np.argmax(hit)])
-                self._report(HazardKind.UNFENCED, int(written.index[i]), (written.operation, int(written.lanes[i])),
+                kind = HazardKind.UNFENCED_INIT if remedy == INIT_FENCE else HazardKind.UNFENCED
+                self._report(kind, int(written.index[i]), (written.operation, int(written.lanes[i])),
                              (operation, lane), remedy)  # fmt: skip
                 return
 

@@ -134,7 +134,9 @@ class AtWarp:
             for into, source in zip(sources, step.sources, strict=True):
                 self.machine.put(into, lanes, self.machine.fetch(source, lanes))
         joint = replace(lead, sources=tuple(sources), targets=tuple(targets), guard=None)
+        self.machine.apart = parts
         self.machine.step(joint, self.machine.union([lanes for _, lanes in parts]))
+        self.machine.apart = []
         for step, lanes in parts:
             for target, result in zip(step.targets, targets, strict=False):
                 self.machine.put(target, lanes, self.machine.fetch(result, lanes))

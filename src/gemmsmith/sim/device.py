@@ -66,10 +66,12 @@ class SimDevice:
     ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
     fault, since an endless loop cannot be told from a long one. Without ``moves_data`` wgmma computes nothing and TMA
-    copies nothing: for counts of kernels whose control flow does not depend on data.
+    copies nothing: for counts of kernels whose control flow does not depend on data. With ``strict`` advice on fences
+    counts as a hazard too: the ladder's own kernels follow it.
     """
 
     kind = "sim"
+    contracts = True  # products and sums without a rounding mode become fma, as ptxas does it
 
     def __init__(
         self,
@@ -80,8 +82,9 @@ class SimDevice:
         count: bool = False,
         timeout: float = math.inf,
         moves_data: bool = True,
+        strict: bool = False,
     ) -> None:
-        self.arch, self.timeout, self.moves_data = arch, timeout, moves_data
+        self.arch, self.timeout, self.moves_data, self.strict = arch, timeout, moves_data, strict
         self.variables: dict[str, dict[str, int]] = {}  # addresses by name, for each kernel that was loaded
         self.log = HazardLog() if hazards else None
         self.first_look: FirstLook | None = None  # of the last launch, if it was watched for hazards
@@ -157,7 +160,7 @@ class SimDevice:
                 self.write(
                     addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
                 )
-        lowered = lower(entry, addresses, self.mod32)
+        lowered = lower(entry, addresses, self.mod32, contracts=self.contracts)
         self._relocate(entry, {**addresses, **lowered.functions})
         loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
         if not addresses:  # variables have addresses of this device, and are set anew by every load
@@ -291,8 +294,9 @@ class SimDevice:
 
     def synchronize(self) -> None:
         """Launches are finished when they return; raises the hazards that they had, if any were looked for."""
-        if self.log is not None and self.log.found:
-            found, notes = self.log.found, self.log.notes
+        found = () if self.log is None else (*self.log.found, *(self.log.advice if self.strict else ()))
+        if self.log is not None and found:
+            notes = self.log.notes
             self.log = HazardLog()
             for text in notes:
                 self.log.note(text)

@@ -58,6 +58,8 @@ class Execution(WaveState):
         self.clocks = Clocks(self, math.prod(wave.grid))
         self.shadow = Shadow(self, self.shared, log, self.clocks) if log is not None else None
         self.look = look
+        # What lanes of a warp execute as one from several places (``at_warp``): the steps and their lanes.
+        self.apart: list[tuple[Bundle[Any], Array]] = []
         # Whether wgmma computes and TMA copies. Without it sums are zero, and so are shared memory and what is stored.
         self.moves_data = True
         self.recorder: Recorder | None = None  # set by who wants a trace

@@ -21,6 +21,7 @@ class HazardKind(StrEnum):
     WRITE_AFTER_WRITE = "write-after-write"
     IN_FLIGHT_COPY = "in-flight-copy"  # any access to the destination of an asynchronous copy that is not done
     UNFENCED = "missing-proxy-fence"  # TMA or wgmma reads what a thread wrote, with no proxy fence between
+    UNFENCED_INIT = "missing-init-fence"  # TMA counts at an mbarrier whose initialisation no fence follows: advice
     STILL_READ = "overwritten-while-read"  # by TMA or wgmma, in flight
     BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
     NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
@@ -85,7 +86,14 @@ class Hazard:
             return "a __syncthreads() must come between them"
         return "__syncwarp() or a barrier must come between them"
 
+    @property
+    def is_advice(self) -> bool:
+        """Whether the kernel is legal, and only lacks what NVIDIA's own kernels have there."""
+        return self.kind is HazardKind.UNFENCED_INIT
+
     def __str__(self) -> str:
+        if self.is_advice:
+            return f"{self.kind}: {self.first}, then {self.second}; {self.needed}"
         place = f"shared address {self.address:#x}"
         if self.is_global:
             place = f"global address {self.address:#x} ({self.memory})"
@@ -113,9 +121,13 @@ class HazardLog:
 
     @property
     def found(self) -> tuple[Hazard, ...]:
-        """Those that come first in the kernel, first."""
-        ranked = sorted(self._found.values(), key=lambda item: item[0][1:])
+        """Those that come first in the kernel, first; without advice."""
+        ranked = sorted([item for item in self._found.values() if not item[1].is_advice], key=lambda item: item[0][1:])
         return tuple([hazard for _, hazard in ranked[:_MOST_REPORTED]])
+
+    @property
+    def advice(self) -> tuple[Hazard, ...]:
+        return tuple([hazard for _, hazard in self._found.values() if hazard.is_advice])
 
     def add(self, rank: tuple[int, ...], hazard: Hazard) -> None:
         """Keep the hazard, unless its lines have one of a lower rank."""
@@ -133,7 +145,7 @@ class HazardLog:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is legal but worth knowing, each once."""
-        return tuple(self._notes)
+        return (*self._notes, *map(str, self.advice))
 
     def note(self, text: str) -> None:
         self._notes[text] = None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gemmsmith.errors import UnknownInstructionError
+from gemmsmith.sim.contraction import contract
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.instructions.table import Decoded, Table, table
 from gemmsmith.sim.linking import START, function_label, link
@@ -17,14 +18,17 @@ from gemmsmith.sim.syntax import Entry, Instruction
 _TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
 
 
-def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: Table | None = None) -> Lowered:
+def lower(entry: Entry, addresses: dict[str, int], mod32: bool = False, known: Table | None = None,
+          contracts: bool = True) -> Lowered:  # fmt: skip
     """Lower a whole entry.
 
     ``addresses`` places the module's .global and .const variables. ``mod32`` takes fp32 +, −, × and fma modulo 2³².
-    ``known`` is the table of instructions, all by default.
+    ``known`` is the table of instructions, all by default. ``contracts``: products and sums become fma as by ptxas.
     """
     known = known or table()
     entry = _expand(link(entry), known)
+    if contracts and not mod32:
+        entry = contract(entry)
     code = Lowering(entry, addresses, mod32)
     labels = dict(entry.labels)
     starts = {labels[function_label(function.name)]: function.name for function in entry.functions}

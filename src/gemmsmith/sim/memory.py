@@ -394,8 +394,10 @@ class WindowMemory:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
             owner = "block" if self.space is Space.SHARED else "thread"
+            way_out = "; smem (--smem) is its dynamic part" if not self.size and self.space is Space.SHARED else ""
             raise AccessFault("out-of-bounds", position, address,
-                              f"the {owner} has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
+                              f"the {owner} has {self.size} bytes of {self.space} memory{way_out}",
+                              self.space)  # fmt: skip
         return addresses.astype(np.int64) + bases
 
     def mapped(self, addresses: Array, bases: Array) -> tuple[Array, Array]:

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.launch_plan import plan_launches
-from gemmsmith.choose.choice import Choice, choose
+from gemmsmith.choose import registers, simt
+from gemmsmith.choose.choice import STAND_IN, Choice, choose
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.ladder.stand_in import stand_in
+from gemmsmith.problem import FP32, DType, Problem, dtype_named
 from gemmsmith.prologue.build import REGION
 
 _ALIGNED = Addresses(REGION, REGION, REGION, REGION)  # as fresh allocations are
@@ -31,15 +33,20 @@ _MOST_PROCESSES = 16
 
 @dataclass(frozen=True)
 class WarmJob:
-    """One kernel to compile, by the first product that needs it, and how many products do."""
+    """One kernel to compile, by the first product that needs it, and how many products do.
+
+    ``stands_in``: not the kernel itself, but the one that stands in for it at first calls.
+    """
 
     problem: Problem
     choice: Choice
     products: int
+    stands_in: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.choice.spec.name} {self.choice.config}".rstrip()
+        name = f"{self.choice.spec.name} {self.choice.config}".rstrip()
+        return f"stand-in of {self.choice.spec.name}" if self.stands_in else name
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,23 @@ def warm_jobs(problems: Sequence[Problem], gpu: GPU, device_name: str) -> list[W
     return list(jobs.values())
 
 
+def first_call_jobs(types: Sequence[DType]) -> list[WarmJob]:
+    """The kernels that run at first calls of any shape (call/first_call.py), with operands of these types."""
+    jobs = []
+    rungs = [rung_named(name) for name in (registers.NAME, simt.NAME, "wgmma_split_k")]
+    for kind in types:
+        for spec in (each for each in rungs if kind in each.dtypes):
+            for out in dict.fromkeys((kind, FP32)):
+                jobs += [WarmJob(Problem(512, 512, 512, kind, out, bias=bias), Choice(spec, spec.config(), STAND_IN),
+                                 0, stands_in=True) for bias in ("", "column")]  # fmt: skip
+    return jobs
+
+
 def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int = 0) -> Iterator[Warmed]:
     """Compile all, in any order; yields each as it is done."""
     count = processes or max(1, min(_MOST_PROCESSES, os.cpu_count() or 1, len(jobs)))
     arguments = [(each.choice.spec.name, dict(each.choice.config), problem_fields(each.problem), arch,
-                  str(folder) if folder is not None else "") for each in jobs]  # fmt: skip
+                  str(folder) if folder is not None else "", each.stands_in) for each in jobs]  # fmt: skip
     if count == 1:
         for job, given in zip(jobs, arguments, strict=True):
             yield Warmed(job, compile_product(*given))
@@ -84,12 +103,16 @@ def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int
                 yield Warmed(running[done], "the compiling process ended")
 
 
-def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str, Any], arch: str, folder: str) -> str:
+def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str, Any], arch: str, folder: str,
+                    stands_in: bool = False) -> str:  # fmt: skip
     """Compile every launch of a product into the cache; returns the error message, or an empty string."""
     try:
         spec, problem = rung_named(kernel), _problem(fields)
         store = CompileCache(Path(folder)) if folder else None
-        for each in plan_launches(spec, spec.config(config), problem, _ALIGNED).launches:
+        chosen = spec.config(config)
+        if stands_in and (other := stand_in(spec, chosen, problem)) is not None:
+            spec, chosen = other, other.config()
+        for each in plan_launches(spec, chosen, problem, _ALIGNED).launches:
             compile_for(each.spec, each.config, each.problem, arch, store)
     except GemmsmithError as error:
         return error.message

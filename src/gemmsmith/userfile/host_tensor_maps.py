@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gemmsmith.errors import UsageError
+from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.role_names import map_role, pointer_role
@@ -62,10 +62,21 @@ def host_maps(
         if call is None:
             found.append(HostMap(parameter.name, pointer, None))
             continue
+        if call.is_im2col:
+            raise _convolution(parameter.name, call)
         roles, element = _array(call.arguments[3], call.scope, aliases)
         element = element or _map_element(call)
         found.append(HostMap(parameter.name, pointer, call, roles, element))
     return tuple(found)
+
+
+def _convolution(name: str, call: EncodeCall) -> SignatureError:
+    return SignatureError(
+        f"{name}: {call.place} encodes it with cuTensorMapEncodeIm2col, for a convolution; check runs matrix products",
+        "gemmsmith.launch takes gemmsmith.tensor_map(array, im2col=(lower corner, upper corner, channels, pixels)); on "
+        f"the command line: --args '{name}=tensor_map(randn(2,8,8,64,f16), im2col=((-1,-1),(-1,-1),64,32)), ...' with "
+        "--grid and --block",
+    )
 
 
 def lacking_maps(site: SiteValues, sizes: Mapping[str, int]) -> int:

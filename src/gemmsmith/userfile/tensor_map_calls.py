@@ -14,7 +14,7 @@ from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Frame, Sizes
 from gemmsmith.userfile.host_scope import body_tree, returns
 from gemmsmith.userfile.host_values import CalledScope, HostScope, LambdaScope
-from gemmsmith.userfile.launch_text import arguments, launched
+from gemmsmith.userfile.launch_text import arguments, launched, split_template
 from gemmsmith.userfile.parts import FunctionSource, SourceFile
 from gemmsmith.userfile.syntax import descend, words
 from gemmsmith.userfile.values import UnknownValueError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _EVERYWHERE: frozenset[str] = frozenset()
 _ARGUMENTS = 12  # of cuTensorMapEncodeTiled
+_IM2COL_ARGUMENTS = 15  # of cuTensorMapEncodeIm2col
 _DEEPEST = 12  # calls and variables followed
 _COPIES = re.compile(r"(?:cudaMemcpy\w*|memcpy|cuMemcpy\w*)$")
 _CAST = re.compile(
@@ -33,12 +34,17 @@ _CAST = re.compile(
 
 @dataclass(frozen=True)
 class EncodeCall:
-    """The twelve arguments as texts of ``scope``, and where the call is."""
+    """The arguments as texts of ``scope``, and where the call is."""
 
     arguments: tuple[str, ...]
     scope: HostScope
     line: int
     text: str
+
+    @property
+    def is_im2col(self) -> bool:
+        """Whether it is ``cuTensorMapEncodeIm2col``, which has three arguments more."""
+        return len(self.arguments) == _IM2COL_ARGUMENTS
 
     @property
     def place(self) -> str:
@@ -147,8 +153,7 @@ def _written(write: _Write, scope: HostScope, depth: int) -> EncodeCall | None:
     at = scope.moved(write.start)
     if not write.called:
         return encode_call(write.value, at, depth + 1) if re.search(r"[A-Za-z_]", write.value) else None
-    name, template = launched(write.called)
-    short = re.split(r"::|\.|->", name)[-1].strip()
+    short, template = _called(write.called)
     if _COPIES.match(short):
         return encode_call(write.given[1], at, depth + 1) if write.index == 0 and len(write.given) > 1 else None
     for inner, function in _functions(short, template, write.given, at):
@@ -156,13 +161,22 @@ def _written(write: _Write, scope: HostScope, depth: int) -> EncodeCall | None:
             end = inner.moved(len(function.body))
             if (found := encode_call(function.parameters[write.index].name, end, depth + 1)) is not None:
                 return found
-    if write.index == 0 and len(write.given) == _ARGUMENTS and _encodes(short, write.given):
+    many = _IM2COL_ARGUMENTS if "Im2col" in short else _ARGUMENTS
+    if write.index == 0 and len(write.given) == many and _encodes(short, write.given):
         return EncodeCall(write.given, at, write.line, write.text)
     return None
 
 
+def _called(text: str) -> tuple[str, tuple[str, ...]]:
+    """The name of a called function without its scope, and its template arguments or those of its class."""
+    name, template = launched(text)
+    if not template and (match := re.fullmatch(r"[^<]*<(.*)>\s*::\s*(\w+)", name, re.S)):
+        return match[2], tuple(split_template(match[1]))
+    return re.split(r"::|\.|->", name)[-1].strip(), template
+
+
 def _encodes(name: str, given: tuple[str, ...]) -> bool:
-    """Whether a call of twelve arguments is the driver's: by its name, or by the enumerators that it is given."""
+    """Whether a call is the driver's: by its name, or by the enumerators that it is given."""
     return "TensorMapEncode" in name or sum("CU_TENSOR_MAP_" in text for text in given) >= 2
 
 
@@ -214,8 +228,7 @@ def _lambda(name: str, scope: HostScope) -> tuple[int, FunctionSource] | None:
 def _returned(text: str, scope: HostScope, depth: int) -> EncodeCall | None:
     """The map that a call returns."""
     called, _, rest = _split_call(text)
-    name, template = launched(called)
-    short = re.split(r"::|\.|->", name)[-1].strip()
+    short, template = _called(called)
     for inner, function in _functions(short, template, rest, scope):
         for start, value in returns(function):
             if (found := encode_call(value, inner.moved(start), depth + 1)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -51,6 +52,17 @@ def with_cluster(geometry: Geometry, name: str, compiled: Dim3 | None) -> Geomet
                          "leave cluster out")  # fmt: skip
     _check_cluster(geometry.grid, compiled)
     return replace(geometry, cluster=compiled)
+
+
+def check_block(geometry: Geometry, name: str, required: Dim3 | None, largest: Dim3 | None) -> None:
+    """Refuse a block that the kernel was not compiled for: CUDA would not launch it."""
+    if required is not None and geometry.block != required:
+        raise UsageError(f"block={_shown(geometry.block)}, and {name} is compiled for {_shown(required)} (.reqntid)",
+                         f"give block={_shown(required)}")  # fmt: skip
+    most = math.prod(largest) if largest is not None else geometry.threads
+    if geometry.threads > most:
+        raise UsageError(f"block={_shown(geometry.block)} has {geometry.threads} threads; {name} is compiled for at "
+                         f"most {most} (__launch_bounds__, .maxntid)", "give a smaller block")  # fmt: skip
 
 
 def _check_cluster(blocks: Dim3, cluster: Dim3) -> None:

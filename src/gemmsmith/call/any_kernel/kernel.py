@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
-from gemmsmith.call.any_kernel.ptx_file import SUFFIX, parameter_names, read_ptx
+from gemmsmith.call.any_kernel.ptx_file import SUFFIX, cluster_of, parameter_names, parameter_sizes, read_ptx
 from gemmsmith.call.any_kernel.types import OBJECTS, UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
@@ -28,9 +28,6 @@ from gemmsmith.userfile.source import read_text
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text
 _TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global\b")
-_PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
-_BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
-_WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
 
 
 @dataclass(frozen=True)
@@ -77,12 +74,7 @@ class LaunchKernel:
     @property
     def cluster(self) -> Dim3 | None:
         """The cluster that ``__cluster_dims__`` compiled into it."""
-        match = re.search(rf"\.entry\s+{re.escape(self.compiled.entry)}\b[^{{]*?\.reqnctapercluster\s+([\d,\s]+)",
-                          self.compiled.ptx)  # fmt: skip
-        if match is None:
-            return None
-        x, y, z, *_ = (*(int(each) for each in match.group(1).split(",")), 1, 1)
-        return x, y, z
+        return cluster_of(self.compiled.ptx, self.compiled.entry)
 
 
 def is_text(source: Source) -> bool:
@@ -112,7 +104,7 @@ def compile_launch(
 
 def _from_ptx(path: Path, name: str, defines: bool) -> LaunchKernel:
     compiled = read_ptx(path, name, defines)
-    sizes, names = ptx_parameter_sizes(compiled.ptx, compiled.entry), parameter_names(compiled)
+    sizes, names = parameter_sizes(compiled.ptx, compiled.entry), parameter_names(compiled)
     parameters = tuple(Parameter(own, UNKNOWN, size) for own, size in zip(names, sizes, strict=True))
     return LaunchKernel(compiled.entry, path.name, compiled, parameters, {path.name: compiled.ptx})
 
@@ -189,7 +181,7 @@ def _expression(name: str, declared: Declaration | None, macros: dict[str, str])
 
 def parameters_of(compiled: CompiledKernel, declared: Declaration | None) -> tuple[Parameter, ...]:
     """Parameters by their bytes in the PTX, their types in the mangled name, and their names in the source."""
-    sizes = ptx_parameter_sizes(compiled.ptx, compiled.entry)
+    sizes = parameter_sizes(compiled.ptx, compiled.entry)
     own = declared.parameters if declared is not None and len(declared.parameters) == len(sizes) else ()
     types = mangled_types(compiled.entry)
     if types is None or len(types) != len(sizes):
@@ -210,23 +202,3 @@ def _plausible(kind: CType, size: int) -> bool:
     if kind.pointers:
         return size == 8
     return kind.element is None or kind.element.itemsize * kind.lanes == size
-
-
-def ptx_parameter_sizes(ptx: str, entry: str) -> list[int]:
-    """The bytes of each parameter of ``entry``."""
-    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)", ptx)
-    if match is None:
-        if re.search(rf"\.entry\s+{re.escape(entry)}\b", ptx):
-            return []
-        raise SignatureError(f"the compiled code has no entry {entry}")
-    sizes = []
-    for parameter in _PARAMETERS.finditer(match.group(1)):
-        text = parameter.group("rest")
-        array, width = _BYTES.search(text), _WIDTH.search(text)
-        if array:
-            sizes.append(int(array.group(1)))
-        elif width:
-            sizes.append(int(width.group(1)) // 8)
-        else:
-            raise SignatureError(f"the parameter '.param {text.strip()}' of {entry} is not understood")
-    return sizes

@@ -36,6 +36,9 @@ class WarmOptions(OptionGroup):
     training: Annotated[bool, typer.Option("--training", help="With --model: the gradients' products too.")] = False
     dtype: Annotated[str, typer.Option("--dtype", help="Input types, comma-separated.")] = "bf16"
     layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT, comma-separated.")] = "NN,NT"
+    first_calls: Annotated[
+        bool, typer.Option("--first-calls", help="Also the kernels that first calls of any other shape run.")
+    ] = False
     out_dtype: Annotated[
         str, typer.Option("--out-dtype", help="Output types, comma-separated. Default: the input type.")
     ] = ""
@@ -60,15 +63,17 @@ def command(asked: WarmOptions, where: WhereOptions, cache: CacheOptions, output
     The kernels are those that calls will choose on the GPU; a machine without one can compile for it. Exits 1 if a
     kernel fails to compile.
     """
-    from gemmsmith.tune.warm import warm, warm_jobs
+    from gemmsmith.tune.warm import first_call_jobs, warm, warm_jobs
 
-    if bool(asked.shapes) == bool(asked.model):
+    if (asked.shapes and asked.model) or not (asked.shapes or asked.model or asked.first_calls):
         raise UsageError("pass either --shapes or --model", "--shapes 4096x4096x4096, or --model my_module:make_model")
     gpu, name = _gpu(where.gpu)
-    problems = _of_shapes(asked) if asked.shapes else _of_model(asked)
-    if not problems:
-        raise UsageError("there is nothing to compile", "the model has no linear layers of a type that is computed")
+    problems = _of_shapes(asked) if asked.shapes else _of_model(asked) if asked.model else []
     jobs = warm_jobs(problems, gpu, name)
+    if asked.first_calls:
+        jobs += first_call_jobs([dtype_named(word.strip()) for word in asked.dtype.split(",")])
+    if not jobs:
+        raise UsageError("there is nothing to compile", "the model has no linear layers of a type that is computed")
     started, failed = time.perf_counter(), []
     with progress() as bar:
         task = bar.add_task(f"compiling for {gpu.name}", total=len(jobs))
@@ -82,7 +87,10 @@ def command(asked: WarmOptions, where: WhereOptions, cache: CacheOptions, output
                     "failed": [{"kernel": kernel, "error": why} for kernel, why in failed],
                     "jobs": [{"kernel": job.name, "products": job.products} for job in jobs]})  # fmt: skip
     else:
-        say(f"{len(problems)} products need {len(jobs)} kernels on {gpu.name}: compiled in {seconds:.1f} s")
+        extra = sum(job.stands_in for job in jobs)
+        also = f", first calls of others {extra}" if extra else ""
+        needed = f"{len(problems)} products need {len(jobs) - extra} kernels on {gpu.name}"
+        say(f"{needed}{also}: compiled in {seconds:.1f} s")
         for kernel, why in failed:
             say(f"failed: {kernel}: {why}")
     if failed:

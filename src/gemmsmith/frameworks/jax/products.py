@@ -7,11 +7,12 @@ A transposed operand of a gradient is an argument of the product, so that nothin
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from gemmsmith.errors import DTypeError, UsageError
 from gemmsmith.frameworks.jax.calls import call, check_place
@@ -75,24 +76,63 @@ def _count(extents: tuple[int, ...]) -> int:
     return count
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
 def _product(a: Any, b: Any, trans_a: bool, trans_b: bool, options: Options) -> Any:
     """op(a) · op(b), of matrices or of batches with the same number of them."""
+    return _PRODUCT.bind(a, b, trans_a=trans_a, trans_b=trans_b, options=options)
+
+
+def _result(a: Any, b: Any, trans_a: bool, trans_b: bool, options: Options) -> Any:
     rows, columns = a.shape[-1 if trans_a else -2], b.shape[-2 if trans_b else -1]
-    result = jax.ShapeDtypeStruct((*a.shape[:-2], rows, columns), jnp.dtype(options.out))
+    return jax.ShapeDtypeStruct((*a.shape[:-2], rows, columns), jnp.dtype(options.out))
+
+
+def _abstract(a: Any, b: Any, **given: Any) -> Any:
+    result = _result(a, b, **given)
+    return type(a)(result.shape, result.dtype)
+
+
+def _compute(a: Any, b: Any, *, trans_a: bool, trans_b: bool, options: Options) -> Any:
+    result = _result(a, b, trans_a, trans_b, options)
     return call(a, b, result, trans_a, trans_b, options.precision, options.deterministic, options.device)
 
 
-def _forward(a: Any, b: Any, trans_a: bool, trans_b: bool, options: Options) -> Any:
-    return _product(a, b, trans_a, trans_b, options), (a, b)
+def _gradient_of_a(grad: Any, a: Any, b: Any, *, trans_a: bool, trans_b: bool, options: Options) -> Any:
+    kind = a.aval.dtype
+    grad, later = grad.astype(kind), options._replace(out=kind.name)
+    return _product(b, grad, trans_b, True, later) if trans_a else _product(grad, b, False, not trans_b, later)
 
 
-def _backward(trans_a: bool, trans_b: bool, options: Options, kept: Any, grad: Any) -> Any:
-    a, b = kept
-    grad, later = grad.astype(a.dtype), options._replace(out=a.dtype.name)
-    by_a = _product(b, grad, trans_b, True, later) if trans_a else _product(grad, b, False, not trans_b, later)
-    by_b = _product(grad, a, True, trans_a, later) if trans_b else _product(a, grad, not trans_a, False, later)
-    return by_a, by_b
+def _gradient_of_b(grad: Any, a: Any, b: Any, *, trans_a: bool, trans_b: bool, options: Options) -> Any:
+    kind = b.aval.dtype
+    grad, later = grad.astype(kind), options._replace(out=kind.name)
+    return _product(grad, a, True, trans_a, later) if trans_b else _product(a, grad, not trans_a, False, later)
 
 
-_product.defvjp(_forward, _backward)
+def _batched(operands: Any, dims: Any, *, trans_a: bool, trans_b: bool, options: Options) -> Any:
+    """vmap: one more extent in front, which becomes a part of the batch; of a alone, more rows of one product."""
+    (a, b), (along_a, along_b) = operands, dims
+    count = a.shape[along_a] if along_a is not None else b.shape[along_b]
+    if along_b is None and b.ndim == 2 and not trans_a:
+        a = jnp.moveaxis(a, along_a, 0)
+        found = _product(a.reshape(-1, a.shape[-1]), b, False, trans_b, options)
+        return found.reshape(*a.shape[:-1], found.shape[-1]), 0
+    a, b = (jnp.broadcast_to(x, (count, *x.shape)) if along is None else jnp.moveaxis(x, along, 0)
+            for x, along in ((a, along_a), (b, along_b)))  # fmt: skip
+    outer = a.shape[:-2]
+    a, b = (x.reshape(_count(x.shape[:-2]), *x.shape[-2:]) for x in (a, b))
+    found = _product(a, b, trans_a, trans_b, options)
+    return found.reshape(*outer, *found.shape[-2:]), 0
+
+
+def _new_primitive() -> Any:
+    """A bilinear function: JAX derives gradients of both modes and any order."""
+    found = Primitive("gemmsmith_product")
+    found.def_impl(_compute)
+    found.def_abstract_eval(_abstract)
+    ad.defbilinear(found, _gradient_of_a, _gradient_of_b)
+    batching.primitive_batchers[found] = _batched
+    mlir.register_lowering(found, mlir.lower_fun(_compute, multiple_results=False))
+    return found
+
+
+_PRODUCT = _new_primitive()

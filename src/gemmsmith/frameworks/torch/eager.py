@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import getattr_static
+from threading import get_ident
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gemmsmith.call.gemm_gpu import CachedCall
+from gemmsmith.errors import LaunchError
 from gemmsmith.frameworks.torch import fast, kernels
 from gemmsmith.frameworks.torch.composed import composed
 from gemmsmith.frameworks.torch.gradients import linear_gradients, product_gradients
@@ -164,8 +166,17 @@ def _later(ctx: Any) -> Options:
 
 
 def _default_mm(ctx: Any, a: Tensor, b: Tensor, call: CachedCall) -> Tensor:
+    """``fast.run``, and in the usual case its lines: one call less."""
     ctx.to_save = (a, b)
-    return fast.run(call, a.data_ptr(), b.data_ptr())
+    start = call.armed.get(get_ident())
+    if start is None or call.new_workspace is not None:
+        return fast.run(call, a.data_ptr(), b.data_ptr())
+    out: Tensor = call.new_output()
+    try:
+        start(a.data_ptr(), b.data_ptr(), out.data_ptr(), 0, 0, call.stream())
+    except LaunchError:  # this thread has not used the GPU yet
+        return fast.run(call, a.data_ptr(), b.data_ptr())
+    return out
 
 
 def _default_linear(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: CachedCall) -> Tensor:

@@ -102,6 +102,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     The arguments after ``bias`` are those of ``gemmsmith.matmul``.
     """
     if _is_traced():
+        if weight.dim() == 1:
+            return _one_output(x, weight, bias, (out_dtype, precision, deterministic, device))
         apart, bias = (bias, None) if _is_broadcast(bias, weight) else (None, bias)
         found: Tensor = torch.ops.gemmsmith.linear(x, weight, bias, *_options(x, out_dtype, precision, deterministic,
                                                                               device))  # fmt: skip
@@ -119,6 +121,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
                         return hint.recorded(x, weight, bias, hint.call)
         except TypeError:
             pass
+    if isinstance(weight, Tensor) and weight.dim() == 1:
+        return _one_output(x, weight, bias, options)
     autocast = _autocast()
     if autocast:
         x, weight, bias = cast(x), cast(weight), cast(bias)
@@ -145,6 +149,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     result = _other_linear(x, weight, bias, _options(x, out_dtype, precision, deterministic, device))
     fast.keep(key, x, weight.mT, options, bias, result)
     return result
+
+
+def _one_output(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
+    """A linear layer whose weight is a vector: its output has no dimension of its own."""
+    found: Tensor = matmul(x, weight, None, *options)
+    return found if bias is None else _plus(found, bias)
 
 
 def _is_broadcast(bias: Any, weight: Any) -> bool:
@@ -199,7 +209,10 @@ def gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determ
     """``gemmsmith.gemm`` of two tensors, maybe into ``out``, and nothing else, if it was computed before; else None."""
     if _is_traced() or forward_ad._current_level >= 0:
         return None
-    name = _gemm_name(b, out_dtype, precision, deterministic)
+    # The name of _gemm_name, written out: a call costs a twentieth of a launch.
+    name: Any = id(b) if _grad_enabled() else ~id(b), out_dtype
+    if deterministic is not True or precision:
+        name = *name, precision, deterministic
     try:
         for hint in _hints(name):
             if out is None:

@@ -13,6 +13,8 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 COMPUTED = (torch.float32, torch.float16, torch.bfloat16, torch.int8)
 OUR_TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8,
              "int32": torch.int32}  # fmt: skip
+# Operands of the functions that do not call them a and b.
+_NAMES = {"torch.addmm": ("a", "b", "input"), "torch.nn.functional.linear": ("input", "weight", "bias")}
 # torch's own subclasses, which trace operators: FakeTensor and FunctionalTensor
 _TRACING = "torch._subclasses."
 
@@ -20,17 +22,19 @@ _TRACING = "torch._subclasses."
 def check_operands(function: str, *operands: Any) -> None:
     """Raise unless all are tensors that are multiplied, of one type and on one device, as torch requires.
 
-    ``function`` is torch's, for what is not computed here.
+    ``function`` is torch's, for what is not computed here; its operands are called as torch calls them.
     """
-    for name, value in zip("abc", operands, strict=False):
+    names = _NAMES.get(function, ("a", "b"))
+    for name, value in zip(names, operands, strict=False):
         check_tensor(name, value, function)
     first = operands[0]
-    for name, other in zip("bc", operands[1:], strict=False):
+    for name, other in zip(names[1:], operands[1:], strict=False):
         if other.dtype != first.dtype:
-            raise TensorTypeError(f"a is {first.dtype} and {name} is {other.dtype}; torch requires one type",
+            raise TensorTypeError(f"{names[0]} is {first.dtype} and {name} is {other.dtype}; torch requires one type",
                                   "convert one of them")  # fmt: skip
         if other.device != first.device:
-            raise TensorTypeError(f"a is on {_place(first)} and {name} on {_place(other)}", "move them to one device")
+            raise TensorTypeError(f"{names[0]} is on {_place(first)} and {name} on {_place(other)}",
+                                  "move them to one device")  # fmt: skip
 
 
 def _place(value: Any) -> str:

@@ -25,6 +25,8 @@ RECORDS = (
              choose=lambda m: halves.exponential(m["type"])),
     lanewise("div.method.ftz?.f32", "f32, f32 -> f32", where={"method": "approx full"}, counts=_OTHER,
              choose=lambda m: approximations.divide32(m["method"] == "full", "ftz" in m)),
+    lanewise("div.method.fma.ftz?.sat?.f32", "f32, f32, f32 -> f32", where={"method": "approx full"}, counts=_OTHER,
+             choose=lambda m: approximations.divide_add32(m["method"] == "full", "ftz" in m, "sat" in m)),
     lanewise("rcp.approx.ftz.f64", "f64 -> f64", approximations.reciprocal64, counts=_OTHER),
     lanewise("rsqrt.approx.ftz?.f64", "f64 -> f64", choose=lambda m: approximations.rsqrt64("ftz" in m), counts=_OTHER),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.execution import Execution
@@ -307,6 +308,8 @@ def _watch(machine: Execution, step: Bundle[Copy], lanes: Lanes, *arrays: Array)
             machine.recorder.copies(machine, operation, lanes, target, source, size)
         if machine.shadow is not None:
             machine.shadow.copy_issued(operation, machine.indices(lanes), index)
+            assert operation.access is not None
+            machine.unit(ProxyFences).copied(index, operation.access.width)
 
 
 def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:

@@ -205,8 +205,9 @@ def _fence_proxy(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
 
 
 def _fence_init(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    _fence_proxy(machine, step, lanes)
+    del step
     if machine.shadow is not None:
+        machine.unit(ProxyFences).fence(machine.indices(lanes), only_inits=True)
         machine.unit(MBarriers).fence(machine.indices(lanes))
 
 

@@ -78,7 +78,7 @@ def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
     target, *given = operands(i, 1 + len(form.arguments))
     if code.mod32 and form.mod32 is _refused:
         raise Refused
-    function, sources = with_negated(form.mod32 if code.mod32 else form.function, tuple(given))
+    function, sources = with_negated(form.mod32 if code.mod32 else form.function, tuple(given), form.arguments)
     return Draft(
         function,
         targets=(code.slot(target, form.result),),
@@ -86,18 +86,40 @@ def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Function]:
     )
 
 
-def with_negated(function: Function, sources: tuple[Operand, ...]) -> tuple[Function, tuple[Operand, ...]]:
-    """A function that takes negated predicates as they are, and the operands without their negation."""
+def with_negated(
+    function: Function, sources: tuple[Operand, ...], kinds: tuple[str, ...] = ()
+) -> tuple[Function, tuple[Operand, ...]]:
+    """A function that takes negated operands as they are, and the operands without their negation.
+
+    PTX negates predicates alone; numbers are negated where a sum was contracted with a product. ``kinds``: their types.
+    """
     places = tuple([n for n, source in enumerate(sources) if isinstance(source, Negated)])
     if not places:
         return function, sources
-    return _negating(function, places), tuple([s.register if isinstance(s, Negated) else s for s in sources])
+    negated = tuple([(n, kinds[n] if kinds else "pred") for n in places])
+    return _negating(function, negated), tuple([s.register if isinstance(s, Negated) else s for s in sources])
+
+
+# The bits that change where a number is negated, as the type in which a function gets its values.
+_SIGNS: dict[str, np.generic] = {
+    "f32": np.uint32(1 << 31), "f64": np.uint64(1 << 63), "f16": np.uint16(1 << 15), "bf16": np.uint16(1 << 15),
+    "f16x2": np.uint32(0x80008000), "bf16x2": np.uint32(0x80008000),
+}  # fmt: skip
 
 
 @cache
-def _negating(function: Function, places: tuple[int, ...]) -> Function:
+def _negating(function: Function, places: tuple[tuple[int, str], ...]) -> Function:
     """One function for each original, so that like operations are bundled."""
-    return lambda *values: function(*(np.logical_not(v) if n in places else v for n, v in enumerate(values)))
+    kinds = dict(places)
+    return lambda *values: function(*(_negative(v, kinds[n]) if n in kinds else v for n, v in enumerate(values)))
+
+
+def _negative(value: Any, kind: str) -> Any:
+    if kind not in _SIGNS:
+        return np.logical_not(value)
+    sign = _SIGNS[kind]
+    values = np.asarray(value)
+    return (values.view(sign.dtype) ^ sign).view(values.dtype)
 
 
 def optional_slots(code: Lowering, targets: tuple[Operand, ...], kinds: tuple[str, ...]) -> tuple[Slot, ...]:

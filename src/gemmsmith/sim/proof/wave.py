@@ -53,9 +53,18 @@ class WaveImages:
         rows, ever = operand.rows, self.ever[operand.file]
         if isinstance(rows, int):
             if rows >= ever.size:
-                raise NoProof("lanes of a warp meet at different places of the program")
+                self._check_apart()
+                return False
             return bool(ever[rows])
         return bool(ever[rows].any())
+
+    def _check_apart(self) -> None:
+        """Lanes that execute one instruction at different places have spare registers there, without images."""
+        for step, lanes in self.machine.apart:
+            if any(self.tagged(source, lanes) for source in step.sources):
+                raise NoProof("lanes of a warp exchange values of the matrices from different places of the program",
+                              step.first.instruction)  # fmt: skip
+            self.clear(step, lanes)
 
     def unit(self, operand: Operand, lanes: Lanes, number: int) -> Image:
         content = self.files[operand.file]
