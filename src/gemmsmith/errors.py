@@ -86,6 +86,10 @@ class CompileError(GemmsmithError):
         self.log = log
 
 
+class MissingKernelError(CompileError):
+    """The compiled code has no kernel of that name: a condition of the preprocessor may leave it out."""
+
+
 class CacheError(GemmsmithError):
     """The folder of the compile cache cannot be used or is not private to the user."""
 

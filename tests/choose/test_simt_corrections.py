@@ -60,3 +60,8 @@ def test_the_seconds_are_those_of_the_chosen_configuration() -> None:
     config, seconds = simt.fastest(problem, SMS, 0, True)
     plain = dict(near(problem, 0))[config]
     assert 0.5 * plain < seconds < 2.0 * plain
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 7), (5, 0, 7), (5, 7, 0)])
+def test_an_empty_product_has_a_choice(shape: tuple[int, int, int]) -> None:
+    assert simt.fastest(Problem(*shape, FP32, FP32), SMS, 0, True)[0]["BM"] > 0

@@ -11,6 +11,7 @@ import gemmsmith
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import TensorMap
+from gemmsmith.kernel.signature import signature_hint
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32
 from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
@@ -347,3 +348,21 @@ def test_constants_of_tensor_maps_in_code_that_a_kernel_uses(tmp_path: Path) -> 
     (tmp_path / "k.cu").write_text(code, encoding="utf-8")
     result = gemmsmith.launch(tmp_path / "k.cu", grid=1, block=1, args=[np.zeros(8, np.float32)])
     assert result["out"][4] == 2
+
+
+DEBUG = KERNEL.format(maps=VALUES).replace("int M", "int* debug, int M") + IN_PLACE.replace(
+    "C, M, N, K)", "C, debug, M, N, K)").replace("int K)", "int K, DECLARED)")  # fmt: skip
+
+
+@pytest.mark.parametrize(("declared", "tested", "role"), [("int* debug", "", ""), ("int* debug = nullptr", "", "0"),
+                                                          ("int* debug", "int n = debug ? 1 : 0;", "0")])  # fmt: skip
+def test_a_suggested_signature_is_accepted(declared: str, tested: str, role: str, tmp_path: Path) -> None:
+    """A further pointer may be null where host code says so; where it does not, the line to complete is a legal one."""
+    file = tmp_path / "k.cu"
+    text = HEAD + DEBUG.replace("DECLARED", declared).replace("CUtensorMap a, b;", f"CUtensorMap a, b; {tested}")
+    file.write_text(text, encoding="utf-8")
+    signature = user_kernel(file, UserOptions()).signature
+    assert {arg.name: arg.role for arg in signature.arguments}["debug"] == role
+    suggested = signature_hint(signature).rpartition(" ")[2].replace("?", "0")
+    again = user_kernel(file, UserOptions(signature=suggested)).signature
+    assert [arg.role for arg in again.arguments] == ["mapA", "mapB", "C", "0", "M", "N", "K"]

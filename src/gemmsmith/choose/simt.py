@@ -74,7 +74,7 @@ def fastest(problem: Problem, sms: int, unaligned: int = 0, clusters: bool = Fal
     """
     timed = [(config, predicted_seconds(problem, candidate, config, sms, unaligned))
              for candidate, config in configurations(problem, sms, unaligned, clusters)]  # fmt: skip
-    if clusters and problem.flops <= _MOST_CORRECTED:
+    if clusters and 0 < problem.flops <= _MOST_CORRECTED:
         timed = corrected(problem, timed, sms, unaligned)
     return min(timed, key=lambda pair: pair[1])
 

@@ -3,17 +3,24 @@ simulator, and template parameters that no launch gives a value. What was tried 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gemmsmith.cli.check_run import Asked, run_check
+from gemmsmith.cli.check_run import Asked, run_check, seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.errors import CompileError, GemmsmithError, TemplateValueError, TimeLimitError, UnsupportedError
+from gemmsmith.errors import (
+    CompileError,
+    GemmsmithError,
+    MissingKernelError,
+    TemplateValueError,
+    TimeLimitError,
+    UnsupportedError,
+)
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.conditional_kernel import hidden_entry
 from gemmsmith.userfile.smaller_sizes import smaller_sizes
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.user_kernel import missing_values
@@ -31,9 +38,22 @@ def check_product(asked: Asked, check: Check = run_check) -> Report:
         if (found := _with_guessed_values(asked, check)) is None:
             raise error from None
         return found
-    if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
-        return check(spec, config, asked)
-    return _with_smaller_sizes(asked, check) or check(spec, config, asked)
+    try:
+        if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
+            return check(spec, config, asked)
+        return _with_smaller_sizes(asked, check) or check(spec, config, asked)
+    except MissingKernelError as error:
+        return _with_condition(spec, asked, check, error)
+
+
+def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: MissingKernelError) -> Report:
+    """The report on a kernel behind an ``#if`` that the build decides, with the macros that make it hold."""
+    hidden = hidden_entry(spec)
+    if hidden is None or not hidden.defines:
+        raise error
+    report = _tried(asked, hidden.defines, check)
+    _add_line(report, f"it stands behind {hidden}, so it is compiled with {hidden.options}")
+    return report
 
 
 def _with_smaller_sizes(asked: Asked, check: Check) -> Report | None:
@@ -56,10 +76,10 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
     it may need others. What does not compile with any of them raises, with the compiler's reason."""
     refused: CompileError | None = None
     compiled = False
-    start = time.monotonic()
+    start = seconds_used()
     options = replace(asked.options.launch, defines=asked.options.pairs)
     for values in template_guesses(missing_values(Path(asked.kernel), options)):
-        if time.monotonic() - start > _TRYING_S:
+        if seconds_used() - start > _TRYING_S:
             break
         try:
             report = _tried(asked, values, check)

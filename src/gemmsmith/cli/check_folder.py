@@ -20,6 +20,7 @@ from typing import Any
 import typer
 from rich.markup import escape
 
+from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.job import CommandJob, cores
 from gemmsmith.cli.kernels import check_source
 from gemmsmith.cli.options.on import OnOptions
@@ -106,14 +107,20 @@ def check_folders(
 
 
 def _kernels_of(word: str) -> Iterator[KernelPlace]:
-    path = Path(word)
+    file, entry = split_entry(word)
+    path = Path(file)
     if path.is_dir():
         yield from kernels_in(path)
         return
     check_source(path)
     if not path.is_file():
         raise UnknownKernelError(f"there is no file {path}", "give paths of .cu files, or of folders with some")
-    yield from _kernels_in_file(path)
+    if not entry:
+        yield from _kernels_in_file(path)
+        return
+    name = entry.partition("<")[0].strip()
+    line = next((kernel.line for kernel in _kernels_in_file(path) if kernel.entry.endswith(name)), 0)
+    yield KernelPlace(path, entry, line)
 
 
 def print_summary(kernels: Sequence[Checked]) -> None:

@@ -19,6 +19,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sampled_blocks
 from gemmsmith.verify.harness import verify_launch
@@ -26,6 +27,7 @@ from gemmsmith.verify.settle import Settled, settle
 from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
+_TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a larger shape is tried
 
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
 
@@ -84,6 +86,10 @@ class Prepared:
     def spec(self) -> KernelSpec:
         return self.settled.spec
 
+    def tile_is_known(self, config: Config) -> bool:
+        """Whether the grid tells the tile: no larger shapes were needed, so that a few tiles are enough."""
+        return self.shapes.base[:2] == check_shapes(self.spec, config).base[:2]
+
     @property
     def distinct(self) -> Problem:
         """Whole tiles with M, N and K all different."""
@@ -116,7 +122,8 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     settled = replace(
         settled, lines=(*settled.lines, *older, *notes(spec), *_sampled_note(spec, config, shapes, blocks))
     )
-    shapes = _deeper(shapes, settled, config, asked)
+    roles_found = settled.reading is not None and bool(spec.signature.unknown)
+    shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not settled.spec.signature.fixed:
         settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)
     base = _problem(settled.spec, shapes.base, _bias(settled))
@@ -167,9 +174,11 @@ def _sampled_note(
     return (f"its size is fixed at {m}x{n}x{k}, so {len(blocks)} of its {total:,} blocks are simulated",)
 
 
-def _deeper(shapes: CheckShapes, settled: Settled, config: Config, asked: Asked) -> CheckShapes:
-    """For the launch that was found, and with the K that the kernel was found to need."""
-    if settled.launch_found and asked.free:
+def _deeper(
+    shapes: CheckShapes, settled: Settled, config: Config, asked: Asked, roles_found: bool = False
+) -> CheckShapes:
+    """For the launch or the roles that were found, and with the K that the kernel was found to need."""
+    if (settled.launch_found or roles_found) and asked.free:
         return check_shapes(settled.spec, config)
     if settled.shape is None or settled.shape[2] <= shapes.distinct[2] or not asked.free:
         return shapes
@@ -180,7 +189,8 @@ def _larger(
     bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
     options: KernelOptions,
 ) -> tuple[Settled, CheckShapes]:  # fmt: skip
-    """Larger shapes for a kernel that accesses memory outside its matrices: its tile or its pipeline may be larger."""
+    """Larger shapes for a kernel that accesses memory outside its matrices, or asserts a multiple: its tile or its
+    pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
     for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
@@ -189,7 +199,7 @@ def _larger(
         problem = _problem(settled.spec, tried.base, _bias(settled))
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
-        if not any("out-of-bounds global" in reason for reason in verdict.reasons):
+        if not any(words in reason for reason in verdict.reasons for words in _TOO_SMALL):
             return settled, tried
     return settled, shapes
 

@@ -79,7 +79,8 @@ def _plain_trials(
             report.trials.remove(trial)
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
-        if trial.label == DISTINCT and asked.free and pace * work_of(trial.problem) > left / 2:
+        slow = pace * work_of(trial.problem) > left / 2
+        if trial.label == DISTINCT and asked.free and slow and prepared.tile_is_known(runner.config):
             smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
             if runner.run(smaller).trusted:  # else the grid may not show the tile: the larger one decides
                 planned[number] = report.trials[report.trials.index(trial)] = trial = smaller

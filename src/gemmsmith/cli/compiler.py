@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gemmsmith.errors import MissingKernelError
+
 if TYPE_CHECKING:
     from gemmsmith.compile.cache import CompileCache
     from gemmsmith.compile.compiled import CompiledKernel
@@ -24,7 +26,20 @@ class Compiler:
     def __call__(self, spec: KernelSpec, config: Config, problem: Problem, arch: str) -> CompiledKernel:
         from gemmsmith.compile.compiler import compile_for
 
-        return compile_for(spec, config, problem, arch, _cache(self.folder) if self.folder is not None else None)
+        try:
+            return compile_for(spec, config, problem, arch, _cache(self.folder) if self.folder is not None else None)
+        except MissingKernelError as error:
+            raise _with_condition(spec, error) from None
+
+
+def _with_condition(spec: KernelSpec, error: MissingKernelError) -> MissingKernelError:
+    """The error, saying which condition of the preprocessor leaves the kernel out."""
+    from gemmsmith.userfile.conditional_kernel import hidden_entry
+
+    if (hidden := hidden_entry(spec)) is None:
+        return error
+    helps = f"add {hidden.options}" if hidden.defines else "give the macros in it with -D NAME=VALUE"
+    return MissingKernelError(f"{spec.entry} stands behind {hidden}, which does not hold", helps)
 
 
 @cache

@@ -66,7 +66,7 @@ def find_task(file: Path, name: str) -> Task:
 
 def grade_file(file: Path, task: Task, cache: CacheOptions) -> Graded:
     """Check the product, then count the launch that the goals are about."""
-    asked = Asked(str(file), KernelOptions(), FittedShapeOptions(), True, DeviceOptions("sim"), _TIMEOUT,
+    asked = Asked(str(file), KernelOptions(), FittedShapeOptions().shape, True, DeviceOptions("sim"), _TIMEOUT,
                   VerificationOptions(), cache, budget=_BUDGET, certified=False)  # fmt: skip
     try:
         report = check_product(asked)

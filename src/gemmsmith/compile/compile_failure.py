@@ -6,7 +6,7 @@ import re
 
 from gemmsmith.compile.demangle import demangled
 from gemmsmith.compile.request import CompileRequest
-from gemmsmith.errors import CompileError, GemmsmithError
+from gemmsmith.errors import CompileError, GemmsmithError, MissingKernelError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.signature import entries
 from gemmsmith.userfile.user_bundle import REFUSED, refused
@@ -43,10 +43,10 @@ def compile_failure(request: CompileRequest, log: str) -> GemmsmithError:
     return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, log)
 
 
-def _no_kernel(request: CompileRequest, line: str, log: str) -> CompileError:
+def _no_kernel(request: CompileRequest, line: str, log: str) -> MissingKernelError:
     texts = (request.source, *(text for _, text in request.headers))
     found = ", ".join(dict.fromkeys(name for text in texts for name in entries(text))) or "none"
-    return CompileError(
+    return MissingKernelError(
         f"{request.name} has no kernel {request.entry!r}: {line.partition('error: ')[2]}",
         f"__global__ functions in it: {found}", log,
     )  # fmt: skip

@@ -40,6 +40,7 @@ from gemmsmith.kernel.signature import (
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
 EXTENTS = ("M", "N", "K")
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
+_WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 # Names of constants that fix an extent, the most explicit first.
 _FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_SIZE", "N_SIZE", "K_SIZE"), ("M_DIM", "N_DIM", "K_DIM"),
           ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
@@ -117,11 +118,21 @@ def recognise(
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
             if not roles[i] and is_number(text) and set(EXTENTS) <= set(roles.values()):
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
+    for i, text in enumerate(computed[: len(found)]):
+        if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
+            roles[i] = text  # the width of a tile, beside the extent itself
     arguments = [
         Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1)
         for i, p in enumerate(found)
     ]
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
+
+
+def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[_Parameter]) -> bool:
+    """Whether another parameter is called by the letter of this one's extent, and this one is not."""
+    letter = roles[place].lower()
+    others = (p.name.lower() for i, p in enumerate(found) if i != place and roles.get(i) == roles[place])
+    return letter in others and found[place].name.lower() != letter
 
 
 def _parameter(
@@ -178,13 +189,12 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
         arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place,
                                   parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
-    given = [arg.role for arg in arguments if arg.role in EXTENTS]
+    extents = {arg.role for arg in arguments if arg.role in EXTENTS}
     _check_pointers(signature)
-    return replace(signature, square=len(set(given)) == 1)
+    return replace(signature, square=len(extents) == 1)
 
 
 def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
-    role = role.removeprefix("map")
     if role not in ("A", "B", "C"):
         raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
                              "a tensor map is A, B or C")  # fmt: skip

@@ -204,7 +204,8 @@ _TRANSPOSED = {"M": "N", "N": "M", "A": "B", "B": "A", "lda": "ldb", "ldb": "lda
 
 def signature_hint(signature: Signature, doubtful: str = "") -> str:
     """The ``--signature`` line to complete, filled in as far as it is known."""
-    roles = ["?" if not arg.role or arg.role == doubtful else arg.role for arg in signature.arguments]
+    roles = ["?" if not arg.role or arg.role == doubtful else arg.role.removeprefix("map")
+             for arg in signature.arguments]  # fmt: skip
     return f"say what they are, replacing each '?': --signature {','.join(roles)}"
 
 

@@ -82,6 +82,9 @@ class ArrayFault(AccessFault):
         self.operation, self.lane = operation, lane
 
 
+ASSERTION_FAILED = "assertion failed"  # how the detail of a failing assert begins
+
+
 class LaneFault(AccessFault):
     """A fault of a lane that does not come from a memory; ``detail`` is the whole message."""
 

@@ -33,7 +33,8 @@ def allocates(name: str, frame: Frame) -> bool:
 
 
 def may_be_null(text: str, frame: Frame) -> bool:
-    """Whether host code passes a null pointer, or a parameter that is one unless a caller gives another."""
+    """Whether host code passes a null pointer, or a parameter that is one unless a caller gives another, or that it
+    tests for one: ``debug ? … : …``."""
     at: Frame | None = frame
     while at is not None:
         text = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
@@ -45,12 +46,18 @@ def may_be_null(text: str, frame: Frame) -> bool:
         places = [i for i, p in enumerate(at.function.parameters) if p.name == text] if at.function else []
         if not places or at.function is None:
             return False
-        if at.function.parameters[places[0]].default in _NULL:
+        if at.function.parameters[places[0]].default in _NULL or _is_tested(text, at.function.body):
             return True
         if at.caller is None or places[0] >= len(at.arguments):
             return False
         text, at = at.arguments[places[0]], at.caller
     return False
+
+
+def _is_tested(name: str, body: str) -> bool:
+    word = re.escape(name)
+    return re.search(rf"(?<![\w.>*&]){word}\s*\?|\bif\s*\(\s*!?\s*{word}\s*\)|"
+                     rf"(?<![\w.>*&]){word}\s*[!=]=\s*(?:nullptr|NULL)\b", body) is not None  # fmt: skip
 
 
 def _sizes(name: str, frame: Frame) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
+from gemmsmith.userfile.aggregate_values import member_text
 from gemmsmith.userfile.declared import Variable
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame, Sizes
@@ -91,6 +92,10 @@ class HostScope(HostTypes):
             return evaluate(scope.members[name].value, self)
         if name in scope.variables or name in scope.changed:
             return self._local(name, scope)
+        owner, _, member = name.partition(".")
+        listed = scope.variables.get(owner) if member and owner not in scope.changed else None
+        if listed is not None and (text := member_text(listed, member, self.frame.sources)):
+            return evaluate(text, self)
         for condition, holds in scope.conditions:
             if holds and (match := re.fullmatch(rf"(?:.*&&\s*)?\(?\s*{re.escape(name)}\s*==\s*(\w+)\s*\)?", condition)):
                 return evaluate(match[1], self)

@@ -74,7 +74,7 @@ class LaunchGuess:
         across, down = max(1, -(-problem.n // cols)), max(1, -(-problem.m // rows))
         if linear:
             return across * down, 1, 1
-        return (down, across, 1) if self._x_walks_rows() != self.flipped else (across, down, 1)
+        return (down, across, 1) if self.x_walks_rows() else (across, down, 1)
 
     def _constant(self, *names: str) -> int | None:
         upper = {name.upper(): value for name, value in self.constants.items() if value > 0}
@@ -102,6 +102,10 @@ class LaunchGuess:
         if threads is None and bm and bn:
             threads = bm * bn // ((tm or 1) * (tn or 1))
         return threads or self._tile() ** 2, 1, 1
+
+    def x_walks_rows(self) -> bool:
+        """Whether the grid's x is launched along rows of C."""
+        return self._x_walks_rows() != self.flipped
 
     def _x_walks_rows(self) -> bool:
         """Whether blockIdx.x counts rows of C: by what its variable is compared with, named, or multiplied by."""

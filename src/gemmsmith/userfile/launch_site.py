@@ -249,13 +249,20 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             for start, called, arguments in calls_of(other, function.name):
                 whole = _unpacked(function, len(arguments))
                 required = sum(1 for p in whole.parameters if not p.default)
-                if required <= len(arguments) <= len(whole.parameters):
-                    outer = Frame(source, frame.project, other, start)
+                outer = Frame(source, frame.project, other, start)
+                fits = required <= len(arguments) or _has_defaults(function.name, outer)
+                if fits and len(arguments) <= len(whole.parameters):
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
                                   template=_template_of(called, outer))  # fmt: skip
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _has_defaults(name: str, frame: Frame) -> bool:
+    """Whether a prototype that the caller sees has defaults: the definition may not repeat them."""
+    declared = re.compile(rf"\b{re.escape(name)}\s*\([^;{{}}]*[\w*&>]\s+\*?\w+\s*=[^=;{{}}][^;{{}}]*\)\s*;")
+    return any(declared.search(source.text) for source in frame.sources)
 
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:

@@ -112,18 +112,34 @@ class SiteValues:
         return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
 
     def computed(self) -> tuple[str, ...]:
-        """The arguments as texts; a variable is replaced by the expression that it is initialised with."""
+        """The arguments as texts; a variable is replaced by the expression that it is initialised with, a parameter
+        without a role by the number that callers pass."""
         scope = self.site.frame.locals
         found = []
-        for text in self.site.arguments:
+        for i, text in enumerate(self.site.arguments):
             variable = scope.variables.get(text) if text not in scope.changed else None
-            found.append(variable.value if variable is not None and variable.value else text)
+            if variable is not None and variable.value:
+                found.append(variable.value)
+            else:
+                role = self.roles.roles[i] if i < len(self.roles.roles) else ""
+                found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))
         return tuple(found)
+
+    def _passed_number(self, text: str) -> str:
+        if not text.isidentifier() or self.site.frame.caller is None:
+            return text
+        asked = Asked()
+        try:
+            value = evaluate_int(text, self.scope({}, asked))
+        except (UsageError, RecursionError):
+            return text
+        return text if asked.sized else str(value)
 
     def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}
         whole: dict[str, frozenset[int]] = {}
+        known: dict[str, set[str]] = {}  # extents by the name that is passed for them
         exact = {key: value for role, value in sizes.items() if role in _EXTENTS for key in (role, role.lower())}
         passed = self.site.arguments
         if self.roles.places:
@@ -137,9 +153,13 @@ class SiteValues:
             paths = self._paths(text)
             for path in paths:
                 store[path] = store.get(path, frozenset()) | {sizes[role]}
+                known.setdefault(path, set()).update({role} & set(_EXTENTS))
             if not paths and role in _EXTENTS and re.search(r"[A-Za-z_]", text):
                 key = plain_expression(text)
                 whole[key] = whole.get(key, frozenset()) | {sizes[role]}
+        for path, extents in known.items():
+            if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
+                bound[path] = frozenset(sizes[role] for role in extents - {"K"})
         if "batch" in sizes and "batch" not in self.roles.roles and "strideA" in self.roles.roles:
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
             variables = self.site.frame.locals.variables
@@ -235,6 +255,27 @@ class SiteValues:
         if not text:
             raise UsageError("the launch has no such part")
         return _triple(evaluate(text, self.scope(sizes, asked))), asked
+
+    def confuses_extents(self) -> bool:
+        """Whether the launch passes a variable called M for N, and one called N for M, with A and B in their places."""
+        passed = {role: text.strip().lower() for role, text in zip(self.roles.roles, self.site.arguments, strict=False)}
+        named = dict(zip(self.roles.roles, self.roles.names, strict=False))
+        crossed = (passed.get("M"), passed.get("N")) == ("n", "m")
+        meant = (named.get("M", "").lower(), named.get("N", "").lower()) == ("m", "n")
+        return crossed and meant and passed.get("A", "").endswith("a") and passed.get("B", "").endswith("b")
+
+    def shares_extents(self) -> bool:
+        """Whether the grid asks for a value that the launch passes for M and for N: it is known for squares alone."""
+        sides = {"M": 1024, "N": 2048, "K": 4096, "lda": 4096, "ldb": 2048, "ldc": 2048}
+        try:
+            self.extent(0, dict.fromkeys(sides, 1024))
+        except (UsageError, RecursionError):
+            return False
+        try:
+            self.extent(0, sides)
+        except (UsageError, RecursionError):
+            return True
+        return False
 
     def grid_lacks(self, sizes: Mapping[str, int]) -> str:
         """An extent of C, M or N, that neither the grid nor the kernel is told: the launch fits one problem only."""

@@ -42,6 +42,25 @@ class Preprocessed:
     angled: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Directive:
+    """A preprocessor directive: ``word`` is what follows the #, ``rest`` what follows the word."""
+
+    line: int
+    word: str
+    rest: str
+
+
+def directives(text: str) -> tuple[Directive, ...]:
+    """The directives of a file in order, without comments."""
+    plain, code = _blanked(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    found, line, last = [], 1, 0
+    for match in _DIRECTIVE.finditer(code):
+        line, last = line + code.count("\n", last, match.start()), match.start()
+        found.append(Directive(line, match[1], plain[match.start(2) : match.end(2)].replace("\\\n", " ")))
+    return tuple(found)
+
+
 def preprocess(text: str) -> Preprocessed:
     """``text`` without comments, literals and directives. Both sides of an ``#if`` stay where each is balanced."""
     plain, code = _blanked(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))

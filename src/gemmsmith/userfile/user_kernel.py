@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import GemmsmithError, TemplateValueError, UnknownKernelError
+from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import recognise
@@ -32,6 +32,7 @@ from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch, problem_sizes
+from gemmsmith.userfile.vector_product import vector_product
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -114,6 +115,11 @@ def _read(path: Path, options: UserOptions) -> _Read:
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
     signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site)
     signature = _with_null_pointers(signature, site)
+    if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
+        raise SignatureError(
+            f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
+            found.hint,
+        )
     launch = launch.with_maps(maps)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
@@ -235,4 +241,4 @@ def _is_product(project: Project, kernel: KernelSource) -> bool:
         signature = _recognised(facts, (), "", aliases, facts.values({}), (), named_maps(kernel.parameters, aliases))
     except GemmsmithError:
         return False
-    return not signature.unknown
+    return not signature.unknown and vector_product(kernel, signature) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
@@ -13,6 +14,7 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry, ScratchArray, TensorMap
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
@@ -226,13 +228,33 @@ class UserLaunch:
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
 
     @property
+    def misread(self) -> str:
+        """Where host code launches it with a block or grid that is not understood and is guessed; else empty."""
+        if self.site is None or self.options.block or self.options.grid:
+            return ""
+        return self.site.site.shown() if "guessed" in self.sources(SAMPLE) else ""
+
+    @property
     def blind(self) -> bool:
         """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
         return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes
 
+    @cached_property
+    def only_equal(self) -> TileGrid | None:
+        """The grid where host code passes one value for several extents, which tells the grid of squares alone."""
+        if self.options.grid or self.site is None:
+            return None
+        if not (self.site.shares_extents() or self.site.confuses_extents()):
+            return None
+        site, sizes = self.site, problem_sizes(SAMPLE)
+        try:
+            return tile_grid(lambda side: site.extent(0, sizes | dict.fromkeys(("M", "N", "K"), side))[0])
+        except (GemmsmithError, RecursionError):
+            return None
+
     def alternatives(self) -> list[UserLaunch]:
         """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
-        if not self.guessed or "blockIdx.y" not in self.facts.reached:
+        if not (self.guessed or self.only_equal) or "blockIdx.y" not in self.facts.reached:
             return []
         other = copy.copy(self)
         other.flipped = not self.flipped
@@ -285,7 +307,7 @@ class UserLaunch:
         if block is not None and not self.options.block:
             lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
-            assumed = self.site.extent(0, problem_sizes(problem))[1].assumed
+            assumed = self.only_equal is None and self.site.extent(0, problem_sizes(problem))[1].assumed
             what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
@@ -318,6 +340,8 @@ class UserLaunch:
         """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only."""
         if self.site is None:
             return None
+        if index == 0 and self.only_equal is not None:
+            return self.only_equal(problem.m, problem.n, self._guess().x_walks_rows())
         try:
             found, asked = self.site.extent(index, problem_sizes(problem))
             if index == 0 and self.site.grid_lacks(problem_sizes(problem)):

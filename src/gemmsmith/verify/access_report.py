@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gemmsmith.sim.faults import Fault
+from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.sim.shared_arrays import array_at
 from gemmsmith.sim.spots import Spot
 from gemmsmith.verify.element_names import operand_at, shared_name
@@ -55,7 +56,8 @@ class FaultReporter(Marker):
         if count > 0:
             notes.append(f"and {count:,} more thread{'s' if count != 1 else ''} of this block like it")
         notes.append(legend(spot))
-        rule = {"uninitialised": "uninitialised-read", "lane": "warp", "forbidden": "forbidden-read"}.get(
+        lane = "assertion" if fault.detail.startswith(ASSERTION_FAILED) else "warp"
+        rule = {"uninitialised": "uninitialised-read", "lane": lane, "forbidden": "forbidden-read"}.get(
             fault.kind, fault.kind
         )
         return FaultReport(rule, said, tuple(marks), tuple(filter(None, notes)), ptx, max(0, count))

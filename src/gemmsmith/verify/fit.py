@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import SCRATCH
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
@@ -35,11 +37,19 @@ def fit_subject(
     if ragged is not None:
         axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
-        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts)
+        few = partial(_rounds_down, spec, config, base)
+        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts, few)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
     return replace(subject, corner=subject.samples and _ends_in_corner(runner, subject)), found
+
+
+def _rounds_down(spec: KernelSpec, config: Config, base: Problem, shorter: Problem) -> bool:
+    """Whether a product that is a little smaller than whole tiles gets fewer blocks than these: ``M / 32``."""
+    if shorter.k != base.k or no_launch(spec, config, shorter):
+        return False
+    return spec.geometry(shorter, config).blocks < spec.geometry(base, config).blocks
 
 
 def _ends_in_corner(runner: TrialRunner, subject: Subject) -> bool:

@@ -10,7 +10,7 @@ import math
 import re
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
 from gemmsmith.verify.verdict import Verdict
@@ -36,6 +36,10 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
+    computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
+    if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
+        return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
+                f"the {computed} of its launch it may be for a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
     if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:

@@ -54,11 +54,12 @@ class Raggedness:
 
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
-    axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1,
+    axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
     ``parts``: among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile.
+    ``rounds_down``: whether the launch has fewer blocks than a product needs, whatever the kernel guards.
     """
 
     def passes(tried: Trial) -> bool:
@@ -124,6 +125,8 @@ def find_raggedness(
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
         if judged is None or refuses_extent(judged):
+            continue
+        if judged.unwritten and not judged.faulted and rounds_down(single(at).problem):
             continue
         wrong_guard = any(edges.guarded_at(axis, mark.line) for fault in judged.faults if fault.rule == "out-of-bounds"
                           for mark in fault.marks if mark.text)  # fmt: skip

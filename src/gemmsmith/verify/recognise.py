@@ -33,13 +33,13 @@ def recognised(spec: KernelSpec, config: Config, compile_fn: CompileFn, arch: st
     """
     if spec.is_rung:
         return Recognised(spec)
-    end = time.monotonic() + _SECONDS
+    end = time.thread_time() + _SECONDS
     try:
         shapes = check_shapes(spec, config)
         compiled = compile_fn(spec, *aligned_code(spec, config, spec.problem(*shapes.base)), arch)
         blocks = sampled_blocks(spec, config, shapes.base)
         probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
-        settled = settle(lambda: SimDevice(arch, timeout=max(0.1, end - time.monotonic())),
+        settled = settle(lambda: SimDevice(arch, timeout=max(0.1, end - time.thread_time())),
                       as_compiled(spec, compiled.ptx), config, probes or [shapes.base], compiled,
                       layout_named(layout) if layout else None, blocks)  # fmt: skip
         return Recognised(settled.spec, settled.reading is not None or bool(layout or spec.declared_signature))

@@ -24,7 +24,9 @@ from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_search import search_launches
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.written import used_parameters, written_parameters
@@ -118,16 +120,28 @@ def settle(
                     unscaled = unscaled or settled
     if unscaled is not None:
         return unscaled
+    if first.unknown and blocks is None:
+        for candidate in others:  # with its roles the launch may have a larger tile
+            fitting = _own_shape(spec, candidate, config)
+            if candidate.unknown or fitting is None or fitting in shapes or time.process_time() > end:
+                continue
+            for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
+                if (layout is None and not contradiction(reading)) or reading.layout == layout:
+                    return _settled(spec, own, reading, fitting)
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
             return searched
+        if place := getattr(spec.geometry, "misread", ""):
+            raise UsageError(f"{own.entry}: its launch at {place} is not understood, and no guess gives a product",
+                             "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
                              "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
+        why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
         raise UsageError(
-            f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product",
+            f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
     if first.unknown:
@@ -155,6 +169,24 @@ def settle(
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
     return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected, only=only)
+
+
+def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
+    """The shape that fits the launch where the parameters mean this; None if the launch is not known."""
+    try:
+        return _fitting(candidate, check_shapes(spec.read_as(candidate, "NN"), config).distinct)
+    except GemmsmithError:
+        return None
+
+
+def _assertion(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> str:
+    """The assert that fails at a shape, as the end of a sentence; empty if none does."""
+    m, n, k = shape
+    verdict = verify_launch(device, spec, config, spec.problem(m, n, k), fill="integers", mode="exact", c="set",
+                            compile_fn=compile_fn)  # fmt: skip
+    failed = next((reason for reason in verdict.reasons if ASSERTION_FAILED in reason), "")
+    text = failed.partition(ASSERTION_FAILED)[2].partition("\n")[0].split(": thread")[0].lstrip(": ")
+    return f" for {m}x{n}x{k}, where `{text}` fails" if failed else ""
 
 
 def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:

@@ -15,6 +15,7 @@ from gemmsmith.notebook_html import card, listing, paragraph, preformatted
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
 from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.excerpt import excerpt
 from gemmsmith.verify.fault_report import FaultReport
 
@@ -158,7 +159,7 @@ def is_hazard(verdict: Verdict) -> bool:
 def refuses_extent(verdict: Verdict) -> bool:
     """Whether the launch shows that an extent must be a multiple of something: by its alignment, an assert, or a tensor
     map that the driver does not encode."""
-    told = ("assertion failed", MAP_REFUSED)
+    told = (ASSERTION_FAILED, MAP_REFUSED)
     return is_misaligned(verdict) or any(words in reason for reason in verdict.reasons for words in told)
 
 

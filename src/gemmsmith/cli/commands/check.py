@@ -36,7 +36,7 @@ def command(
     kernels: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUNG|FILE.cu|FOLDER...",
+            metavar="RUNG|FILE.cu[:KERNEL]|FOLDER...",
             show_default=False,
             help="A rung, .cu files, launches (.py), or folders with kernels.",
         ),
@@ -45,7 +45,7 @@ def command(
     shape: FittedShapeOptions = _SHAPE,
     device: DeviceOptions = _DEVICE,
     timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds that a simulated launch may take.", rich_help_panel="Device")
+        float, typer.Option("--timeout", help="CPU seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
     cures: Annotated[
         float,
@@ -138,8 +138,8 @@ def _check_product(asked: _Asked) -> bool:
     from gemmsmith.cli.check_attempts import check_product
     from gemmsmith.cli.check_run import Asked
 
-    free = asked.shape == _SHAPE
-    report = check_product(Asked(asked.kernel, asked.options, asked.shape, free, asked.device, asked.timeout,
+    shape, free = asked.shape.shape, asked.shape.is_free
+    report = check_product(Asked(asked.kernel, asked.options, shape, free, asked.device, asked.timeout,
                                  asked.checks, asked.cache, asked.trial, asked.cures))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])

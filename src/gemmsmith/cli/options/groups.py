@@ -20,6 +20,8 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 from typer.models import OptionInfo, ParameterInfo
 
+from gemmsmith.cli.entry_words import with_entries
+
 
 @dataclass(frozen=True)
 class OptionGroup:
@@ -44,6 +46,7 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        values = with_entries(values)
         for name, kind in groups.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         command(**values)

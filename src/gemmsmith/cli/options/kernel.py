@@ -9,13 +9,17 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.kernels import Found, check_no_preset, check_rung_options, file_kernel, is_file, rung_of
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.user_kernel import UserOptions
 
 KernelName = Annotated[
-    str, typer.Argument(metavar="RUNG|FILE.cu", help="A rung, by name or number, or a .cu file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RUNG|FILE.cu[:KERNEL]", help="A rung, by name or number, or a .cu file.", show_default=False
+    ),
 ]
 Pairs = tuple[tuple[str, str], ...]
 _LONGEST = 1000  # characters of an expression; the reader of expressions is recursive
@@ -92,6 +96,8 @@ class KernelOptions(ConfigOptions):
 def find_kernel(word: str, options: KernelOptions | None = None) -> Found:
     """The kernel that ``word`` names, with its configuration."""
     options = options or KernelOptions()
+    word, entry = split_entry(word)
+    options = replace(options, entry=entry) if entry else options
     if is_file(word):
         check_no_preset(options.preset)
         spec = file_kernel(word, replace(options.launch, defines=options.pairs))

@@ -33,15 +33,29 @@ class ShapeOptions(OptionGroup):
 
 
 _FITTED = "fits the kernel's tiles"
+_FITTED_SIZE = 128  # of an extent that is not given beside others
 
 
 @dataclass(frozen=True)
-class FittedShapeOptions(ShapeOptions):
+class FittedShapeOptions(OptionGroup):
     """The same; where no extent is given, check chooses all three."""
 
-    m: Annotated[int, typer.Option("--m", help="Rows of A and C.", show_default=_FITTED)] = 128
-    n: Annotated[int, typer.Option("--n", help="Columns of B and C.", show_default=_FITTED)] = 128
-    k: Annotated[int, typer.Option("--k", help="Columns of A, rows of B.", show_default=_FITTED)] = 128
+    panel: ClassVar[str] = "Problem"
+
+    m: Annotated[int | None, typer.Option("--m", help="Rows of A and C.", show_default=_FITTED)] = None
+    n: Annotated[int | None, typer.Option("--n", help="Columns of B and C.", show_default=_FITTED)] = None
+    k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.", show_default=_FITTED)] = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no extent is given."""
+        return self.m is None and self.n is None and self.k is None
+
+    @property
+    def shape(self) -> ShapeOptions:
+        """What is given, and 128 for the rest."""
+        m, n, k = (_FITTED_SIZE if extent is None else extent for extent in (self.m, self.n, self.k))
+        return ShapeOptions(m, n, k)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ RULES = {
     "uninitialised-read": "Memory is read before it is written", "unwritten-output": "Outputs that are never written",
     "wrong-result": "The result is not the product", "restricted": "Right for some shapes only",
     "not-runnable": "The kernel could not be checked", "warp": "A warp-wide instruction without all of its lanes",
+    "assertion": "An assert of the kernel failed",
     "forbidden-read": "C, or A and B, is read where it may hold anything", NOTE: "Legal, but worth knowing",
 }  # fmt: skip
 

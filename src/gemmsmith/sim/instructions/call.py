@@ -19,7 +19,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.linking import function_label
 from gemmsmith.sim.lowering import Frame, Lowering, Refused
-from gemmsmith.sim.memory import LaneFault
+from gemmsmith.sim.memory import ASSERTION_FAILED, LaneFault
 from gemmsmith.sim.operation import Pointer
 from gemmsmith.sim.printing import formatted, parts_of
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Register, Symbol, Vector
@@ -169,7 +169,7 @@ def _assert(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     """Every lane that gets here has failed; parameters are the text, the file and the line."""
     text, file = (machine.memory.text(int(parameter_words(machine, step, lanes, n, 8)[0])) for n in (0, 1))
     place = f" ({file.rsplit('/', 1)[-1]}:{int(parameter_words(machine, step, lanes, 2, 4)[0])})" if file else ""
-    raise LaneFault(0, ": ".join(filter(None, ("assertion failed", text))) + place)
+    raise LaneFault(0, ": ".join(filter(None, (ASSERTION_FAILED, text))) + place)
 
 
 def _lower_print(code: Lowering, i: Instruction, _: None) -> Draft[None]:

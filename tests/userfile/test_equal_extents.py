@@ -1,0 +1,67 @@
+"""The tile of a launch that passes one value for M, N and K."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.equal_extents import tile_grid
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+
+KERNEL = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int X = blockIdx.x, Y = blockIdx.y;
+    ROWS
+    C[(rows + threadIdx.x / 16) * N + cols + threadIdx.x % 16] = A[0] * B[0] * K;
+}
+void run(const float* a, const float* b, float* c, int M, int n) {
+    k<<<dim3((n + 63) / 64, (SIDE + 127) / 128), 256>>>(a, b, c, PASSED);
+}
+"""
+DOWN = "int rows = blockIdx.y * 128, cols = blockIdx.x * 64;"
+ALONG = "int rows = blockIdx.x * 64, cols = blockIdx.y * 128;"
+
+
+def up(side: int, tile: int) -> int:
+    return -(-side // tile)
+
+
+@pytest.mark.parametrize(("grid", "along_columns", "along_rows"), [
+    (lambda n: (up(n, 64), up(n, 128), 1), (3, 5, 1), (10, 2, 1)),
+    (lambda n: (n // 64, n // 128, 1), (3, 5, 1), (10, 2, 1)),
+    (lambda n: (up(n, 96) * up(n, 96), 1, 1), (14, 1, 1), (14, 1, 1)),
+    (lambda n: (up(n * n, 256), 1, 1), (480, 1, 1), (480, 1, 1)),
+    (lambda n: (up(n, 32), 1, 4), (6, 1, 4), (20, 1, 4)),
+])  # fmt: skip
+def test_blocks_of_squares_tell_the_tile(grid: Callable[[int], Dim3], along_columns: Dim3, along_rows: Dim3) -> None:
+    found = tile_grid(grid)
+    assert found is not None
+    assert (found(640, 192, False), found(640, 192, True)) == (along_columns, along_rows)
+
+
+@pytest.mark.parametrize("grid", [
+    lambda n: (up(n, 64), up(n, 64), up(n, 64)),  # K is divided, too
+    lambda n: (7, 1, 1),  # noqa: ARG005 (fits one problem)
+    lambda n: (up(n, 64) + 3, 1, 1),
+])  # fmt: skip
+def test_what_no_tile_explains_stays_open(grid: Callable[[int], Dim3]) -> None:
+    assert tile_grid(grid) is None
+
+
+@pytest.mark.parametrize(("rows", "passed", "side", "expected"), [
+    (DOWN, "n, n, n", "n", (3, 5, 1)),
+    (ALONG, "n, n, n", "n", (10, 2, 1)),
+    (DOWN, "M, n, n", "M", (3, 5, 1)),  # the grid tells M and N apart, and is not asked for K
+])  # fmt: skip
+def test_other_shapes_get_the_blocks_that_host_code_gives_to_squares(
+    rows: str, passed: str, side: str, expected: Dim3, tmp_path: Path
+) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text(KERNEL.replace("ROWS", rows).replace("PASSED", passed).replace("SIDE", side), encoding="utf-8")
+    spec = user_kernel(file, UserOptions())
+    assert spec.geometry(Problem(640, 192, 64), spec.config()).grid == expected
+    assert spec.geometry(Problem(640, 640, 640), spec.config()).grid == (10, 5, 1)
