@@ -206,14 +206,11 @@ def test_long_names_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
-UNRECORDED = {"fp32_wgmma_registers"}  # newer than the record; benchmarks/record_ladder.py --rungs NAME --append FILE
-
-
 def test_every_rung_has_recorded_figures_even_with_a_newer_parameter() -> None:
     ours = {spec.name: (spec.dtypes[0].name, str(ladder_config(spec))) for spec in rungs()}
     found = {m.identity.name for run in recorded_runs() for m in run.measurements
              if m.identity.name in ours and is_ladder_timing(m, *ours[m.identity.name])}  # fmt: skip
-    assert found == ours.keys() - UNRECORDED
+    assert found == ours.keys()
 
 
 @pytest.mark.parametrize(
