@@ -40,7 +40,7 @@ def calls_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
             shapes, strides, (kind, _) = key[is_linear:][:2], key[is_linear:][2:4], key[is_linear:][4:6]
             layouts = tuple(zip(shapes, strides, strict=True))
             CACHE.put(key, SimpleNamespace(shape=tuple(result.shape), dtype=result.dtype, is_linear=is_linear,
-                                           kind=kind, layouts=layouts))  # fmt: skip
+                                           kind=kind, layouts=layouts, armed={}))  # fmt: skip
 
     def run(call: Any, a: int, b: int, bias: int = 0) -> Any:
         assert bias == 0
@@ -131,6 +131,32 @@ def test_modes_around_a_call_that_was_made_before(function: Any) -> None:
             assert (mine.dtype, mine.requires_grad, mine.is_inference()) == (
                 theirs.dtype, theirs.requires_grad, theirs.is_inference())  # fmt: skip
             torch.testing.assert_close(mine.float(), theirs.float(), rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize("function", [matmul, linear])
+def test_autocast_converts_what_the_operands_hold_now(function: Any) -> None:
+    x, weight = randn(32, 24, grad=True), torch.nn.Parameter(randn(24, 16))
+    for round_ in range(TIMES):
+        for kind in (torch.bfloat16, torch.float16):
+            for gradients in (True, False):
+                with torch.set_grad_enabled(gradients), torch.autocast(KIND, kind):
+                    mine, theirs = function(x, weight), torch.matmul(x, weight)
+                assert (mine.dtype, mine.requires_grad) == (kind, gradients)
+                torch.testing.assert_close(mine.float(), theirs.float(), rtol=3e-2, atol=3e-2)
+        with torch.no_grad():
+            weight.add_(1.0) if round_ % 2 else weight.data.mul_(0.5)
+
+
+@pytest.mark.parametrize("function", [matmul, linear])
+def test_autocast_finds_a_call_by_its_hint(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = randn(32, 24), torch.nn.Parameter(randn(24, 16))
+    with torch.no_grad(), torch.autocast(KIND, torch.bfloat16):
+        first = [function(x, weight) for _ in range(TIMES)][-1]
+        if ON_GPU:  # memory of the CPU is aligned in many ways, and each has a hint of its own
+            monkeypatch.setattr(fast, "product_key", None)
+            monkeypatch.setattr(fast, "linear_key", None)
+        assert torch.equal(function(x, weight), first)
+    assert any(isinstance(name, tuple) and name[0] is torch.bfloat16 for name in CACHE._hints)
 
 
 @pytest.mark.parametrize("function", [matmul, linear])

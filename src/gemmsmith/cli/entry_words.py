@@ -18,7 +18,9 @@ _SIDES = {"x": "x_launch", "y": "y_launch", "other": "y_launch"}  # of two kerne
 def split_entry(word: str) -> tuple[str, str]:
     """The file and the kernel that ``word`` names; no kernel if it names a file alone, a rung or a launch in Python."""
     match = _WORD.fullmatch(word)
-    if match is None or match[1].endswith(".py") or Path(word).exists() or not Path(match[1]).is_file():
+    if match is None or match[1].endswith(".py") or Path(word).exists():
+        return word, ""
+    if not match[1].endswith((".cu", ".cuh")) and not Path(match[1]).is_file():
         return word, ""
     file, entry = match[1], match[2].strip()
     return file, _at_line(Path(file), int(entry)) if entry.isdecimal() else entry

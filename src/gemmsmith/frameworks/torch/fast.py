@@ -75,12 +75,14 @@ class Hint:
     other_low: int
 
 
-def remember(name: Any, call: CachedCall, recorded: Recorded | None, *operands: Tensor) -> None:
-    """Keep a hint for two or three operands. No mode, transform or autocast may be active."""
-    if not _guards_can_tell() or any(each.is_neg() for each in operands):
+def remember(name: Any, call: CachedCall, recorded: Recorded | None, *operands: Tensor,
+             given: tuple[Tensor, ...] = ()) -> None:  # fmt: skip
+    """Keep a hint for two or three operands. No mode or transform may be active. ``given``: what autocast converted to
+    the operands, if it is active; then the type that it converts to is part of the name."""
+    if not _guards_can_tell() or any(each.is_neg() for each in (*given, *operands)):
         return
     lows = [each.data_ptr() & LOW for each in operands]
-    CACHE.add_hint(name, Hint(_guard(*operands), call, recorded, *lows, *[0] * (3 - len(lows))))
+    CACHE.add_hint(name, Hint(_guard(*(given or operands)), call, recorded, *lows, *[0] * (3 - len(lows))))
 
 
 def _guard(*operands: Tensor) -> Callable[..., bool]:
@@ -98,7 +100,7 @@ def _guards_can_tell() -> bool:
         seen.append(check(sample))
         return _row
 
-    with torch.inference_mode(False):
+    with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
         sample = torch.zeros(2, 3)
         check, seen = _guard(sample), []
         others = (torch._neg_view(sample), sample.mT, sample[:, :2], sample.half(), torch.zeros(2, 3, device="meta"),

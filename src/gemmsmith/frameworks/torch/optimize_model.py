@@ -145,7 +145,7 @@ def _decide(name: str, module: Any, products: list[Seen], kind: str, measure: bo
         return Route(name, what, False, "the sample run did not call it")
     verdicts = []
     for each in products:
-        signature = (each, n, k, kind, training, module.bias is not None)
+        signature = (each, n, k, kind, training, module.bias is not None, module.weight.dtype)
         if signature not in known:
             known[signature] = _verdict(module, each, n, k, kind, measure, training)
         verdicts.append((each.rows, known[signature]))
@@ -168,15 +168,23 @@ def _verdict(module: Any, seen: Seen, n: int, k: int, kind: str, measure: bool, 
         return rule
     if 0 in (seen.rows, n, k):
         return Verdict(False, "an empty product")
-    x = torch.randn(seen.rows, k, device=module.weight.device).to(seen.dtype)
-    weight = torch.randn(k, n, device=x.device).to(seen.dtype).mT if kind == "conv1d" else (
-        torch.randn(n, k, device=x.device).to(seen.dtype))  # fmt: skip
-    bias = None if module.bias is None else torch.randn(n, device=x.device).to(seen.dtype)
-    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+    device, own = module.weight.device, module.weight.dtype  # which autocast converts at every call
+    x = torch.randn(seen.rows, k, device=device).to(seen.dtype)
+    weight = (
+        torch.randn(k, n, device=device).to(own).mT if kind == "conv1d" else torch.randn(n, k, device=device).to(own)
+    )
+    bias = None if module.bias is None else torch.randn(n, device=device).to(own)
+    with torch.no_grad(), _region(device, seen.dtype, own):
         forward = measured(lambda: linear(x, weight, bias), lambda: torch_linear(x, weight, bias))
-        if not training:
-            return forward
-    return _with_gradients(x, weight, bias, forward)
+    return _with_gradients(x, weight, bias, forward) if training else forward
+
+
+def _region(device: torch.device, computed: torch.dtype, own: torch.dtype) -> Any:
+    """Where a layer is timed: with autocast if that converts its weight, but without torch's cache of converted
+    weights, because a model calls a layer once in a region; else without autocast."""
+    if computed is own:
+        return torch.autocast(device.type, enabled=False)
+    return torch.autocast(device.type, computed, cache_enabled=False)
 
 
 def _with_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, forward: Verdict) -> Verdict:
@@ -188,7 +196,7 @@ def _with_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, forward: Ver
         result: Tensor = function(*leaves)
         return torch.autograd.grad(result, leaves, grad)[0]
 
-    with torch.enable_grad(), torch.autocast(x.device.type, enabled=False):
+    with torch.enable_grad(), _region(x.device, x.dtype, weight.dtype):
         whole = measured(lambda: step(linear), lambda: step(torch_linear))
     text = f"forward and gradients {whole.why} (forward alone {forward.ratio:.2f} of torch's speed)"
     return Verdict(whole.faster and forward.ratio > 1 / FASTER / 1.1, text, whole.ratio)

@@ -58,8 +58,12 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
         except TypeError:  # no tensors, or options without a hash: said below
             pass
     options = (out_dtype, precision, deterministic, device)
-    autocast = _autocast()
-    if autocast:
+    given: tuple[Any, ...] = ()
+    if _autocast():
+        name, given = (_autocast_type(b), name), (a, b)
+        again = None if out is not None else _again_in_autocast(name, given)
+        if again is not None:
+            return again
         a, b = cast(a), cast(b)
     kinds = type(a), type(b)
     if out is not None or kinds not in _PLAIN_PAIRS or _any_mode():
@@ -72,12 +76,36 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     call = fast.found(key)
     if call is not None:
         recorded = eager.recorded_product(options, call) if _records(a, b) else None
-        if not autocast:
-            fast.remember(name, call, recorded, a, b)
+        fast.remember(name, call, recorded, a, b, given=given)
         return _run(call, a.data_ptr(), b.data_ptr()) if recorded is None else recorded(a, b, call)
     result = _other_matmul(a, b, None, out_dtype, precision, deterministic, device)
     fast.keep(key, a, b, options, None, result)
     return result
+
+
+def _autocast_type(value: Any) -> torch.dtype | None:
+    return torch.get_autocast_dtype(value.device.type) if isinstance(value, Tensor) else None
+
+
+def _again_in_autocast(name: Any, given: tuple[Any, ...], no_bias: tuple[None, ...] = ()) -> Tensor | None:
+    """What was computed before for operands that autocast converts, by a hint; None if there is none. The name begins
+    with the type that they are converted to."""
+    if forward_ad._current_level >= 0:
+        return None
+    kind = name[0]
+    try:
+        fitting = [hint for hint in _hints(name) if hint.check(*given)]
+        if not fitting:
+            return None
+        operands = [each if each.dtype is kind else each.to(kind) for each in given]
+        at = [each.data_ptr() for each in operands]
+        first, second, third = at[0] & LOW, at[1] & LOW, at[2] & LOW if len(at) == 3 else 0
+        for hint in fitting:
+            if first == hint.a_low and second == hint.b_low and third == hint.other_low:
+                return _run(hint.call, *at) if hint.recorded is None else hint.recorded(*operands, *no_bias, hint.call)
+    except TypeError:  # no tensors, or options without a hash
+        pass
+    return None
 
 
 def _other_matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Any:
@@ -109,7 +137,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
                                                                               device))  # fmt: skip
         return found if apart is None else _plus(found, apart)
     options = (out_dtype, precision, deterministic, device)
-    name = "linear", id(weight), _grad_enabled(), options
+    name: tuple[Any, ...] = "linear", id(weight), _grad_enabled(), options
     if forward_ad._current_level < 0:
         try:
             for hint in _hints(name):
@@ -123,8 +151,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
             pass
     if isinstance(weight, Tensor) and weight.dim() == 1:
         return _one_output(x, weight, bias, options)
-    autocast = _autocast()
-    if autocast:
+    before: tuple[Any, ...] = ()
+    if _autocast():
+        name = _autocast_type(weight), *name
+        before = (x, weight) if bias is None else (x, weight, bias)
+        again = _again_in_autocast(name, before, () if bias is not None else (None,))
+        if again is not None:
+            return again
         x, weight, bias = cast(x), cast(weight), cast(bias)
     if _is_broadcast(bias, weight):
         return _plus(linear(x, weight, None, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
@@ -141,8 +174,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     call = fast.found(key)
     if call is not None:
         recorded = eager.recorded_linear(options) if _records(*given) else None
-        if not autocast:
-            fast.remember(name, call, recorded, *given)
+        fast.remember(name, call, recorded, *given, given=before)
         if recorded is not None:
             return recorded(x, weight, bias, call)
         return _run(call, *(each.data_ptr() for each in given))

@@ -15,6 +15,7 @@
 #include "epilogue/epilogue.cuh"
 #include "epilogue/ieee_recompute.cuh"
 #include "ptx/pdl.cuh"
+#include "ptx/predicated_load.cuh"
 #include "tile/operand_tile.cuh"
 #include "tile/split_bf16.cuh"
 #include "tile/split_terms.cuh"
@@ -34,14 +35,6 @@ struct Lines {
 
     __device__ __forceinline__ StridedVector vector(int line) const { return {first + line * step, k_step}; }
 };
-
-// The bits of a number, or zero where it does not exist: then nothing is read.
-__device__ __forceinline__ unsigned load_or_zero(const float* from, bool exists) {
-    unsigned bits;
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n@p ld.global.b32 %0, [%1];\n}"
-                 : "=r"(bits) : "l"(from), "r"(static_cast<int>(exists)) : "memory");
-    return bits;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const float* A, long long lda, const float* B, long long ldb, float beta,
@@ -77,8 +70,8 @@ gemm(int M, int N, int K, float alpha, const float* A, long long lda, const floa
                 const float* const number = operand.first + index * operand.step + from * operand.k_step;
                 const bool exists = index < operand.count && k * BK < K;
                 unsigned terms[TERMS];
-                split_pair(terms, load_or_zero(number, exists && from < K),
-                           load_or_zero(number + operand.k_step, exists && from + 1 < K));
+                split_pair(terms, load_32_or_zero(number, exists && from < K),
+                           load_32_or_zero(number + operand.k_step, exists && from + 1 < K));
 #pragma unroll
                 for (int p = 0; p < TERMS; ++p)
                     *reinterpret_cast<unsigned*>(shared + p * TERM_BYTES + line * BOX_ROW +

@@ -9,18 +9,11 @@
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/pdl.cuh"
+#include "ptx/predicated_load.cuh"
 #include "tile/operand_tile.cuh"
 
 constexpr int BM = 64, BN = 32, THREADS = 128, STEPS = BK / 16, COUNT = BN / 2;
 constexpr int LINES = BM + BN;  // of a k-tile: rows of A, then columns of B
-
-// The bits of an element, or zero where it does not exist: then nothing is read.
-__device__ __forceinline__ unsigned load_or_zero(const IN* from, bool exists) {
-    unsigned short bits;
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b16 %0, 0;\n@p ld.global.b16 %0, [%1];\n}"
-                 : "=h"(bits) : "l"(from), "r"(static_cast<int>(exists)) : "memory");
-    return bits;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(int M, int N, int K, float alpha, const IN* A, long long lda, const IN* B, long long ldb, float beta, OUT* C,
@@ -51,8 +44,8 @@ gemm(int M, int N, int K, float alpha, const IN* A, long long lda, const IN* B, 
                 const long long k_step = of_a ? (transposed_a ? lda : 1) : (transposed_b ? 1 : ldb);
                 const IN* const element = (of_a ? A + z * strideA : B + z * strideB) + index * step + from * k_step;
                 const bool exists = index < (of_a ? M : N);
-                const unsigned low = load_or_zero(element, exists && from < K);
-                const unsigned high = load_or_zero(element + k_step, exists && from + 1 < K);
+                const unsigned low = load_16_or_zero(element, exists && from < K);
+                const unsigned high = load_16_or_zero(element + k_step, exists && from + 1 < K);
                 *reinterpret_cast<unsigned*>(shared + line * BOX_ROW + ((pair / 8 ^ line % 8) * 16 + pair % 8 * 2)) =
                     low | high << 16;
             }
