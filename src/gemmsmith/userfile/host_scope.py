@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.host_choices import NO_VALUE, as_expression, assigned_in, path_of
 from gemmsmith.userfile.parts import FunctionSource
@@ -58,7 +59,7 @@ _SHIFT = len("void f() {")
 def local_scope(function: FunctionSource, start: int) -> LocalScope:
     """The scope at offset ``start`` of the function's body."""
     code, body = _body(function.body)
-    return _Walk(code, start + _SHIFT, function.body_line).run(body)
+    return _Walk(code, start + _SHIFT, function.body_line, function.branches).run(body)
 
 
 def body_tree(function: FunctionSource) -> tuple[str, Node, int]:
@@ -85,6 +86,7 @@ class _Walk:
     code: str
     place: int
     first_line: int
+    branches: Branches = NO_BRANCHES
     scope: LocalScope = field(default_factory=LocalScope)
 
     def run(self, body: Node) -> LocalScope:
@@ -103,8 +105,16 @@ class _Walk:
                 return child
             if node.type in _CHOICES or (node.type in _LOOPS and child.type != "declaration"):
                 continue  # another branch; what a loop does after its first round
-            self._passed(child)
+            if not self._is_excluded(child):
+                self._passed(child)
         return None
+
+    def _is_excluded(self, node: Node) -> bool:
+        """Whether the preprocessor leaves ``node`` out wherever it keeps the place."""
+        if not self.branches.lines:
+            return False
+        place = self.first_line + self.code.count("\n", 0, self.place)
+        return self.branches.exclude(self.first_line + node.start_point[0], place)
 
     def _enter(self, node: Node) -> None:
         """Conditions and variables that ``node`` brings for what is inside."""

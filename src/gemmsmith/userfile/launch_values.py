@@ -256,6 +256,17 @@ class SiteValues:
             raise UsageError("the launch has no such part")
         return _triple(evaluate(text, self.scope(sizes, asked))), asked
 
+    def configuration(self, sizes: Mapping[str, int]) -> tuple[Dim3 | None, Dim3 | None]:
+        """Grid and block; None for what is not known."""
+
+        def known(index: int) -> Dim3 | None:
+            try:
+                return self.extent(index, sizes)[0]
+            except (UsageError, RecursionError):
+                return None
+
+        return known(0), known(1)
+
     def confuses_extents(self) -> bool:
         """Whether the launch passes a variable called M for N, and one called N for M, with A and B in their places."""
         passed = {role: text.strip().lower() for role, text in zip(self.roles.roles, self.site.arguments, strict=False)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.preprocessor import Macro
 
 
@@ -54,7 +55,8 @@ class KernelSource:
 class FunctionSource:
     """A function that is not a kernel: device or host code. ``line`` is that of its head, ``body_line`` of its brace.
 
-    scope  the namespaces and classes around it: "ns::S"
+    scope     the namespaces and classes around it: "ns::S"
+    branches  the conditions of the preprocessor in its body
     """
 
     name: str
@@ -66,6 +68,7 @@ class FunctionSource:
     template: tuple[TemplateParameter, ...] | None = None
     scope: str = ""
     device: bool = False
+    branches: Branches = NO_BRANCHES
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches, branches
 from gemmsmith.userfile.conditions import condition_value
 
 _LITERAL = re.compile(
@@ -40,6 +41,7 @@ class Preprocessed:
     macros: Mapping[str, Macro] = field(default_factory=dict)
     quoted: tuple[str, ...] = ()
     angled: tuple[str, ...] = ()
+    branches: Branches = NO_BRANCHES
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,15 @@ def preprocess(text: str) -> Preprocessed:
     blanked = _without(code, [*dropped, *((start, end) for start, end, _, _ in found)])
     if re.search(r"<<\s+<", blanked):  # as some formatters write launches
         blanked = re.sub(r">>(\s+)>(?=\s*\()", r">>>\1", re.sub(r"<<(\s+)<", r"<<<\1", blanked))
-    return Preprocessed(blanked, {**later, **macros}, tuple(quoted), tuple(angled))
+    return Preprocessed(blanked, {**later, **macros}, tuple(quoted), tuple(angled), branches(_with_lines(code, found)))
+
+
+def _with_lines(code: str, found: list[tuple[int, int, str, str]]) -> Iterator[tuple[int, str, str]]:
+    """Directives with the lines that they are on, from 1."""
+    line, last = 1, 0
+    for start, _, word, rest in found:
+        line, last = line + code.count("\n", last, start), start
+        yield line, word, rest
 
 
 def _blanked(text: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host_tensor_maps import lacking_maps
@@ -26,6 +26,14 @@ def chosen(
         if missing == 0:
             break
     return best
+
+
+def complete(sites: Iterable[LaunchSite], like: SiteValues, sizes: Mapping[str, int]) -> Iterator[SiteValues]:
+    """The sites that leave nothing open, with the template arguments of ``like``."""
+    for site in sites:
+        values = SiteValues(site, like.roles, like.given)
+        if values.agrees() and values.template() == like.template() and _missing(values, sizes) == 0:
+            yield values
 
 
 def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
 from gemmsmith.regular_file import regular
+from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import (
     enumerators,
     fields,
@@ -82,7 +83,7 @@ def _clean(path: Path, _stamp: Stamp, text: str | None = None) -> tuple[Preproce
 def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text: str | None = None) -> SourceFile:
     cleaned, _ = _clean(path, _stamp, text)
     code = expand(cleaned.code, dict(macros))
-    reader = _Reader(path, code)
+    reader = _Reader(path, code, cleaned.branches)
     reader.read(parse(code))
     plain = {name: macro.body for name, macro in cleaned.macros.items() if macro.parameters is None and macro.body}
     return SourceFile(
@@ -130,6 +131,7 @@ class _Reader:
 
     path: Path
     code: str
+    branches: Branches = NO_BRANCHES
     kernels: list[KernelSource] = field(default_factory=list)
     functions: list[FunctionSource] = field(default_factory=list)
     launches: list[LaunchText] = field(default_factory=list)
@@ -228,8 +230,9 @@ class _Reader:
         if of is None and scope:
             of = self.class_templates.get(scope[-1])
         device = re.search(r"\b__device__\b", head) is not None
-        self.functions.append(FunctionSource(name, head, text, line, body.start_point[0] + 1, given, of,
-                                             "::".join(scope), device))  # fmt: skip
+        first, last = body.start_point[0] + 1, body.end_point[0] + 1
+        self.functions.append(FunctionSource(name, head, text, line, first, given, of, "::".join(scope), device,
+                                             self.branches.within(first, last)))  # fmt: skip
         if _LAUNCH.search(text):
             self.launches += launches_in(self.code, body, len(self.functions) - 1)
 

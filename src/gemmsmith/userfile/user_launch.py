@@ -27,10 +27,12 @@ from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.scratch import is_zeroed
-from gemmsmith.userfile.site_choice import chosen
+from gemmsmith.userfile.site_choice import chosen, complete
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
+_UNEQUAL = Problem(1024, 2048, 512)
+_MOST_VERSIONS = 3
 _LARGE_TILE = 256
 _OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
@@ -259,6 +261,34 @@ class UserLaunch:
         other = copy.copy(self)
         other.flipped = not self.flipped
         return [other]
+
+    def versions(self) -> list[UserLaunch]:
+        """The same kernel as other sites launch it, which the preprocessor compiles instead of this one."""
+        return [self._with_site(site) for site in self._other_versions()]
+
+    def _with_site(self, site: SiteValues) -> UserLaunch:
+        other = copy.copy(self)
+        other.__dict__.pop("only_equal", None)
+        other.site = site
+        return other
+
+    def _other_versions(self) -> list[SiteValues]:
+        """Launches of this name that the preprocessor compiles instead, with another configuration: of a namesake in
+        another file, which is built with other macros."""
+        if self.site is None or self.options.block or self.options.grid:
+            return []
+        own, sizes = self.site, problem_sizes(_UNEQUAL)
+        function = own.site.frame.function
+        found: list[SiteValues] = []
+        seen = [own.configuration(sizes)]
+        for values in complete(launch_sites(self.facts.project, self.facts.kernel), own, sizes):
+            there = values.site
+            if function is None or there.frame.function != function or values.configuration(sizes) in seen:
+                continue
+            if function.branches.exclude(there.line, own.site.line):
+                found.append(values)
+                seen.append(values.configuration(sizes))
+        return found[:_MOST_VERSIONS]
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
         if self.swapped:

@@ -120,6 +120,10 @@ def settle(
                     unscaled = unscaled or settled
     if unscaled is not None:
         return unscaled
+    if not first.unknown and not rejected and blocks is None:
+        version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
+        if version is not None:
+            return version
     if first.unknown and blocks is None:
         for candidate in others:  # with its roles the launch may have a larger tile
             fitting = _own_shape(spec, candidate, config)
@@ -202,6 +206,23 @@ def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:
     m, n, k = shape
     deep, side = math.lcm(m, k), math.lcm(m, n)
     return [("N = K", (m, n, n)), ("M = K", (deep, n, deep)), ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]
+
+
+def _version_found(
+    open_device: Callable[[], Device], spec: KernelSpec, config: Config, first: Signature, own: Signature,
+    compile_fn: CompileFn, layout: Layout | None,
+) -> Settled | None:  # fmt: skip
+    """The kernel under a launch that host code has for another version of it, if it then gives a product."""
+    versions = getattr(spec.geometry, "versions", None)
+    for launch in versions() if versions is not None else ():
+        tried = replace(spec, geometry=launch)
+        shape = _own_shape(tried, first, config)
+        if shape is None:
+            continue
+        for reading in find_readings(open_device(), tried, config, first, shape, compile_fn):
+            if (layout is None or reading.layout == layout) and not contradiction(reading):
+                return _settled(tried, own, reading, shape)
+    return None
 
 
 def _launch_found(
