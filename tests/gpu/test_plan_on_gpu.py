@@ -109,6 +109,23 @@ def test_streams_without_synchronizing(torch: Any, size: int) -> None:
     assert torch.equal(out, expected)
 
 
+def test_memory_is_allocated_and_freed_while_a_graph_is_captured(torch: Any) -> None:
+    """As the garbage collector does when it finds a plan."""
+    device = cuda_device()
+    before = device.allocate(1 << 20)
+    a, b = plain(torch, 512, 512), plain(torch, 512, 512)
+    plan = gemmsmith.plan(a, b)
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        device.free(before)
+        device.free(device.allocate(1 << 20))
+        out = plan()
+    out.fill_(math.nan)
+    graph.replay()
+    assert torch.equal(out, gemmsmith.gemm(a, b))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_captured_without_a_call_before(torch: Any, size: int) -> None:
     """A plan has loaded its kernels, so the first call may be captured, on a new stream."""

@@ -122,10 +122,10 @@ class CudaDevice(CudaMemory, CudaLaunch):
             self._cu.cuCtxPopCurrent()
 
     @contextmanager
-    def _allowed_in_captures(self) -> Iterator[None]:
-        """What may be refused while this thread captures a graph, but adds nothing to it, such as loading a kernel."""
+    def allowed_in_captures(self) -> Iterator[None]:
+        """Calls that would end the capture of a graph, of this thread or another, though they add nothing to it."""
         relaxed = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        before = checked(self._cu.cuThreadExchangeStreamCaptureMode(relaxed), "preparing to load a kernel")
+        before = checked(self._cu.cuThreadExchangeStreamCaptureMode(relaxed), "preparing for a capture")
         try:
             yield
         finally:
@@ -144,7 +144,7 @@ class CudaDevice(CudaMemory, CudaLaunch):
         if not self._loaded and compiled.compiler:
             check_driver(compiled.compiler)
         code = compiled.cubin or compiled.ptx.encode() + b"\0"  # PTX alone: the driver assembles it
-        with self.current(), self._allowed_in_captures():
+        with self.current(), self.allowed_in_captures():
             module = checked(self._cu.cuModuleLoadData(code), f"loading {compiled.entry} for {compiled.arch}")
             function = checked(
                 self._cu.cuModuleGetFunction(module, compiled.entry.encode()), f"finding {compiled.entry}"

@@ -20,12 +20,16 @@ class CudaMemory:
         """Makes this GPU current in the calling thread."""
         raise NotImplementedError
 
+    def allowed_in_captures(self) -> AbstractContextManager[None]:
+        """Calls that would end the capture of a graph, of this thread or another, though they add nothing to it."""
+        raise NotImplementedError
+
     def allocate(self, nbytes: int) -> int:
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             return int(checked(self._cu.cuMemAlloc(max(1, nbytes)), f"allocating {nbytes} bytes"))
 
     def free(self, address: int) -> None:
-        with self.current():
+        with self.current(), self.allowed_in_captures():  # the garbage collector frees plans, at any time
             checked(self._cu.cuMemFree(address), "freeing memory")
 
     def write(self, address: int, data: Bytes) -> None:
