@@ -22,6 +22,7 @@ from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
+from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
@@ -31,7 +32,7 @@ from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
-from gemmsmith.userfile.user_launch import SAMPLE, KernelFacts, UserLaunch, problem_sizes
+from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]

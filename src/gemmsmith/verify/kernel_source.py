@@ -14,10 +14,11 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.array_names import Constants, DeclaredArray, declared_array
+from gemmsmith.userfile.kernel_facts import KernelFacts
 from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.source_tree import SourceTree
-from gemmsmith.userfile.user_launch import KernelFacts, UserLaunch
+from gemmsmith.userfile.user_launch import UserLaunch
 
 
 @dataclass

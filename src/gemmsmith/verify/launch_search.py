@@ -67,15 +67,9 @@ def search_launches(
         return
     if any(arg.table for arg in spec.signature.arguments):
         return
-    flat_block, linear = "%tid.y" not in ptx, "%ctaid.y" not in ptx
-    try:
-        guess = spec.geometry(_problem(spec), config)
-    except GemmsmithError:
-        guess = Geometry((1, 1, 1), (256, 1, 1) if flat_block else (16, 16, 1))
-    others = [(threads, 1, 1) for threads in _BLOCKS] if flat_block else list(_SQUARE_BLOCKS)
-    if getattr(spec.geometry, "block_known", False):
-        others = []
-    for block in dict.fromkeys([guess.block, *others]):
+    linear = "%ctaid.y" not in ptx
+    guess, found = _tried(spec, config, ptx)
+    for block in found:
         first = _written(device, spec, config, Geometry((1, 1, 1), block, guess.smem), 0, compile_fn)
         tile = _rectangle(first)
         if tile is None:
@@ -87,6 +81,25 @@ def search_launches(
         yield TileLaunch(block, guess.smem, fast, slow, along_fast, linear)
 
 
+def blocks_tried(spec: KernelSpec, config: Config, ptx: str) -> str:
+    """The blocks of the search, as text: "blocks of 16x16, 32x32 and 8x8 threads"."""
+    *others, last = ("x".join(map(str, block[: 2 if block[1] > 1 else 1])) for block in _tried(spec, config, ptx)[1])
+    return f"blocks of {', '.join(others)} and {last} threads" if others else f"a block of {last} threads"
+
+
+def _tried(spec: KernelSpec, config: Config, ptx: str) -> tuple[Geometry, tuple[Dim3, ...]]:
+    """The guessed launch, and the blocks to try: that of the guess, and unless it is known, usual ones."""
+    flat_block = "%tid.y" not in ptx
+    try:
+        guess = spec.geometry(_problem(spec), config)
+    except GemmsmithError:
+        guess = Geometry((1, 1, 1), (256, 1, 1) if flat_block else (16, 16, 1))
+    others = [(threads, 1, 1) for threads in _BLOCKS] if flat_block else list(_SQUARE_BLOCKS)
+    if getattr(spec.geometry, "block_known", False):
+        others = []
+    return guess, tuple(dict.fromkeys([guess.block, *others]))
+
+
 def _problem(spec: KernelSpec) -> Problem:
     return spec.problem(_SIDE, _SIDE, _DEPTH)
 
@@ -94,10 +107,17 @@ def _problem(spec: KernelSpec) -> Problem:
 def _written(
     device: SimDevice, spec: KernelSpec, config: Config, geometry: Geometry, block: int, compile_fn: binding.CompileFn
 ) -> Any:
-    """Which elements of C one block changes; None if it faults."""
-    problem = _problem(spec)
+    """Which elements of C one block of a launch on the problem of the search changes; None if it faults."""
+    return elements_written(device, spec, config, _problem(spec), geometry, block, compile_fn)
+
+
+def elements_written(
+    device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry, block: int,
+    compile_fn: binding.CompileFn,
+) -> Any:  # fmt: skip
+    """Which elements of C, and of the room behind it, one block changes; None if it faults."""
     own = replace(spec, geometry=lambda *_: geometry)
-    size = _SIDE * _SIDE
+    size = max(_SIDE * _SIDE, problem.batch * max(problem.m, problem.n, problem.k) ** 2)
     sizes = (problem.dtype.itemsize, problem.dtype.itemsize, problem.out_dtype.itemsize)
     addresses = [device.allocate(size * width) for width in sizes]
     extra = device.allocate(size * sizes[2])

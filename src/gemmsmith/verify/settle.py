@@ -27,13 +27,15 @@ from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.launch_search import search_launches
+from gemmsmith.verify.launch_evidence import fits
+from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.written import used_parameters, written_parameters
 
 _LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
+_SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -138,10 +140,21 @@ def settle(
             return searched
         if place := getattr(spec.geometry, "misread", ""):
             raise UsageError(f"{own.entry}: its launch at {place} is not understood, and no guess gives a product",
-                             "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
-        if getattr(spec.geometry, "blind", False):
-            raise UsageError(f"{own.entry}: its launch is not in the file, and none that was tried gives a product",
-                             "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256")  # fmt: skip
+                             _SAY_LAUNCH)  # fmt: skip
+        if getattr(spec.geometry, "blind", False) or not any(
+            fits(open_device(), each.read_as(first, "NN"), config, shapes[0], compile_fn) for each in launches
+        ):
+            raise UsageError(f"{own.entry}: no launch of it is in its repository, and none that was tried "
+                             f"({blocks_tried(spec, config, compiled.ptx)}) gives a product", _SAY_LAUNCH)  # fmt: skip
+    if not first.unknown and not rejected and (doubtful := getattr(spec.geometry, "namesake", "")):
+        alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]
+        searched = _launch_found(open_device, alone, config, first, own, compiled, compile_fn, layout)
+        if searched is not None:
+            return searched
+        raise UsageError(
+            f"{own.entry}: {doubtful}, and neither that launch nor another that was tried "
+            f"({blocks_tried(alone, config, compiled.ptx)}) gives a product", _SAY_LAUNCH,
+        )  # fmt: skip
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
         why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
         raise UsageError(
