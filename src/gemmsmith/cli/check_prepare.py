@@ -124,7 +124,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     )
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
-    if asked.free and blocks is None and not spec.is_rung and not settled.spec.signature.fixed:
+    if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
         settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)
     base = _problem(settled.spec, shapes.base, _bias(settled))
     return Prepared(settled, compiled, bench, shapes, base, blocks)

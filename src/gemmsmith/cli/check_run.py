@@ -89,6 +89,7 @@ def _plain_trials(
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
+            prepared.settled.refuse_doubtful_launch()
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):

@@ -15,22 +15,22 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
-from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_search import elements_written
 
 _SECONDS = 4
 _MOST_BLOCKS = 64
 
 
-def fits(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> bool:
+def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
     """Whether the blocks of ``spec``, run one by one, store as many elements as C has.
 
     Which elements does not matter: an index of C may be the fault of the kernel. There is room behind every matrix, so
     that accesses past its end are no fault here.
     """
-    problem = spec.problem(*shape)
     try:
+        problem = spec.problem(*check_shapes(spec, config).base)
         geometry = spec.geometry(problem, config)
     except GemmsmithError:
         return False

@@ -44,7 +44,8 @@ class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
     that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
     product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one; ``padded`` says
-    how much memory after A and B the kernel reads, which its host code allocates."""
+    how much memory after A and B the kernel reads, which its host code allocates. Of a kernel that gives no product,
+    ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
 
     spec: KernelSpec
     reading: Reading | None = None
@@ -55,6 +56,13 @@ class Settled:
     launch_found: bool = False
     only: str = ""
     padded: str = ""
+    doubt: str = ""
+    fitting: bool = False
+
+    def refuse_doubtful_launch(self) -> None:
+        """Raise where a wrong result is no verdict on the kernel, since its launch may be to blame."""
+        if self.doubt:
+            raise UsageError(f"{self.spec.signature.entry}: {self.doubt}", _SAY_LAUNCH)
 
     def without_accumulation(self) -> Settled:
         """The same, where C += A·B is A·B because C holds zeros."""
@@ -134,6 +142,7 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
+    doubt, fitting = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
@@ -141,20 +150,19 @@ def settle(
         if place := getattr(spec.geometry, "misread", ""):
             raise UsageError(f"{own.entry}: its launch at {place} is not understood, and no guess gives a product",
                              _SAY_LAUNCH)  # fmt: skip
-        if getattr(spec.geometry, "blind", False) or not any(
-            fits(open_device(), each.read_as(first, "NN"), config, shapes[0], compile_fn) for each in launches
-        ):
-            raise UsageError(f"{own.entry}: no launch of it is in its repository, and none that was tried "
-                             f"({blocks_tried(spec, config, compiled.ptx)}) gives a product", _SAY_LAUNCH)  # fmt: skip
-    if not first.unknown and not rejected and (doubtful := getattr(spec.geometry, "namesake", "")):
+        tried = blocks_tried(spec, config, compiled.ptx)
+        doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
+        if getattr(spec.geometry, "blind", False):
+            raise UsageError(f"{own.entry}: {doubt}", _SAY_LAUNCH)
+        fitting = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
+        doubt = "" if fitting else doubt
+    if not first.unknown and not rejected and (namesake := getattr(spec.geometry, "namesake", "")):
         alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]
         searched = _launch_found(open_device, alone, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
             return searched
-        raise UsageError(
-            f"{own.entry}: {doubtful}, and neither that launch nor another that was tried "
-            f"({blocks_tried(alone, config, compiled.ptx)}) gives a product", _SAY_LAUNCH,
-        )  # fmt: skip
+        tried = blocks_tried(alone, config, compiled.ptx)
+        doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
         why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
         raise UsageError(
@@ -185,7 +193,8 @@ def settle(
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
-    return Settled(spec if first == own else spec.read_as(first, spec.layouts[0]), rejected=rejected, only=only)
+    read = spec if first == own else spec.read_as(first, spec.layouts[0])
+    return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=fitting)
 
 
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
