@@ -47,7 +47,7 @@ def rows_of(work: Sequence[tuple[Path, KernelPlace]], given: argparse.Namespace)
     command = shlex.join(["check_repositories.py", str(given.folder), given.only, *given.option])
 
     def done(one: Checked) -> None:
-        print(f"{one.file}:{one.entry} {one.status} {one.seconds:.1f} s", flush=True)
+        print(f"{one.file}:{one.entry} {one.status} {one.seconds:.1f} s  {one.summary[:150]}", flush=True)
 
     found = check_all(kernels, given.option, seconds=given.seconds, on=on, usual=usual, command=command, done=done)
     others = [kernel for kernel, checked in zip(kernels, found, strict=True) if checked.kind == "SignatureError"]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gemmsmith.errors import SignatureError, UsageError
+from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.element_types import ParameterType, parameter_type
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.pointer_use import written
@@ -109,6 +110,8 @@ def recognise(
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body, scratch)
     roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
+    sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
+    roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch:

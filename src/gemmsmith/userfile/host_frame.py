@@ -38,6 +38,11 @@ class Frame:
         paths = {source.path for source in reached}
         return (*reached, *(s for s in self.project.sources(self.project.path) if s.path not in paths))
 
+    @property
+    def reached(self) -> tuple[SourceFile, ...]:
+        """The sources of this place and of the calls that lead there: callers may define configurations."""
+        return self.sources if self.caller is None else (*self.sources, *self.caller.reached)
+
 
 @dataclass
 class Asked:

@@ -240,7 +240,7 @@ class HostScope(HostTypes):
         kind = self.type_of(owner)
         base, opened, rest = kind.partition("<")
         base = base.strip().rsplit("::", 1)[-1]
-        for source in self.frame.sources:
+        for source in self.frame.reached:
             text = source.constants.get(f"{base}::{member}")
             if text is None:
                 continue

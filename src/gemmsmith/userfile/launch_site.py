@@ -12,6 +12,7 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_text import launched, split_template
+from gemmsmith.userfile.launcher_references import references
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValueError, evaluate
@@ -234,7 +235,7 @@ def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
 
 
 def _callers(frame: Frame) -> Iterator[Frame]:
-    """``frame`` with each explicit instantiation and each call of its function."""
+    """``frame`` with each explicit instantiation, each reference and each call of its function."""
     function = frame.function
     assert function is not None
     found = 0
@@ -243,6 +244,9 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             if instance.name == function.name and function.template:
                 yield replace(frame, template=instance.template)
                 found += 1
+        for outer, template in references(source, frame.project, function.name) if function.template else ():
+            yield replace(frame, caller=outer, arguments=(), template=template)
+            found += 1
         for other in source.functions:
             if other is function or function.name not in other.body:
                 continue

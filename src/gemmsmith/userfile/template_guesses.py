@@ -40,6 +40,8 @@ def template_guesses(missing: Sequence[TemplateParameter]) -> Iterator[tuple[tup
     roles = [_role(parameter) for parameter in missing]
     if not all(roles):
         return
+    if {"BM", "BN", "TILE"} <= set(roles):  # BLOCK_SIZE beside the tile of a block is its threads
+        roles = ["THREADS" if role == "TILE" else role for role in roles]
     tried = set()
     for sizes in _SETS:
         known = {**sizes, **_ALWAYS, "THREADS": sizes["BM"] // sizes["TM"] * (sizes["BN"] // sizes["TN"])}

@@ -73,6 +73,8 @@ def find_raggedness(
             return 0
         if step == parts or passes(single(-1)):  # one beyond whole steps is right: it takes any K
             return 1
+        if not passes(replace(single(1), mode="exact", fill="integers to 1")):  # rows of ``K / 8 * 8`` elements: not
+            return 0  # one row is found, so that no such K was meant
         return _lost_within(single, step, base.k, passes)
 
     vector = max(1, 16 // base.dtype.itemsize)
