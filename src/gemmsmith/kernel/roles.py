@@ -113,8 +113,11 @@ def recognise(
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
+    numbers = {i: p.at_launch for i, p in enumerate(found)
+               if p.at_launch and not roles.get(i) and p.type.is_integer and not p.is_pointer}  # fmt: skip
+    unclear = {i for i, role in _extents(numbers).items() if not role} if len(numbers) > 1 else set()
     for i, parameter in enumerate(found):
-        if not roles.get(i) and parameter.at_launch:
+        if not roles.get(i) and parameter.at_launch and i not in unclear:
             roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
     for i, text in enumerate(computed[: len(found)]):
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:

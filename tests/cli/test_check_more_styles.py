@@ -1,0 +1,137 @@
+"""gemmsmith check on further styles of host code and kernels: pitches in bytes, launchers in tables, extents called m, n
+and p, rows of whole vectors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmsmith.cli.main import run_command
+
+QUICK = ("--trial", "M, N and K all different", "--cures", "0")
+
+
+def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
+    (folder / "k.cu").write_text(source, encoding="utf-8")
+    code = run_command(["check", str(folder / "k.cu"), "--json", "--cures", "0", *more])
+    found = json.loads(capsys.readouterr().out)
+    return code, f"{found['error']['message']}; {found['error']['hint']}" if "error" in found else found
+
+
+PITCHED = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K, PITCHES) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    BODY
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, size_t pa, size_t pb, size_t pc) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K, pa, pb, pc);
+}
+"""
+DIVIDED = """
+    int lda = pitchA / sizeof(float), ldb = pitchB / sizeof(float), ldc = pitchC / sizeof(float);
+    for (int k = 0; k < K; ++k) s += A[row * lda + k] * B[k * ldb + col];
+    C[row * ldc + col] = s;
+"""
+CAST = """
+    for (int k = 0; k < K; ++k)
+        s += ((const float*)((const char*)A + row * pitchA))[k] * ((const float*)((const char*)B + k * pitchB))[col];
+    ((float*)((char*)C + row * pitchC))[col] = s;
+"""
+
+
+@pytest.mark.parametrize("body", [DIVIDED, CAST])
+def test_pitches_in_bytes(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = PITCHED.replace("PITCHES", "size_t pitchA, size_t pitchB, size_t pitchC").replace("BODY", body)
+    code, found = check(tmp_path, source, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+
+
+def test_pitches_in_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "for (int k = 0; k < K; ++k) s += A[row * pitchA + k] * B[k * pitchB + col]; C[row * pitchC + col] = s;"
+    source = PITCHED.replace("PITCHES", "int pitchA, int pitchB, int pitchC").replace("BODY", body)
+    code, found = check(tmp_path, source, capsys, "--trial", "padded rows")
+    assert (code, found["status"]) == (0, "right"), found
+
+
+TABLE = """
+template <int R, int C_> struct Tiles { static constexpr int rows = R; static constexpr int columns = C_; };
+template <int R, int C_> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * R + threadIdx.x / C_, col = blockIdx.x * C_ + threadIdx.x % C_;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+template <typename T> void launch(const float* A, const float* B, float* C, int M, int N, int K) {
+    constexpr int rows = T::rows, columns = T::columns;
+    k<rows, columns><<<dim3((N + columns - 1) / columns, (M + rows - 1) / rows), rows * columns>>>(A, B, C, M, N, K);
+}
+using Launcher = void (*)(const float*, const float*, float*, int, int, int);
+REFERENCE
+"""
+
+
+@pytest.mark.parametrize("reference", [
+    "struct Entry { const char* name; Launcher f; };\nconst Entry entries[] = {{\"wide\", launch<Tiles<8, 32>>}};",
+    "void measure(Launcher f);\nint main() { measure(launch<Tiles<8, 32>>); }",
+])  # fmt: skip
+def test_launchers_that_are_named_and_not_called(
+    reference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, TABLE.replace("REFERENCE", reference), capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert (found["entry"], found["launch"]["block"]) == ("k<8, 32>", [256, 1, 1])
+
+
+@pytest.mark.parametrize(("names", "meaning"), [("m, n, p", "A,B,C,M,K,N"), ("m, p, n", "A,B,C,M,N,K")])
+def test_extents_called_m_n_and_p(names: str, meaning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The launch passes variables of the same names, which say no more."""
+    rows, second, third = names.split(", ")
+    depth, columns = (second, third) if meaning.endswith("K,N") else (third, second)
+    source = f"""
+__global__ void k(const float* A, const float* B, float* C, int {rows}, int {second}, int {third}) {{
+    int i = blockIdx.y * blockDim.y + threadIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= {rows} || j >= {columns}) return;
+    float s = 0;
+    for (int t = 0; t < {depth}; ++t) s += A[i * {depth} + t] * B[t * {columns} + j];
+    C[i * {columns} + j] = s;
+}}
+void run(const float* A, const float* B, float* C, int m, int n, int p) {{
+    k<<<dim3(({columns} + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(A, B, C, {names});
+}}
+"""
+    code, found = check(tmp_path, source, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert meaning in " ".join(found["options"] if "options" in found else [json.dumps(found)])
+
+
+VECTORS = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    const float4* a = reinterpret_cast<const float4*>(A);
+    float s = 0;
+    for (int k = 0; k < K; k += 8)
+        for (int v = 0; v < 2; ++v) {
+            float4 x = a[row * (K / 4) + k / 4 + v];
+            const float* b = B + (k + 4 * v) * N + col;
+            s += x.x * b[0] + x.y * b[N] + x.z * b[2 * N] + x.w * b[3 * N];
+        }
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3(N / 16, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_rows_of_whole_vectors_need_a_multiple_and_are_not_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At K = 63 a row begins at a multiple of 60: nothing faults, and no such K was meant."""
+    code, found = check(tmp_path, VECTORS, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
