@@ -1,5 +1,5 @@
-"""gemmsmith check on further styles of host code and kernels: pitches in bytes, launchers in tables, extents called m, n
-and p, rows of whole vectors."""
+"""gemmsmith check on further styles of host code and kernels: pitches in bytes, launchers in tables, extents called m,
+n and p, rows of whole vectors."""
 
 from __future__ import annotations
 
@@ -111,20 +111,19 @@ void run(const float* A, const float* B, float* C, int m, int n, int p) {{
 
 
 VECTORS = """
-__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void k_nt(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
-    const float4* a = reinterpret_cast<const float4*>(A);
+    const float4 *a = reinterpret_cast<const float4*>(A), *b = reinterpret_cast<const float4*>(B);
     float s = 0;
     for (int k = 0; k < K; k += 8)
         for (int v = 0; v < 2; ++v) {
-            float4 x = a[row * (K / 4) + k / 4 + v];
-            const float* b = B + (k + 4 * v) * N + col;
-            s += x.x * b[0] + x.y * b[N] + x.z * b[2 * N] + x.w * b[3 * N];
+            float4 x = a[row * (K / 4) + k / 4 + v], y = b[col * (K / 4) + k / 4 + v];
+            s += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
         }
     C[row * N + col] = s;
 }
 void run(const float* A, const float* B, float* C, int M, int N, int K) {
-    k<<<dim3(N / 16, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+    k_nt<<<dim3(N / 16, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
 }
 """
 
