@@ -134,3 +134,37 @@ def test_rows_of_whole_vectors_need_a_multiple_and_are_not_wrong(
     """At K = 63 a row begins at a multiple of 60: nothing faults, and no such K was meant."""
     code, found = check(tmp_path, VECTORS, capsys)
     assert (code, found["status"]) == (0, "whole_tiles"), found
+
+
+RELU = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s > 0 ? s : 0;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_relu_is_found_by_trying_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its NaN become 0, which is no fault of a relu."""
+    code, found = check(tmp_path, RELU, capsys)
+    assert (code, found["status"]) == (0, "right"), found
+    assert found["found"] == ["it applies relu, and is judged as relu(A·B)"]
+
+
+@pytest.mark.parametrize("broken", [("k < K", "k < K - 1"), ("s > 0 ? s : 0", "s > 0 ? s : 1")])
+def test_a_wrong_relu_is_wrong(broken: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, RELU.replace(*broken), capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+
+
+def test_a_relu_of_bias(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = RELU.replace("float* C,", "const float* bias, float* C,").replace("(A, B, C,", "(A, B, bias, C,")
+    code, found = check(tmp_path, source.replace("float s = 0", "float s = bias[col]"), capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "relu(A·B + bias)" in " ".join(found["found"])

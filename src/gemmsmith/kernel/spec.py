@@ -84,6 +84,7 @@ class KernelSpec:
     out_dtypes: tuple[DType, ...] = (FP32,)
     layouts: tuple[str, ...] = ("NN",)
     epilogue: bool = False  # takes a bias and an activation
+    activation: str = ""  # of a user's kernel: one that it always applies
     batched: bool = False
     tensor_cores: bool = False  # accumulates as tensor cores do, which truncate
     arithmetic: str = ""  # 'bf16x6': the precision of the product, where the instructions suggest another
@@ -137,6 +138,8 @@ class KernelSpec:
         own |= {"out_dtype": self.out_dtypes[0], "beta": float(signature.accumulates), "own_scalars": True}
         if signature.has("bias"):
             own["bias"] = "row" if signature.column_major else "column"
+        if self.activation:
+            own["activation"] = self.activation
         return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))
 
     def read_as(self, signature: Signature, layout: str) -> KernelSpec:
@@ -227,7 +230,8 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        if problem.has_epilogue and not self.epilogue and (problem.activation or not self._takes_bias):
+        activated = problem.activation not in ("", self.activation)
+        if not self.epilogue and (activated or (problem.bias and not self._takes_bias)):
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
             return f"{self.name} takes one product, not a batch of {problem.batch}"

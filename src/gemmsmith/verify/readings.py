@@ -43,16 +43,18 @@ class Reading:
 
     bias    '', 'row' or 'column': what the bias belongs to, of the user's own C
     scaled  whether alpha and beta are applied. A kernel that ignores one of them is wrong, but its layout is known
+    activation  'relu' for a kernel that stores 0 for negative results, else ''
     """
 
     signature: Signature
     layout: Layout
     bias: str = ""
     scaled: bool = True
+    activation: str = ""
 
     def applied(self, spec: KernelSpec) -> KernelSpec:
         """The kernel, read so."""
-        return spec.read_as(*self.layout.applied(self.signature))
+        return replace(spec.read_as(*self.layout.applied(self.signature)), activation=self.activation)
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,9 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
                 if _equal(total + problem.beta * addend, after, problem, judged):
                     yield Reading(signature, layout, bias)
                     continue
+                if _equal(_relu(total + problem.beta * addend), after, problem, judged):
+                    yield Reading(signature, layout, bias, activation="relu")
+                    continue
                 plain = product / problem.alpha + spread
                 without = (total, plain, plain + problem.beta * addend)
                 if any(_equal(each, after, problem, judged) for each in without):
@@ -206,6 +211,12 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
                 yield Reading(signature, layout, bias)
             elif _equal(total + addend, after, problem, judged):
                 yield Reading(replace(signature, accumulates=True), layout, bias)
+            elif _equal(_relu(total), after, problem, judged):
+                yield Reading(signature, layout, bias, activation="relu")
+
+
+def _relu(values: Array) -> Array:
+    return np.maximum(values, 0.0)
 
 
 def _spread(bias: Array | None, kind: str, rows: NDArray[np.bool_], problem: Problem) -> Array | float:

@@ -142,7 +142,7 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
-    doubt, fitting = "", False
+    doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
         if searched is not None:
@@ -154,8 +154,8 @@ def settle(
         doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: {doubt}", _SAY_LAUNCH)
-        fitting = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
-        doubt = "" if fitting else doubt
+        launch_fits = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
+        doubt = "" if launch_fits else doubt
     if not first.unknown and not rejected and (namesake := getattr(spec.geometry, "namesake", "")):
         alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]
         searched = _launch_found(open_device, alone, config, first, own, compiled, compile_fn, layout)
@@ -194,7 +194,7 @@ def settle(
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
     read = spec if first == own else spec.read_as(first, spec.layouts[0])
-    return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=fitting)
+    return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
 
 
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
@@ -348,6 +348,9 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if reading.signature.accumulates:
         c = reading.signature.named(reading.signature.output)
         lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
+    if reading.activation:
+        sum_of = "A·B + bias" if reading.signature.has("bias") else "A·B"
+        lines.append(f"it applies {reading.activation}, and is judged as {reading.activation}({sum_of})")
     if reading.bias == "row":
         lines.append("the bias has one value for each row")
     given = [role for role in EXTENTS if reading.signature.has(role)]
