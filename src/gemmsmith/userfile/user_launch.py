@@ -168,8 +168,8 @@ class UserLaunch:
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        other.__dict__.pop("only_equal", None)
-        other.__dict__.pop("namesake", None)
+        for name in ("only_equal", "namesake", "_usual_block"):
+            other.__dict__.pop(name, None)
         other.site = None
         return other
 
@@ -205,7 +205,8 @@ class UserLaunch:
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        other.__dict__.pop("only_equal", None)
+        for name in ("only_equal", "namesake", "_usual_block"):
+            other.__dict__.pop(name, None)
         other.site = site
         return other
 
@@ -232,6 +233,10 @@ class UserLaunch:
             problem = problem.with_(m=problem.n, n=problem.m)
         names = {**self.constants, **dict(config.values), **_named_sizes(problem)}
         block = self._triple("block", names) if self.options.block else self._site(1, problem) or self._guess().block()
+        if not self.options.block and block != self._usual_block and self._is_for_others(problem):
+            shape = f"{problem.m}x{problem.n}x{problem.k}"
+            raise UsageError(f"for {shape} its host code launches another version, with blocks of {_shown(block)}",
+                             "give another shape, or --block and --grid")  # fmt: skip
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
         grid = grid or self._guess().grid(problem, block)
         if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.facts.reached:
@@ -240,6 +245,17 @@ class UserLaunch:
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
+
+    @cached_property
+    def _usual_block(self) -> Dim3 | None:
+        """The launch site's block for a large square."""
+        return self._site(1, SAMPLE)
+
+    def _is_for_others(self, problem: Problem) -> bool:
+        """Whether host code reaches this launch for a large square and not for ``problem``."""
+        if self.site is None or self._usual_block is None:
+            return False
+        return self.site.is_reached(problem_sizes(SAMPLE)) and not self.site.is_reached(problem_sizes(problem))
 
     @property
     def cooperative(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gemmsmith.errors import GemmsmithError, UnsupportedError
@@ -53,9 +54,17 @@ def tile_of_grid(spec: KernelSpec, config: Config, tiles: tuple[int, ...] = _TIL
         )
 
     found = [next((tile for tile in tiles if fits(tile, rows)), 0) for rows in (True, False)]
+    if not any(found):  # other versions are launched for wide and for tall products
+        found = [next((tile for tile in tiles if _is_side(tile, blocks)), 0)] * 2
     boxes = box_sides(spec, config) if spec.tensor_maps is not None and not all(found) else (0, 0)
     bm, bn = (tile or box or _USUAL for tile, box in zip(found, boxes, strict=True))
     return bm, bn
+
+
+def _is_side(tile: int, blocks: Callable[[int, int], int]) -> bool:
+    """Whether squares of ``tile`` rows and columns need a block each."""
+    one = blocks(tile, tile)
+    return one > 0 and all(blocks(tile * times, tile * times) == one * times**2 for times in _TIMES)
 
 
 def block_tile(spec: KernelSpec, config: Config) -> tuple[int, int]:
@@ -119,8 +128,19 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
         return CheckShapes((side, side, side), (side, side, side))
     m, n = bm * ceil_div(_LEAST, bm), bn * ceil_div(_LEAST, bn)
     wide = 2 * n if 2 * n != m else 3 * n
-    deep = next(k for k in (2 * _DEPTH, 3 * _DEPTH, 5 * _DEPTH) if k not in (m, wide))
-    return CheckShapes((m, n, _DEPTH), (m, wide, deep))
+    others = [(rows, columns) for rows, columns in ((2 * m, 3 * n), (3 * m, 2 * n), (3 * m, 4 * n)) if rows != columns]
+    sides = next((sides for sides in ((m, wide), *others) if _has_launch(own, config, _problem(own, (*sides, _DEPTH)))),
+                 (m, wide))  # fmt: skip
+    deep = next(k for k in (2 * _DEPTH, 3 * _DEPTH, 5 * _DEPTH) if k not in sides)
+    return CheckShapes((m, n, _DEPTH), (*sides, deep))
+
+
+def _has_launch(spec: KernelSpec, config: Config, problem: Problem) -> bool:
+    try:
+        spec.geometry(problem, config)
+    except GemmsmithError:
+        return False
+    return True
 
 
 def work_of(problem: Problem) -> int:
@@ -133,7 +153,8 @@ def few_tiles(spec: KernelSpec, config: Config, problem: Problem) -> Problem:
     bm, bn = tile_of_grid(spec, config)
     n = next(extent for extent in (2 * bn, 3 * bn, bn, 4 * bn) if extent not in (bm, problem.k))
     smaller = problem.with_(m=bm, n=n)
-    return smaller if bm != problem.k and work_of(smaller) < work_of(problem) else problem
+    less = bm != problem.k and work_of(smaller) < work_of(problem)
+    return smaller if less and _has_launch(spec, config, smaller) else problem
 
 
 def distinct_shape(shape: Shape) -> Shape | None:
