@@ -10,6 +10,8 @@ from gemmsmith.userfile.project import Project
 
 _HEADERS = frozenset({".cuh", ".h", ".hpp", ".hh", ".hxx", ".inl"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_VECTOR = re.compile(r"\b(?:float|double|u?int|u?short|u?char|half|__half|__nv_bfloat16)[234]\b")
+_OPERATOR = "operator"
 _MOST = 8  # including files looked at
 
 
@@ -38,6 +40,8 @@ def _used(sources: tuple[SourceFile, ...], kernel: KernelSource) -> set[str]:
         )
         members = set(re.findall(r"(?:\.|->)\s*(\w+)", text))
         used |= set(_WORD.findall(text)) - declared - members
+        if _VECTOR.search(text):  # CUDA has no operators for float4 and its like: files define their own
+            used.add(_OPERATOR)
     return used - {p.name for p in kernel.parameters} - {p.name for p in kernel.template or ()}
 
 
@@ -47,4 +51,6 @@ def _defined(sources: tuple[SourceFile, ...]) -> set[str]:
     for source in sources:
         found |= {*source.aliases, *source.macros, *source.qualified, *source.constants}
         found |= {function.name for function in source.functions if function.device}
+        if any(function.name.startswith(_OPERATOR) for function in source.functions):
+            found.add(_OPERATOR)
     return found
