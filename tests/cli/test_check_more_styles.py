@@ -168,3 +168,63 @@ def test_a_relu_of_bias(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     code, found = check(tmp_path, source.replace("float s = 0", "float s = bias[col]"), capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
     assert "relu(A·B + bias)" in " ".join(found["found"])
+
+
+BY_SHAPE = """
+template <int X, int Y> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float b[16][X];
+    int row = blockIdx.y * Y + threadIdx.y, col = blockIdx.x * X + threadIdx.x;
+    float s = 0;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        for (int k = threadIdx.y; k < 16; k += Y) b[k][threadIdx.x] = B[(k0 + k) * N + col];
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) s += A[row * K + k0 + k] * b[k][threadIdx.x];
+        __syncthreads();
+    }
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    int x, y;
+    if (N >= 2 * M) { x = 32; y = 8; }
+    else { x = 16; y = 16; }
+    dim3 block(x, y), grid(N / x, M / y);
+    if (N >= 2 * M) k<32, 8><<<grid, block>>>(A, B, C, M, N, K);
+    else k<16, 16><<<grid, block>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_versions_for_other_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wide products are launched with other template values, and with the block that belongs to these."""
+    code, found = check(tmp_path, BY_SHAPE, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert (found["entry"], found["launch"]["block"]) == ("k<16, 16>", [16, 16, 1])
+    code, found = check(tmp_path, BY_SHAPE, capsys, "--m", "32", "--n", "128", "--k", "32")
+    assert code == 2
+    assert "launches another version" in found
+
+
+def test_operators_of_the_file_that_includes_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "operators.cuh").write_text(
+        "inline __device__ float4 operator*(float a, float4 b) "
+        "{ return make_float4(a * b.x, a * b.y, a * b.z, a * b.w); }\n"
+        "inline __device__ void operator+=(float4& a, float4 b) { a.x += b.x; a.y += b.y; a.z += b.z; a.w += b.w; }\n",
+        encoding="utf-8")  # fmt: skip
+    (tmp_path / "k.cuh").write_text("""
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 64 + threadIdx.x * 4;
+    float4 s = make_float4(0, 0, 0, 0);
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * *(const float4*)(B + k * N + col);
+    *(float4*)(C + row * N + col) = s;
+}
+""", encoding="utf-8")  # fmt: skip
+    (tmp_path / "main.cu").write_text("""
+#include "operators.cuh"
+#include "k.cuh"
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3(N / 64, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+""", encoding="utf-8")  # fmt: skip
+    code = run_command(["check", str(tmp_path / "k.cuh"), "--json", *QUICK])
+    assert code == 0, capsys.readouterr().out
