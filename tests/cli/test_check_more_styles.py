@@ -228,3 +228,24 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 """, encoding="utf-8")  # fmt: skip
     code = run_command(["check", str(tmp_path / "k.cuh"), "--json", *QUICK])
     assert code == 0, capsys.readouterr().out
+
+
+def test_a_matrix_vector_product_with_a_leading_dimension_is_refused_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = """
+__global__ void sgemv(int m, int n, float alpha, const float* A, int lda, const float* x, float beta, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= m) return;
+    float s = 0;
+    for (int j = 0; j < n; ++j) s += A[i + j * lda] * x[j];
+    y[i] = alpha * s + beta * y[i];
+}
+void run(int m, int n, const float* A, const float* x, float* y) {
+    sgemv<<<(m + 127) / 128, 128>>>(m, n, 1.f, A, m, x, 0.f, y);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert code == 2
+    assert "multiplies a matrix and a vector" in found
+    assert "--args" in found

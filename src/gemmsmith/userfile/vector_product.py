@@ -40,10 +40,11 @@ class VectorProduct:
 def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct | None:
     """What a kernel computes if it is one, by its two extents and how it indexes its arrays; None for all others."""
     pointers = [arg for arg in signature.arguments if arg.code == "P"]
-    extents = [arg.name for arg in signature.arguments if arg.code in ("i", "I", "q", "Q")]
+    numbers = [arg for arg in signature.arguments if arg.code in ("i", "I", "q", "Q")]
+    extents = [arg.name for arg in numbers if not arg.role.startswith("ld")]
     if len(pointers) != 3 or len(extents) != 2 or not _SUM.search(kernel.body):
         return None
-    flat = {arg.name: _is_flat(arg.name, kernel.body, extents) for arg in pointers}
+    flat = {arg.name: _is_flat(arg.name, kernel.body, [number.name for number in numbers]) for arg in pointers}
     written = [arg.name for arg in pointers if _is_written(arg.name, kernel.body)]
     matrices = [name for name, is_flat in flat.items() if is_flat is False]
     if len(written) != 1 or len(matrices) != 1 or matrices == written:
