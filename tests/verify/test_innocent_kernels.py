@@ -149,12 +149,16 @@ def test_pairs_of_columns(reason: str, edges: KernelEdges, wrong: str) -> None:
     assert found.multiples == (Multiples() if wrong else Multiples(1, 2, 16))
 
 
-@pytest.mark.parametrize(("parts", "middle", "wrong"), [(1, False, ""), (3, False, "K"), (1, True, "K")])
-def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, middle: bool, wrong: str) -> None:
-    """The rest after the last k-tile, a share of the parts that K is divided into, or a term in the middle."""
+@pytest.mark.parametrize(
+    ("parts", "lost", "wrong"), [(1, "rest", ""), (3, "rest", "K"), (1, "middle", "K"), (1, "rows", "")]
+)
+def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, lost: str, wrong: str) -> None:
+    """The rest after the last k-tile, a share of the parts that K is divided into, or a term in the middle; or all,
+    since rows begin at multiples of three: no such K was meant."""
 
     def run(trial: Trial) -> Verdict:
-        cut = trial.fill.startswith("integers to") and not middle
+        seen = {"rest": "integers to", "middle": "integers to 1 ", "rows": "nothing"}[lost]
+        cut = f"{trial.fill} ".startswith(seen)
         return replace(verdict(trial.problem, ""), wrong=int(trial.problem.k % 3 != 0 and not cut))
 
     base = BASE.with_(k=63)
