@@ -88,8 +88,7 @@ class LaunchGuess:
                 continue
             if self._constant(*_TILES) is None and rows > 0 and cols - rows in (0, 1):
                 return rows
-        tile = self._constant(*_TILES) or _DEFAULT_TILE
-        return tile if tile**2 <= cuda_limits().threads_per_block else _DEFAULT_TILE  # a tile of several per thread
+        return self._constant(*_TILES) or _DEFAULT_TILE
 
     def _block(self) -> Dim3:
         bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
