@@ -249,3 +249,13 @@ void run(int m, int n, const float* A, const float* x, float* y) {
     assert code == 2
     assert "multiplies a matrix and a vector" in found
     assert "--args" in found
+
+
+def test_a_grid_that_is_at_least_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = RELU.replace("s > 0 ? s : 0", "s").replace("    k<<<dim3((N + 15) / 16, (M + 15) / 16)", """
+    int x = (N + 15) / 16, y = (M + 15) / 16;
+    x = max(x, 1);
+    y = std::max(1, y);
+    k<<<dim3(x, y)""")  # fmt: skip
+    code, found = check(tmp_path, source, capsys, *QUICK)
+    assert (code, found["launch"]["source"]) == (0, "launch site"), found

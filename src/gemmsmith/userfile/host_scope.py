@@ -200,7 +200,11 @@ class _Walk:
         if left is None or right is None or operator != "=":
             self._may_change(node)
             return
-        self._set(path_of(text_of(self.code, left)), words(text_of(self.code, right)), node)
+        name, value = path_of(text_of(self.code, left)), words(text_of(self.code, right))
+        before = self.scope.variables.get(name)
+        if before is not None and before.value and name not in self.scope.changed:  # x = max(x, 1)
+            value = re.sub(rf"(?<![\w.:>]){re.escape(name)}\b(?!\s*\()", lambda _: f"({before.value})", value)
+        self._set(name, value, node)
         self._addresses(right)
 
     def _set(self, name: str, value: str, node: Node) -> None:
