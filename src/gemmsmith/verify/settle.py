@@ -35,8 +35,10 @@ from gemmsmith.verify.written import used_parameters, written_parameters
 _LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
-_OTHER_FUNCTIONS = frozenset(("leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual",
-                              "softmax", "gelu", "silu", "swish", "sigmoid", "tanh", "or", "squared"))  # fmt: skip
+_OTHER_FUNCTIONS = frozenset((
+    "leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual", "softmax", "gelu",
+    "silu", "swish", "sigmoid", "tanh", "or", "squared",
+))  # fmt: skip
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -346,6 +348,8 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if reading.signature.accumulates:
         c = reading.signature.named(reading.signature.output)
         lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
+    if loop := getattr(spec.geometry, "loop", ""):
+        lines.append(f"its host code launches it for parts of the product ({loop}): one launch is judged, not the loop")
     if reading.signature.activation:
         lines.append(f"it computes {formula(reading)}")
     if reading.bias == "row":
