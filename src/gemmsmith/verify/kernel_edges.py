@@ -182,7 +182,7 @@ class _Probe:
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
         found = self._parted(ended=False)
-        guards, unguarded = set(found), frozenset[int]()
+        guards, unguarded = set(found) | {axis for axis in "MN" if self._shuts_some_out(axis)}, frozenset[int]()
         if parted := found.get("K"):
             vector, extent = self._vector, self.base.k
             shorter = (
@@ -224,23 +224,54 @@ class _Probe:
         if launch is None:
             return set()
         geometry, arguments = launch
-        step = max(1, geometry.threads // _CORNER_THREADS)
-        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
         found: set[int] = set()
         # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
         # Along z may be parts of K, of which any may have the last k.
         for block in self._last_blocks(geometry):
             met, barriers = [], set()
-            for number in sorted(n for n in numbers if n < geometry.threads):
-                x, rest = number % geometry.block[0], number // geometry.block[0]
-                thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
-                walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
+            for place in self._sample_threads(geometry):
+                walk = self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
                 met.append(walk.signs)
                 barriers |= {walk.barriers} if walk.complete else set()
             if len(barriers) > 1 and not ended:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
+
+    def _shuts_some_out(self, axis: str) -> bool:
+        """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
+        is one less: also where whole tiles part these threads, as ``lane < 8 && col < N`` does."""
+        extent = getattr(self.base, axis.lower())
+        if extent < 2:
+            return False
+        whole, ragged = (self._signs_of_threads(with_extent(self.base, axis, x)) for x in (extent, extent - 1))
+        for block in whole.keys() & ragged.keys():
+            pairs = [list(zip(*both, strict=True)) for both in zip(whole[block], ragged[block], strict=False)]
+            for site in zip(*pairs, strict=True):
+                changed = {before != after for before, after in site if before and after}
+                if changed == {True, False}:
+                    return True
+        return False
+
+    def _signs_of_threads(self, problem: Problem) -> dict[Dim3, list[list[int]]]:
+        """What sample threads of each of the last blocks meet, if all of them reach the same barriers."""
+        launch = self._launch(problem)
+        if launch is None:
+            return {}
+        geometry, arguments = launch
+        found = {}
+        for block in self._last_blocks(geometry):
+            walks = [self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
+                     for place in self._sample_threads(geometry)]  # fmt: skip
+            if len({walk.barriers for walk in walks if walk.complete}) <= 1:
+                found[block] = [walk.signs for walk in walks]
+        return found
+
+    def _sample_threads(self, geometry: Geometry) -> list[Dim3]:
+        step = max(1, geometry.threads // _CORNER_THREADS)
+        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
+        rest = [(n % geometry.block[0], n // geometry.block[0]) for n in sorted(numbers) if n < geometry.threads]
+        return [(x, y % geometry.block[1], y // geometry.block[1]) for x, y in rest]
 
     def _last_blocks(self, geometry: Geometry) -> set[Dim3]:
         x, y, z = geometry.grid
