@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
@@ -30,7 +31,7 @@ from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, TILES, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict
@@ -122,10 +123,18 @@ def _fitted_trials(
     report.trials += planned
     report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
-    for trial in planned:
-        if seconds_used() - started > asked.budget * (1 - _SPARE):
+    pace, waiting = 0.0, list[Trial]()  # seconds per multiply-add of trials of many tiles; those that come last
+    for trial in chain(planned, waiting):
+        before = seconds_used()
+        left = asked.budget * (1 - _SPARE) - (before - started)
+        costly = trial.group == TILES and pace * work_of(trial.problem) > max(1.0, left / 3)
+        if costly and trial not in waiting:
+            waiting.append(trial)
+            continue
+        if left < 0 or costly:
             break
         verdict = runner.run(trial)
+        pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):

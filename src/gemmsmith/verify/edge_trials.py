@@ -26,7 +26,7 @@ from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.sparse_launch import is_exact
-from gemmsmith.verify.trial import LARGE, NO_K, Size, Trial
+from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trials import padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
@@ -111,7 +111,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
         ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
-        ("leading dimensions", _padded_shapes(subject)), ("orders of tiles", _many_tiles(subject)),
+        ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
     ):  # fmt: skip

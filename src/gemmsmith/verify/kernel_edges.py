@@ -36,6 +36,7 @@ AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
+_LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
@@ -181,6 +182,8 @@ class _Probe:
         Threads may end before barriers of their block, and leave out their share of the loads. That alone guards no
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
+        if not self._can_be_followed():  # such walks are long, and tell little
+            return frozenset(axis for axis in "MN" if self._is_compared_with(axis)), frozenset(), ()
         found = self._parted(ended=False)
         guards, unguarded = set(found) | {axis for axis in "MN" if self._shuts_some_out(axis)}, frozenset[int]()
         if parted := found.get("K"):
@@ -237,6 +240,19 @@ class _Probe:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
+
+    def _can_be_followed(self) -> bool:
+        """Whether a thread's way is known to its end: it does not hang on what other threads or memory give it."""
+        launch = self._launch(self.base)
+        steps = 4000 + _STEPS_PER_K * self.base.k
+        return launch is None or self.walk.follow(Thread(launch[0]), launch[1], steps).complete
+
+    def _is_compared_with(self, axis: str) -> bool:
+        """Whether the source compares something with an extent, beside the ends of loops."""
+        facts = getattr(self.spec.geometry, "facts", None)
+        name = re.escape(self.spec.signature.named(axis))
+        text = _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", "")))
+        return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
 
     def _shuts_some_out(self, axis: str) -> bool:
         """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
