@@ -138,9 +138,7 @@ class _Proof:
         deterministic, why_not = self._deterministic(first)
         same, differs = self._other_m(first, any_m) if other_m else ((self._extent(generic),), ())
         bound = self._largest_bound(numbers) if readable else None
-        if (
-            not deterministic and why_not != NOT_TRIED and bound is not None
-        ):  # whatever comes first is rounded once for each that follows
+        if not deterministic and bound is not None:  # whatever comes first is rounded once for each that follows
             bound = bound + (1 + bound) * first.atomics * 2.0**-24 if first.atomics > 1 else None
         exact = self.base.dtype in INTEGER_TYPES and self.base.out_dtype in INTEGER_TYPES
         found = tree.sum() if readable else None

@@ -45,6 +45,7 @@ _MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_WARP = 32
 _MOST_PARTS = 8
 _K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 _PROBED_K = 512  # a multiple of every usual k-tile
@@ -185,7 +186,8 @@ class _Probe:
         if not self._can_be_followed():  # such walks are long, and tell little
             return frozenset(axis for axis in "MN" if self._is_compared_with(axis)), frozenset(), ()
         found = self._parted(ended=False)
-        guards, unguarded = set(found) | {axis for axis in "MN" if self._shuts_some_out(axis)}, frozenset[int]()
+        more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
+        guards, unguarded = set(found) | more, frozenset[int]()
         if parted := found.get("K"):
             vector, extent = self._vector, self.base.k
             shorter = (
@@ -254,13 +256,14 @@ class _Probe:
         text = _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", "")))
         return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
 
-    def _shuts_some_out(self, axis: str) -> bool:
+    def _shuts_some_out(self, axis: str, depths: tuple[int, ...]) -> bool:
         """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
         is one less: also where whole tiles part these threads, as ``lane < 8 && col < N`` does."""
         extent = getattr(self.base, axis.lower())
         if extent < 2:
             return False
-        whole, ragged = (self._signs_of_threads(with_extent(self.base, axis, x)) for x in (extent, extent - 1))
+        short = self.base.with_(k=min(self.base.k, *depths)) if depths else self.base
+        whole, ragged = (self._signs_of_threads(with_extent(short, axis, x)) for x in (extent, extent - 1))
         for block in whole.keys() & ragged.keys():
             pairs = [list(zip(*both, strict=True)) for both in zip(whole[block], ragged[block], strict=False)]
             for site in zip(*pairs, strict=True):
@@ -278,10 +281,16 @@ class _Probe:
         found = {}
         for block in self._last_blocks(geometry):
             walks = [self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
-                     for place in self._sample_threads(geometry)]  # fmt: skip
+                     for place in self._first_threads(geometry)]  # fmt: skip
             if len({walk.barriers for walk in walks if walk.complete}) <= 1:
                 found[block] = [walk.signs for walk in walks]
         return found
+
+    def _first_threads(self, geometry: Geometry) -> list[Dim3]:
+        """Every thread of the first warp, and the first one of each row."""
+        columns, rows, _ = geometry.block
+        row = [(x, 0, 0) for x in range(min(columns, _WARP))]
+        return row + [(0, y, 0) for y in range(1, min(rows, _WARP))]
 
     def _sample_threads(self, geometry: Geometry) -> list[Dim3]:
         step = max(1, geometry.threads // _CORNER_THREADS)

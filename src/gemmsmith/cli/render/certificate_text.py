@@ -65,6 +65,8 @@ def sum_text(found: Certificate) -> str:
 def bound_text(found: Certificate, spec: KernelSpec) -> str:
     if found.exact:
         return "so it is exact while sums fit in the integer type"
+    if found.bound is None and found.why_not == NOT_TRIED:
+        return "so no error bound is given: the order of the sum may be another"
     if found.bound is None:
         return "no error bound follows: the kernel subtracts, or its order was not read"
     signature = spec.signature
