@@ -97,7 +97,7 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
     whole = next((d for d in (problem.dtype, problem.out_dtype) if d in INTEGER_TYPES and d != INT32), None)
     whole = INT32 if problem.dtype == INT32 else whole
-    if whole is not None and fill not in FOR_INTEGERS:
+    if whole is not None and fill not in FOR_INTEGERS and _TO.fullmatch(fill) is None:
         raise DTypeError(f"the fill {fill!r} is not for {whole}", f"use one of {', '.join(FOR_INTEGERS)}")
     # What a fill may need: the largest integer, or the exponent of subnormal products.
     scale, c_scale = 0, 0

@@ -164,7 +164,7 @@ class Problem:
 
     def _has_integer_scalars(self) -> bool:
         scalars = (self.alpha, self.beta)
-        return not self.activation and all(isinstance(x, (int, float)) and x % 1 == 0 for x in scalars)
+        return self.activation in ("", "relu") and all(isinstance(x, (int, float)) and x % 1 == 0 for x in scalars)
 
     def _resolve_stride(self, operand: str, shape: tuple[int, int]) -> None:
         name = f"stride_{operand}"

@@ -154,7 +154,7 @@ def test_relu_is_found_by_trying_and_said(tmp_path: Path, capsys: pytest.Capture
     """Its NaN become 0, which is no fault of a relu."""
     code, found = check(tmp_path, RELU, capsys)
     assert (code, found["status"]) == (0, "right"), found
-    assert found["found"] == ["it applies relu, and is judged as relu(A·B)"]
+    assert found["found"] == ["it computes relu(A·B)"]
 
 
 @pytest.mark.parametrize("broken", [("k < K", "k < K - 1"), ("s > 0 ? s : 0", "s > 0 ? s : 1")])

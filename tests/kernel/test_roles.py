@@ -170,6 +170,13 @@ def test_readings_of_a_certain_signature_exchange_the_extents() -> None:
     assert list(readings(square)) == []
 
 
+def test_a_flag_beside_an_open_extent_is_tried_both_ways() -> None:
+    text = "const float * A, const float * B, float * C, int M, int N, int part, bool first"
+    found = [reading.declaration() for reading in readings(recognise("f", parameters(text)))]
+    assert {"A,B,C,M,N,K,1", "A,B,C,M,N,K,0"} <= set(found)
+    assert len(found) == 12
+
+
 def test_too_many_unknowns_are_not_guessed() -> None:
     text = "const float * A, const float * B, float * C, int M, int N, int K, int flag"
     assert list(readings(recognise("f", parameters(text)))) == []

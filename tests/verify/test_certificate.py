@@ -268,6 +268,11 @@ __global__ void gemm(int M, int N, int K, const float* A, const float* B, float*
     assert not found.deterministic
     assert "the order of warps changes it" in found.why_not
     assert found.bound is None
+    spec = spec_of(tmp_path, source, block="128", grid="N/32,M")
+    hurried = certify(spec, spec.config(), spec.problem(4, 32, 32), compile_to_ptx, ARCH, seconds=0.0)
+    assert hurried.ok
+    assert hurried.bound is None
+    assert "other orders of warps were not tried" in certificate_lines(hurried, spec)[1]
 
 
 # --- bounds

@@ -60,6 +60,21 @@ def test_guards_are_told_from_the_ends_of_loops(tmp_path: Path) -> None:
     assert edges_of(tmp_path, PLAIN).guards == set()
 
 
+def test_a_guard_beside_a_bound_on_lanes_is_seen(tmp_path: Path) -> None:
+    """Half of the lanes write nothing: whole tiles part the threads at the same comparison."""
+    stored = TILED.replace("blockIdx.x * TILE", "blockIdx.x * 8").replace("ceil(N/16)", "ceil(N/8)")
+    stored = stored.replace("LOAD_A", A_LOAD).replace("LOAD_B", f"col < 8 * gridDim.x ? {B_LOAD} : 0.0f")
+    assert edges_of(tmp_path, stored.replace("STORE", "if (threadIdx.x < 8 && col < N)")).guards == {"N"}
+    assert edges_of(tmp_path, stored.replace("STORE", "if (threadIdx.x < 8)")).guards == set()
+
+
+def test_guards_of_threads_that_cannot_be_followed_are_read_in_the_source(tmp_path: Path) -> None:
+    taken = "while (atomicAdd((int*)&C[0], 1) < M) C[row] = acc;"
+    found = edges_of(tmp_path, PLAIN.replace("EXTRA", taken))
+    assert found.guards == set()
+    assert edges_of(tmp_path, GUARDED.replace("EXTRA", taken)).guards >= {"M", "N"}
+
+
 ROUND = """
         As[threadIdx.y][threadIdx.x] = A[row * K + k0 + threadIdx.x];
         Bs[threadIdx.y][threadIdx.x] = B[(k0 + threadIdx.y) * N + col];

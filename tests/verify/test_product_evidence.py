@@ -19,7 +19,7 @@ OTHERS = {
 OTHERS["matmul_sigmoid"] = """(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;
     if (row >= M || col >= N) return;
-    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col]; C[row * N + col] = 1 / (1 + expf(-s)); }"""
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col]; C[row * N + col] = 1 / (1 + __expf(-s)); }"""
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"
 WRONG = {
     "swapped": f"""(const float* A, const float* B, float* C, int N) {{ {ROW} if (row >= N || col >= N) return;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
@@ -15,12 +17,18 @@ _ENOUGH = 1 << 22
 
 
 def add_certificate(report: Report, runner: TrialRunner) -> None:
-    """Try to prove what the trials tested. Only on the simulator, and only where all blocks were run."""
+    """Try to prove what the trials tested, in the seconds that they left. Only on the simulator, and only where all
+    blocks were run."""
     device = runner.open_device("lockstep", False)
     if not report.ok or not report.verdicts or not isinstance(device, SimDevice):
         return
     if runner.blocks is not None:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
+        return
+    left = report.budget - report.seconds if report.budget else math.inf
+    if left <= 0:
+        why = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"
+        report.certificate = Certificate(report.base, reason=why)
         return
     passed = {trial.label: trial.problem for trial, verdict in report.verdicts if verdict.trusted}
     failed = {trial.label for trial, verdict in report.verdicts if not verdict.trusted}
@@ -31,7 +39,7 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
     try:
         report.certificate = certify(runner.spec, runner.config, base, runner.compile_fn, report.compiled.arch,
                                      also=also, any_m=ragged is not None, other_m=other_m,
-                                     loads=device.loads)  # fmt: skip
+                                     seconds=left, loads=device.loads)  # fmt: skip
     except GemmsmithError as error:  # what the trials did not meet is no proof of anything
         report.certificate = Certificate(base, reason=error.message)
 

@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
@@ -21,6 +22,7 @@ from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
+from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
@@ -30,10 +32,10 @@ from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, TILES, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
-from gemmsmith.verify.verdict import Verdict
+from gemmsmith.verify.verdict import Verdict, is_hazard
 
 __all__ = ["Asked", "run_check"]
 
@@ -57,10 +59,27 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
+    if not passed and asked.free:
+        _refuse_other_parts(report)
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
     return report
+
+
+def _refuse_other_parts(report: Report) -> None:
+    """Raise for a kernel that host code launches for one part of its matrices after another, if it fails for another
+    shape than the first: its parts may not be larger."""
+    loop = getattr(report.spec.geometry, "loop", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not loop or failed is None or is_hazard(failed) or not report.verdicts[0][1].trusted:
+        return
+    if failed.problem.with_() != report.base.with_():
+        raise UsageError(
+            f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
+            f"host code launches it for parts of the product ({loop}), and how large they are is not known",
+            "choose a size of one part with --m, --n and --k",
+        )
 
 
 def _plain_trials(
@@ -123,10 +142,18 @@ def _fitted_trials(
     report.trials += planned
     report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
-    for trial in planned:
-        if seconds_used() - started > asked.budget * (1 - _SPARE):
+    pace, waiting = 0.0, list[Trial]()  # seconds per multiply-add of trials of many tiles; those that come last
+    for trial in chain(planned, waiting):
+        before = seconds_used()
+        left = asked.budget * (1 - _SPARE) - (before - started)
+        costly = trial.group == TILES and pace * work_of(trial.problem) > max(1.0, left / 3)
+        if costly and trial not in waiting:
+            waiting.append(trial)
+            continue
+        if left < 0 or costly:
             break
         verdict = runner.run(trial)
+        pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):

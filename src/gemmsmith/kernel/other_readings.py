@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, with_roles
@@ -25,7 +25,8 @@ def readings(signature: Signature) -> Iterator[Signature]:
 
 def _completed(signature: Signature) -> Iterator[Signature]:
     pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
-    numbers = [arg.name for arg in signature.unknown if arg.code != "P"]
+    flags = [arg.name for arg in signature.unknown if arg.code == "?"]  # "this is the first launch", and the like
+    numbers = [arg.name for arg in signature.unknown if arg.code not in ("P", "?")]
     lacking = [role for role in "ABC" if not signature.describes(role)]
     extents = [role for role in EXTENTS if not signature.has(role)]
     leading = [role for role in _LEADING if not signature.has(role)]
@@ -33,12 +34,12 @@ def _completed(signature: Signature) -> Iterator[Signature]:
         extents += leading
     if len(pointers) != len(lacking) or len(numbers) > len(extents):
         return
-    if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code != "P"):
+    if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code not in ("P", "?")):
         return
     orders = permutations(extents, len(numbers)) if numbers else iter([()])
     for given in orders:
-        for matrices in permutations(lacking):
-            roles = dict(zip((*numbers, *pointers), (*given, *matrices), strict=True))
+        for matrices, values in product(permutations(lacking), product("10", repeat=len(flags))):
+            roles = dict(zip((*numbers, *pointers, *flags), (*given, *matrices, *values), strict=True))
             arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
             all_extents = {a.role for a in arguments if a.role in EXTENTS}
             yield replace(signature, arguments=arguments, square=len(all_extents) == 1)

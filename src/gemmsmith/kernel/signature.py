@@ -88,6 +88,7 @@ class Signature:
     column_major  C is column-major. The roles are then those of the transposed product Cᵀ = op(B)ᵀ·op(A)ᵀ, which is
                   row-major: the user's A has role B, the user's M has role N
     accumulates   C += A·B without a parameter beta, which is 1
+    activation    'relu' where every result is max(0, x), of a user's kernel
     """
 
     entry: str
@@ -96,6 +97,7 @@ class Signature:
     square: bool = False
     column_major: bool = False
     accumulates: bool = False
+    activation: str = ""
 
     def pack(
         self,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.config import Config, Parameter, Preset
+from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.kernel.renamed import PRESETS, replacement
 from gemmsmith.kernel.signature import Signature, parse_signature
@@ -84,7 +85,6 @@ class KernelSpec:
     out_dtypes: tuple[DType, ...] = (FP32,)
     layouts: tuple[str, ...] = ("NN",)
     epilogue: bool = False  # takes a bias and an activation
-    activation: str = ""  # of a user's kernel: one that it always applies
     batched: bool = False
     tensor_cores: bool = False  # accumulates as tensor cores do, which truncate
     arithmetic: str = ""  # 'bf16x6': the precision of the product, where the instructions suggest another
@@ -136,10 +136,9 @@ class KernelSpec:
             given = {{"lda": "ldb", "ldb": "lda"}.get(name, name): value for name, value in given.items()}
         own: dict[str, Any] = {"trans_a": layout[0] == "T", "trans_b": layout[1] == "T"}
         own |= {"out_dtype": self.out_dtypes[0], "beta": float(signature.accumulates), "own_scalars": True}
+        own["activation"] = signature.activation
         if signature.has("bias"):
             own["bias"] = "row" if signature.column_major else "column"
-        if self.activation:
-            own["activation"] = self.activation
         return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))
 
     def read_as(self, signature: Signature, layout: str) -> KernelSpec:
@@ -230,8 +229,10 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        activated = problem.activation not in ("", self.activation)
-        if not self.epilogue and (activated or (problem.bias and not self._takes_bias)):
+        if self._own_activation and problem.activation != self._own_activation:
+            return f"{self.name} computes {self._own_activation} of its product, and nothing else"
+        other = problem.activation != self._own_activation or (problem.bias and not self._takes_bias)
+        if other and not self.epilogue:
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
             return f"{self.name} takes one product, not a batch of {problem.batch}"
@@ -240,6 +241,15 @@ class KernelSpec:
     @property
     def _takes_bias(self) -> bool:
         return self.known_signature is not None and self.known_signature.has("bias")
+
+    @property
+    def _own_activation(self) -> str:
+        return self.known_signature.activation if self.known_signature is not None else ""
+
+    def bias_dtype(self, problem: Problem) -> DType:
+        """The type of the bias's elements: a user's kernel has its own, a rung takes the output's."""
+        ctype = self.known_signature.ctype("bias") if self.known_signature is not None else ""
+        return parameter_type(ctype, {}).element or problem.out_dtype
 
     def takes(self, problem: Problem) -> bool:
         """Whether this kernel computes ``problem``."""

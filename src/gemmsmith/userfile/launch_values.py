@@ -13,6 +13,7 @@ from gemmsmith.kernel.role_names import BATCH, words
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
+from gemmsmith.userfile.host_scope import LocalScope
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.struct_parameters import flat_arguments
@@ -119,7 +120,7 @@ class SiteValues:
         for i, text in enumerate(self.site.arguments):
             variable = scope.variables.get(text) if text not in scope.changed else None
             if variable is not None and variable.value:
-                found.append(variable.value)
+                found.append(_with_numbers(variable.value, scope))
             else:
                 role = self.roles.roles[i] if i < len(self.roles.roles) else ""
                 found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))
@@ -371,3 +372,13 @@ def _triple(value: Value) -> Dim3:
     if min(numbers) < 1:
         raise UsageError("a launch of nothing")
     return numbers[0], numbers[1], numbers[2]
+
+
+def _with_numbers(text: str, scope: LocalScope) -> str:
+    """An expression in which variables that hold a number are that number: K / splits, where splits is 4."""
+
+    def value(word: re.Match[str]) -> str:
+        variable = scope.variables.get(word[0]) if word[0] not in scope.changed else None
+        return variable.value if variable is not None and variable.value.isdecimal() else word[0]
+
+    return re.sub(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w:(])", value, text)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.role_names import pointer_role, words
+from gemmsmith.problem import INT32
 from gemmsmith.userfile.host_allocations import allocates
 from gemmsmith.userfile.host_frame import Frame
 from gemmsmith.userfile.launch_values import SiteValues
@@ -32,7 +33,16 @@ def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None
     passed = site.site.arguments if site is not None else ()
     found = {name for i, name in free if site is not None and i < len(passed) and _only_shared(passed[i], site)}
     found |= {name for _, name in free if set(words(name)) & _NAMES}
+    counts = {name for _, kind, name in pointers if _is_count(kind)}
+    if len(pointers) - len(counts) >= _MATRICES:  # the matrices have another type: these are no matrices
+        found |= {name for _, name in free if name in counts}
     return frozenset(found) if len(pointers) - len(found) >= _MATRICES else frozenset()
+
+
+def _is_count(kind: str) -> bool:
+    """Whether a pointer's elements are integers of 32 or 64 bits."""
+    pointed = parameter_type(kind, {})
+    return pointed.element == INT32 or (pointed.element is None and pointed.is_integer)
 
 
 def is_zeroed(text: str, frame: Frame) -> bool:

@@ -18,6 +18,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
+from gemmsmith.userfile.host_loops import loop_around
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -126,6 +127,11 @@ class UserLaunch:
                 zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
             found.append(ScratchArray(arg.name, room or _unknown_room(own, size), size, zeroed))
         return tuple(found)
+
+    @property
+    def loop(self) -> str:
+        """Where host code launches it on one part of its matrices after another; empty for others."""
+        return loop_around(self.site.site) if self.site is not None else ""
 
     @property
     def guessed(self) -> bool:

@@ -32,6 +32,8 @@ from gemmsmith.verify.summation_order import OutputTree, Sum, order_text
 # Multiply-adds of a run, each of which takes about 0.2 µs.
 LARGEST = 1 << 24
 _ENOUGH = 1 << 23  # multiply-adds of all runs, after which no further M is tried
+NOT_TRIED = "other orders of warps were not tried, for lack of time"
+_SLOWER = 5  # times as long as in lockstep: warps are not executed together
 _LARGEST_SCALE = 60.0  # below the 61 bits of the prime
 _MOST_ORDERS = 64  # of which each is bounded
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
@@ -79,7 +81,8 @@ class Certificate:
 
 def certify(
     spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, *, also: Problem | None = None,
-    any_m: bool = False, other_m: bool = True, timeout: float = 60.0, loads: Loads | None = None,
+    any_m: bool = False, other_m: bool = True, timeout: float = 60.0, seconds: float = math.inf,
+    loads: Loads | None = None,
 ) -> Certificate:  # fmt: skip
     """Try to prove that ``spec`` computes ``base``, for generic scalars and for the base's own.
 
@@ -87,10 +90,11 @@ def certify(
 
     also     a second shape, such as one that is no multiple of the tile
     any_m    the kernel takes an M that is no multiple of its tile; ``other_m``: it takes another M at all
+    seconds  after which no further run is begun but the first: a second shape, other orders of warps, another M
     loads    kernels that a simulator has parsed before
     """
     try:
-        return _Proof(spec, config, base, compile_fn, arch, timeout, loads).certificate(also, any_m, other_m)
+        return _Proof(spec, config, base, compile_fn, arch, timeout, seconds, loads).certificate(also, any_m, other_m)
     except NoProof as no:
         return Certificate(base, reason=no.reason)
 
@@ -98,18 +102,25 @@ def certify(
 class _Proof:
     def __init__(
         self, spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, timeout: float,
-        loads: Loads | None,
+        seconds: float, loads: Loads | None,
     ) -> None:  # fmt: skip
         self.loads = {} if loads is None else loads
         self.spec, self.config, self.base, self.compile_fn, self.arch = spec, config, base, compile_fn, arch
         self.trees, self.timeout, self.started = Trees(), timeout, time.process_time()
         self.runs: list[ExactRun] = []
+        self.seconds, self.pace = seconds, 0.0  # seconds for each multiply-add, of the slowest run
 
     def run(self, problem: Problem, schedule: str = "lockstep") -> ExactRun:
+        before = time.process_time()
         found = run_exactly(self.spec, self.config, problem, self.compile_fn, self.arch, self.trees,
                             schedule=schedule, timeout=self.timeout, loads=self.loads)  # fmt: skip
+        self.pace = max(self.pace, (time.process_time() - before) / max(1, _size(problem)))
         self.runs.append(found)
         return found
+
+    def _has_time(self, *problems: Problem) -> bool:
+        """Whether these can be run, at the pace of the slowest run."""
+        return time.process_time() - self.started + self.pace * sum(map(_size, problems)) <= self.seconds
 
     def certificate(self, also: Problem | None, any_m: bool, other_m: bool) -> Certificate:
         self._check_size()
@@ -117,6 +128,7 @@ class _Proof:
         first = self.run(generic)
         if first.compared and generic != self.base:
             self.run(self.base)
+        also = also if also is not None and self._has_time(also) else None
         if also is not None:
             self.run(generic_scalars(self.spec, also))
         numbers, counts = np.unique(first.trees, return_counts=True)
@@ -180,6 +192,8 @@ class _Proof:
         compiled = self.compile_fn(self.spec, *aligned_code(self.spec, self.config, first.problem), self.arch)
         if _SYNCHRONISES.search(compiled.ptx):
             for schedule in ("reversed", "random"):
+                if not self._has_time(*[first.problem] * _SLOWER):
+                    return False, NOT_TRIED
                 if not np.array_equal(self.run(first.problem, schedule).trees, first.trees):
                     return False, f"the order of warps changes it ({schedule})"
         return True, ""
@@ -200,7 +214,7 @@ class _Proof:
             problem = first.problem.with_(**grown)
             if refusal(self.spec.signature, problem):
                 continue  # a kernel with a single extent takes no other M alone
-            if sum(map(_size, (problem, *(run.problem for run in self.runs)))) > _ENOUGH:
+            if sum(map(_size, (problem, *(run.problem for run in self.runs)))) > _ENOUGH or not self._has_time(problem):
                 break
             try:
                 other = self.run(problem)

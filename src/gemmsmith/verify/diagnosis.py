@@ -139,6 +139,7 @@ def _pattern(got: Array, expected: Array, wrong: Mask) -> list[str]:
         here, there = got[block].astype(np.float64), expected[block].astype(np.float64)
     if here.shape[0] == here.shape[1] > 1 and np.allclose(here, there.T, rtol=1e-3, equal_nan=True):
         return ["this block holds the transpose of the expected values"]
-    if (bottom, right) == (got.shape[0] - 1, got.shape[1] - 1) and (top, left) != (0, 0):
+    thin = 2 * here.shape[0] <= got.shape[0] or 2 * here.shape[1] <= got.shape[1]  # a strip at the edge, not most of C
+    if (bottom, right) == (got.shape[0] - 1, got.shape[1] - 1) and thin:
         return ["the wrong outputs end at C's last row and column: check how edge tiles are handled"]
     return []

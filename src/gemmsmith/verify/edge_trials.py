@@ -3,6 +3,7 @@
 data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
+tiles     many tiles in both directions, where blocks take one after another
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
 shapes    M = N, M < N, M > N, and equal to K
@@ -25,7 +26,7 @@ from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.sparse_launch import is_exact
-from gemmsmith.verify.trial import LARGE, NO_K, Size, Trial
+from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trials import padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
@@ -41,6 +42,8 @@ _MOST_BLOCKS = 65_535  # along y and z
 _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
+_PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
+_BEYOND_A_BYTE = 259  # tiles: their number does not fit into eight bits
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 
 
@@ -108,7 +111,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
         ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
-        ("leading dimensions", _padded_shapes(subject)),
+        ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
     ):  # fmt: skip
@@ -166,8 +169,6 @@ def _data(subject: Subject) -> Iterator[Trial]:
     spec, base = subject.spec, subject.base
     if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
         yield from _largest_integers(subject)
-        return
-    if base.activation and not spec.is_rung:  # whether relu of NaN is NaN or 0 differs from file to file
         return
     plain = subject.one_tile(2 * subject.depth + 3)
     scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
@@ -251,6 +252,12 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
         problem = subject.problem(m, n, max(subject.depth, 72))
         problem = padded(problem.with_(beta=0.5) if scaled else problem)
         yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
+    # Rows start on multiples of 16 bytes and end on none: the last vector of a row has padding in it.
+    short = subject.one_tile(subject.depth + 3)
+    vector, out = 16 // short.dtype.itemsize, 16 // short.out_dtype.itemsize
+    leading = {"lda": _up(short.a_shape[1], vector), "ldb": _up(short.b_shape[1], vector), "ldc": _up(short.n, out)}
+    yield Trial("padded rows, ragged", short.with_(**leading), "float", "normal", "lockstep", subject.c, False,
+                slack=_PADDING_OF_LAST_ROW)  # fmt: skip
 
 
 def _in_16_bits(value: float) -> float:
@@ -348,6 +355,19 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
         "one column": (2 * bm, 1, k),
     }.items():
         yield _exact(subject, label, subject.problem(m, n, depth))
+
+
+def _many_tiles(subject: Subject) -> Iterator[Trial]:
+    """Of a kernel whose blocks take one tile after another: several tiles along both extents, and very many along one,
+    of which no block can be run alone; with a K that costs little."""
+    if subject.samples or subject.square or subject.spec.signature.square:
+        return
+    bm, bn = subject.tile
+    k = subject.multiples.k
+    for label, rows, columns in (("many rows of tiles", 7, 3), ("many columns of tiles", 3, 7)):
+        yield _exact(subject, label, subject.problem(rows * bm - 1, columns * bn - 1, k))
+    for label, rows, columns in (("rows", _BEYOND_A_BYTE, 1), ("columns", 1, _BEYOND_A_BYTE)):
+        yield _exact(subject, f"more than 256 {label} of tiles", subject.problem(rows * bm, columns * bn, k))
 
 
 # -- far from the origin ----------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class _Inputs:
         self.a = self._matrix("A", (m, k), problem.dtype, np.broadcast_to(np.arange(k), (m, k)))
         self.b = self._matrix("B", (k, n), problem.dtype, np.broadcast_to(np.arange(k)[:, None], (k, n)))
         self.c = self._matrix("C", (m, n), problem.out_dtype)
-        self.bias = self._matrix("bias", (m if problem.bias == "row" else n,), problem.out_dtype)
+        self.bias = self._matrix("bias", (m if problem.bias == "row" else n,), spec.bias_dtype(problem))
         self.scalars: dict[int, Image] = {}
         self.alpha, self.beta = (field.image(np.array(x)) for x in (problem.alpha, problem.beta))
         for number, argument in enumerate(spec.signature.arguments):
@@ -125,7 +125,7 @@ class _Inputs:
         _put(device, addresses.b, b, problem.ldb, problem.dtype)
         _put(device, c_is, self.c, problem.ldc, problem.out_dtype)
         if problem.bias:
-            _put(device, addresses.bias, _row(self.bias), self.bias.tag.size, problem.out_dtype)
+            _put(device, addresses.bias, _row(self.bias), self.bias.tag.size, self.spec.bias_dtype(problem))
 
     def outputs(self, device: ProofDevice, addresses: Addresses) -> Image:
         problem, session = self.problem, device.session

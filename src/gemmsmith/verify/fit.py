@@ -89,8 +89,11 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
     geometry = subject.spec.geometry(problem, subject.config)
     if geometry.cooperative or subject.spec.signature.has(SCRATCH):  # blocks wait for one another, or meet in memory
         return False
-    total = geometry.blocks
+    total, larger = geometry.blocks, problem.with_(m=2 * problem.m)
     if total * bm * bn != problem.m * problem.n or total < 2:
+        return False
+    has_larger = not no_launch(subject.spec, subject.config, larger)
+    if has_larger and subject.spec.geometry(larger, subject.config).blocks != 2 * total:  # one grid for every product
         return False
     trial = Trial("two blocks", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS,
                   (0, total - 1), 2 * bm * bn)  # fmt: skip

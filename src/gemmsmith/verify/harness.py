@@ -169,6 +169,8 @@ def verify_launch(
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
     data = _initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
+    if data.bias is not None:
+        data = replace(data, bias=data.bias.astype(spec.bias_dtype(problem).numpy))
     blank = Verdict(
         kernel=spec.name, config=str(config), problem=problem, device=device.name, mode=mode, fill=fill, seed=seed,
         rho=math.nan, gate=0.0, theory=theory(problem.k), where=None, got=None, expected=None, unwritten=0,
@@ -317,8 +319,9 @@ def run_guarded(
         if spec.signature.has("D"):  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
             addend = matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype, 0)
         if data.bias is not None:
-            bias = matrix("bias", (1, data.bias.size), max(1, data.bias.size), problem.out_dtype, 0)
-            bias.upload(data.bias[None, :])
+            kind = spec.bias_dtype(problem)
+            bias = matrix("bias", (1, data.bias.size), max(1, data.bias.size), kind, 0)
+            bias.upload(data.bias[None, :].astype(kind.numpy))
         _set_c(device, problem, data, c if addend is None else addend, c_fill)
         if addend is not None:
             bias = addend

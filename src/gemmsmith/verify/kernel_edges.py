@@ -36,6 +36,7 @@ AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
+_LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
@@ -44,6 +45,7 @@ _MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
 _CORNER_THREADS = 16
+_WARP = 32
 _MOST_PARTS = 8
 _K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 _PROBED_K = 512  # a multiple of every usual k-tile
@@ -181,8 +183,11 @@ class _Probe:
         Threads may end before barriers of their block, and leave out their share of the loads. That alone guards no
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
+        if not self._can_be_followed():  # such walks are long, and tell little
+            return frozenset(axis for axis in "MN" if self._is_compared_with(axis)), frozenset(), ()
         found = self._parted(ended=False)
-        guards, unguarded = set(found), frozenset[int]()
+        more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
+        guards, unguarded = set(found) | more, frozenset[int]()
         if parted := found.get("K"):
             vector, extent = self._vector, self.base.k
             shorter = (
@@ -224,23 +229,74 @@ class _Probe:
         if launch is None:
             return set()
         geometry, arguments = launch
-        step = max(1, geometry.threads // _CORNER_THREADS)
-        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
         found: set[int] = set()
         # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
         # Along z may be parts of K, of which any may have the last k.
         for block in self._last_blocks(geometry):
             met, barriers = [], set()
-            for number in sorted(n for n in numbers if n < geometry.threads):
-                x, rest = number % geometry.block[0], number // geometry.block[0]
-                thread = Thread(geometry, block, (x, rest % geometry.block[1], rest // geometry.block[1]))
-                walk = self.walk.follow(thread, arguments, 4000 + _STEPS_PER_K * problem.k)
+            for place in self._sample_threads(geometry):
+                walk = self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
                 met.append(walk.signs)
                 barriers |= {walk.barriers} if walk.complete else set()
             if len(barriers) > 1 and not ended:
                 continue
             found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
         return found
+
+    def _can_be_followed(self) -> bool:
+        """Whether a thread's way is known to its end: it does not hang on what other threads or memory give it."""
+        launch = self._launch(self.base)
+        steps = 4000 + _STEPS_PER_K * self.base.k
+        return launch is None or self.walk.follow(Thread(launch[0]), launch[1], steps).complete
+
+    def _is_compared_with(self, axis: str) -> bool:
+        """Whether the source compares something with an extent, beside the ends of loops."""
+        facts = getattr(self.spec.geometry, "facts", None)
+        name = re.escape(self.spec.signature.named(axis))
+        text = _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", "")))
+        return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
+
+    def _shuts_some_out(self, axis: str, depths: tuple[int, ...]) -> bool:
+        """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
+        is one less: also where whole tiles part these threads, as ``lane < 8 && col < N`` does."""
+        extent = getattr(self.base, axis.lower())
+        if extent < 2:
+            return False
+        short = self.base.with_(k=min(self.base.k, *depths)) if depths else self.base
+        whole, ragged = (self._signs_of_threads(with_extent(short, axis, x)) for x in (extent, extent - 1))
+        for block in whole.keys() & ragged.keys():
+            pairs = [list(zip(*both, strict=True)) for both in zip(whole[block], ragged[block], strict=False)]
+            for site in zip(*pairs, strict=True):
+                changed = {before != after for before, after in site if before and after}
+                if changed == {True, False}:
+                    return True
+        return False
+
+    def _signs_of_threads(self, problem: Problem) -> dict[Dim3, list[list[int]]]:
+        """What sample threads of each of the last blocks meet, if all of them reach the same barriers."""
+        launch = self._launch(problem)
+        if launch is None:
+            return {}
+        geometry, arguments = launch
+        found = {}
+        for block in self._last_blocks(geometry):
+            walks = [self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
+                     for place in self._first_threads(geometry)]  # fmt: skip
+            if len({walk.barriers for walk in walks if walk.complete}) <= 1:
+                found[block] = [walk.signs for walk in walks]
+        return found
+
+    def _first_threads(self, geometry: Geometry) -> list[Dim3]:
+        """Every thread of the first warp, and the first one of each row."""
+        columns, rows, _ = geometry.block
+        row = [(x, 0, 0) for x in range(min(columns, _WARP))]
+        return row + [(0, y, 0) for y in range(1, min(rows, _WARP))]
+
+    def _sample_threads(self, geometry: Geometry) -> list[Dim3]:
+        step = max(1, geometry.threads // _CORNER_THREADS)
+        numbers = {n for first in range(0, geometry.threads, step) for n in (first, first + step - 1)}
+        rest = [(n % geometry.block[0], n // geometry.block[0]) for n in sorted(numbers) if n < geometry.threads]
+        return [(x, y % geometry.block[1], y // geometry.block[1]) for x, y in rest]
 
     def _last_blocks(self, geometry: Geometry) -> set[Dim3]:
         x, y, z = geometry.grid

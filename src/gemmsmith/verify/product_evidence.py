@@ -31,7 +31,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         return ""
     if not multiplies(ptx, spec.dtypes[0]):
         return "it multiplies nothing"
-    if (named := _ACTIVATION.search(signature.entry)) and not math.isnan(verdict.rho):
+    named = None if signature.activation else _ACTIVATION.search(signature.entry)
+    if named is not None and not math.isnan(verdict.rho):
         return f"its name says that it applies {named[0].lower()}, which is not judged"
     extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
     if extents == {"M", "K"}:

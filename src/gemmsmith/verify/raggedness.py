@@ -77,7 +77,7 @@ def find_raggedness(
             return 0  # one row is found, so that no such K was meant
         return _lost_within(single, step, base.k, passes)
 
-    vector = max(1, 16 // base.dtype.itemsize)
+    vector, word = (max(1, size // base.dtype.itemsize) for size in (16, 4))
     whole = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
     found: dict[str, int] = {}
     if verdict is not None and is_misaligned(verdict) and edges.looks_at_alignment:
@@ -97,6 +97,8 @@ def find_raggedness(
             if judged is not None and is_hazard(judged):  # no multiple was meant to avoid that
                 return Raggedness(Multiples(), axis, single(less), judged)
         small = _small_step(failed, extent)
+        if word > 2 and failed == list(_SHORT_BY) and passes(single(word)):
+            small = word
         if not failed:
             found[axis] = 1
             continue
@@ -105,6 +107,8 @@ def find_raggedness(
         at = 1  # how much shorter than whole tiles the extent is at which guards are judged
         if small:
             found[axis] = small
+            if small == word > 2:  # rows are read as words of 32 bits: others have none
+                continue
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
             judged = near[1]

@@ -30,11 +30,13 @@ from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.epilogue import activated
 from gemmsmith.verify.harness import spare_bytes
 
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
 _ADDEND = 7
+_ACTIVATIONS = ("", "relu")  # that integers go through bit for bit
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,16 @@ class Reading:
 
     bias    '', 'row' or 'column': what the bias belongs to, of the user's own C
     scaled  whether alpha and beta are applied. A kernel that ignores one of them is wrong, but its layout is known
-    activation  'relu' for a kernel that stores 0 for negative results, else ''
     """
 
     signature: Signature
     layout: Layout
     bias: str = ""
     scaled: bool = True
-    activation: str = ""
 
     def applied(self, spec: KernelSpec) -> KernelSpec:
         """The kernel, read so."""
-        return replace(spec.read_as(*self.layout.applied(self.signature)), activation=self.activation)
+        return spec.read_as(*self.layout.applied(self.signature))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _launched(
     c = _integers(rng, sizes[2], _ADDEND, problem.out_dtype)
     bias = None
     if signature.has("bias"):
-        bias = _integers(rng, max(problem.m, problem.n), _ADDEND, problem.out_dtype)
+        bias = _integers(rng, max(problem.m, problem.n), _ADDEND, spec.bias_dtype(problem))
     addresses = [_upload(device, values) for values in (a, b, c)]
     extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
     try:
@@ -196,27 +196,24 @@ def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
         for bias in biases:
             spread = _spread(memory.bias, bias, rows, problem)
             total = product + spread
+
+            def gives(expected: Array, after: Array = after, judged: NDArray[np.bool_] = judged) -> str | None:
+                """The activation after which this is what the kernel wrote; None: under none."""
+                known = ((name, activated(name, expected)) for name in _ACTIVATIONS)
+                return next((name for name, each in known if _equal(each, after, problem, judged)), None)
+
             if signature.has("beta"):
-                if _equal(total + problem.beta * addend, after, problem, judged):
-                    yield Reading(signature, layout, bias)
-                    continue
-                if _equal(_relu(total + problem.beta * addend), after, problem, judged):
-                    yield Reading(signature, layout, bias, activation="relu")
+                if (activation := gives(total + problem.beta * addend)) is not None:
+                    yield Reading(replace(signature, activation=activation), layout, bias)
                     continue
                 plain = product / problem.alpha + spread
                 without = (total, plain, plain + problem.beta * addend)
                 if any(_equal(each, after, problem, judged) for each in without):
                     yield Reading(signature, layout, bias, scaled=False)
-            elif _equal(total, after, problem, judged):
-                yield Reading(signature, layout, bias)
+            elif (activation := gives(total)) is not None:
+                yield Reading(replace(signature, activation=activation), layout, bias)
             elif _equal(total + addend, after, problem, judged):
                 yield Reading(replace(signature, accumulates=True), layout, bias)
-            elif _equal(_relu(total), after, problem, judged):
-                yield Reading(signature, layout, bias, activation="relu")
-
-
-def _relu(values: Array) -> Array:
-    return np.maximum(values, 0.0)
 
 
 def _spread(bias: Array | None, kind: str, rows: NDArray[np.bool_], problem: Problem) -> Array | float:

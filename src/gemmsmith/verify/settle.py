@@ -19,6 +19,7 @@ from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.other_readings import readings
+from gemmsmith.kernel.role_names import words as words_of
 from gemmsmith.kernel.roles import EXTENTS, with_written
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
@@ -36,6 +37,10 @@ _LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
+_OTHER_FUNCTIONS = frozenset((
+    "leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual", "softmax", "gelu",
+    "silu", "swish", "sigmoid", "tanh", "or", "squared",
+))  # fmt: skip
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -193,8 +198,15 @@ def settle(
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
-    read = spec if first == own else spec.read_as(first, spec.layouts[0])
+    meant = replace(first, activation="relu") if says_relu(first.entry) else first
+    read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def says_relu(entry: str) -> bool:
+    """Whether a kernel's name says that it computes relu of its product, and no other function of it."""
+    told = words_of(entry)
+    return "relu" in told and not _OTHER_FUNCTIONS.intersection(told)
 
 
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
@@ -331,6 +343,16 @@ def _may_mean(said: Layout, found: Layout) -> bool:
     return found.operations in (said.operations, flipped)
 
 
+def formula(reading: Reading | None) -> str:
+    """What a kernel with an epilogue computes, as "relu(A·B + bias)"; empty for a plain product."""
+    if reading is None or not (reading.signature.activation or reading.bias):
+        return ""
+    has = reading.signature.has
+    terms = ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *["bias"] * bool(reading.bias)]
+    text = " + ".join(terms)
+    return f"{reading.signature.activation}({text})" if reading.signature.activation else text
+
+
 def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
     found = reading.applied(spec)
     lines, words = [], []
@@ -348,9 +370,10 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if reading.signature.accumulates:
         c = reading.signature.named(reading.signature.output)
         lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
-    if reading.activation:
-        sum_of = "A·B + bias" if reading.signature.has("bias") else "A·B"
-        lines.append(f"it applies {reading.activation}, and is judged as {reading.activation}({sum_of})")
+    if loop := getattr(spec.geometry, "loop", ""):
+        lines.append(f"its host code launches it for parts of the product ({loop}): one launch is judged, not the loop")
+    if reading.signature.activation:
+        lines.append(f"it computes {formula(reading)}")
     if reading.bias == "row":
         lines.append("the bias has one value for each row")
     given = [role for role in EXTENTS if reading.signature.has(role)]

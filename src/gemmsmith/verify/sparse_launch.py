@@ -112,7 +112,7 @@ def _addend(device: SimDevice, spec: KernelSpec, problem: Problem) -> _Matrix | 
     if spec.signature.has("D"):
         return _matrix(device, problem.c_shape, problem.ldc, kind, False)
     length = problem.bias_length if problem.bias else 0
-    return _matrix(device, (1, length), length, kind, False) if length else None
+    return _matrix(device, (1, length), length, spec.bias_dtype(problem).numpy, False) if length else None
 
 
 def _fill(lines: Array, chosen: Array, rng: np.random.Generator) -> None:

@@ -15,6 +15,7 @@ BATCH = "a batch of three"
 PADDED = "padded rows"
 ODD = "rows that start on no multiple of 16 bytes"
 SQUARE = "M = N, and another K"
+TILES = "orders of tiles"  # a group
 LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
 GUARDED = "a ragged edge, which the kernel guards"

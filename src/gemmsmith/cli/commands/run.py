@@ -114,6 +114,9 @@ def command(
     if kernel == AUTO:
         check_auto_alone(options)
     found = find_kernel(kernel, options) if kernel != AUTO else None
+    if found is not None and not found[0].is_rung and gemm.activation:  # the user says what the kernel applies
+        computed = replace(found[0].signature, activation=gemm.activation)
+        found = replace(found[0], known_signature=computed), found[1]
     kind = input_type(shape.dtype, precision.precision, found[0].dtypes[0] if found is not None else FP32)
     problem = gemm.problem(shape, kind, found[0] if found is not None else None)
     offsets = parse_offsets(gemm.offsets)

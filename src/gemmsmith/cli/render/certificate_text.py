@@ -8,7 +8,7 @@ from typing import Any
 
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP64, TF32, Problem
-from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.certificate import NOT_TRIED, Certificate
 
 
 def certificate_lines(found: Certificate, spec: KernelSpec, own: Callable[[Problem], str] = str) -> list[str]:
@@ -48,6 +48,8 @@ def sum_text(found: Certificate) -> str:
     order = found.order or "its order was not read"
     if found.orders > 1:
         order += f" for most outputs ({found.orders} orders in all)"
+    if found.why_not == NOT_TRIED:
+        return f"{order}; {NOT_TRIED}"
     if not found.deterministic:
         return f"{order}; not deterministic: {found.why_not}"
     words = [order, "deterministic"]
@@ -63,6 +65,8 @@ def sum_text(found: Certificate) -> str:
 def bound_text(found: Certificate, spec: KernelSpec) -> str:
     if found.exact:
         return "so it is exact while sums fit in the integer type"
+    if found.bound is None and found.why_not == NOT_TRIED:
+        return "so no error bound is given: the order of the sum may be another"
     if found.bound is None:
         return "no error bound follows: the kernel subtracts, or its order was not read"
     signature = spec.signature

@@ -23,7 +23,7 @@ from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
-from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.settle import Settled, formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
@@ -324,7 +324,8 @@ class Report:
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
             return f"{self.entry} is right, but --strict forbids this: {why}"
-        kind = " (column-major)" if self.status == "column_major" else ""
+        kind = f", as {computed}" if (computed := formula(self.settled.reading)) else ""
+        kind += " (column-major)" if self.status == "column_major" else ""
         if self.only:
             return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"

@@ -1,0 +1,59 @@
+"""Loops of host code around a launch that works on other parts of its matrices in every round."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.host_scope import body_tree
+from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.syntax import descend
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
+_EVERYWHERE: frozenset[str] = frozenset()
+_MOVED = re.compile(r"\w\s*\+|&.*\[")  # a matrix from some element on
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DIRECT = {"assignment_expression": "left", "update_expression": "argument"}
+
+
+def loop_around(site: LaunchSite) -> str:
+    """Where host code launches the kernel on one part of its matrices after another, as "gemm.cu:28, where k changes";
+    empty if every launch has the same ones, as in a loop that measures time."""
+    function = site.frame.function
+    if function is None:
+        return ""
+    code, body, shift = body_tree(function)
+    place = site.frame.start + shift
+    moved = tuple(text for text in site.arguments if _MOVED.search(text))
+    for loop in descend(body, _EVERYWHERE):
+        if loop.type not in _LOOPS or not loop.start_byte <= place < loop.end_byte:
+            continue
+        changed = _changed(code, loop)
+        for name in sorted(changed & _reaching(code, loop, moved)):
+            return f"{site.file.name}:{function.body_line + loop.start_point[0]}, where {name} changes"
+    return ""
+
+
+def _changed(code: str, loop: Node) -> set[str]:
+    """Variables that a round leaves changed for the next one."""
+    found: set[str] = set()
+    for node in descend(loop, _EVERYWHERE):
+        target = node.child_by_field_name(_DIRECT[node.type]) if node.type in _DIRECT else None
+        if target is not None and target.type == "identifier":
+            found.add(text_of(code, target))
+    return found
+
+
+def _reaching(code: str, loop: Node, arguments: tuple[str, ...]) -> set[str]:
+    """Names in the arguments, and in the values of the loop's own variables that they name."""
+    found = {name for text in arguments for name in _NAME.findall(text)}
+    for node in descend(loop, _EVERYWHERE):
+        if node.type == "init_declarator":
+            name = node.child_by_field_name("declarator")
+            if name is not None and text_of(code, name) in found:
+                found |= set(_NAME.findall(text_of(code, node)))
+    return found
