@@ -1,14 +1,15 @@
 """First calls of a process while torch captures a graph, with another thread that frees memory at the same time.
 
-torch captures in the global mode: a driver call of any thread that might wait for the GPU ends the capture.
+torch captures in the global mode: a driver call of any thread that might wait for the GPU ends the capture, unless that
+thread allows it. JAX's threads do not, so beside JAX a capture must be of the thread's own mode (docs/jax.md).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -26,38 +27,37 @@ from gemmsmith.run.cuda import cuda_device
 def normal(*shape, kind=torch.bfloat16):
     return torch.randn(*shape, device="cuda").to(kind)
 
-f32, f16 = torch.float32, torch.float16
+f32 = torch.float32
 square, odd = (normal(512, 512), normal(512, 512)), (normal(257, 131), normal(131, 203))
 single = normal(384, 256, kind=f32), normal(256, 320, kind=f32)
 odd_single = normal(77, 501, kind=f32), normal(501, 333, kind=f32)
 deep, deep_single = (normal(64, 16384), normal(16384, 64)), (normal(48, 9000, kind=f32), normal(9000, 40, kind=f32))
-batch, mixed = (normal(6, 96, 80), normal(6, 80, 112)), (normal(3, 5, 64, 48, kind=f16), normal(48, 72, kind=f16))
+batch = normal(6, 96, 80), normal(6, 80, 112)
 rows, weight, bias = normal(33, 768), normal(1000, 768), normal(1000)
-target, addend = torch.empty(512, 512, device="cuda", dtype=torch.bfloat16), normal(512, 512, kind=f32)
+addend = normal(512, 512, kind=f32)
 every_other = normal(300, 400)[::3, ::2]
 CALLS = {
     "bf16": lambda: gemmsmith.matmul(*square),
     "unaligned": lambda: gemmsmith.matmul(*odd),
     "fp32": lambda: gemmsmith.matmul(*single),
     "unaligned fp32": lambda: gemmsmith.matmul(*odd_single),
-    "ieee": lambda: gemmsmith.matmul(*single, precision="ieee"),
     "split-K": lambda: gemmsmith.matmul(*deep),
     "split-K fp32": lambda: gemmsmith.matmul(*deep_single),
     "batch": lambda: gemmsmith.matmul(*batch),
-    "rank 4": lambda: gemmsmith.matmul(*mixed),
     "linear": lambda: gemmsmith.torch.linear(rows, weight, bias),
-    "out": lambda: gemmsmith.matmul(*square, out=target),
     "addend": lambda: gemmsmith.gemm(*square, addend, alpha=0.5, beta=2),
-    "activation": lambda: gemmsmith.gemm(rows, weight.mT, bias=bias.float(), activation="gelu"),
     "copied": lambda: gemmsmith.matmul(every_other, normal_b),
 }
 normal_b = normal(200, 64)
 torch.mm(normal_b, normal_b.mT)  # what torch does at its own first product
 
-device, stop = cuda_device(), threading.Event()
+device, stop, stream = cuda_device(), threading.Event(), torch.cuda.Stream().cuda_stream
 held, kept = [device.allocate(1 << 16) for _ in range(64)], []
 if sys.argv[1] == "jax":
-    import jax.numpy as jnp
+    import jax, jax.numpy as jnp
+    if jax.default_backend() != "gpu":
+        print("null")
+        sys.exit()
     kept = [jnp.ones((300 + i, 200)) for i in range(64)]
     kept[-1].block_until_ready()
 
@@ -66,6 +66,8 @@ def free():
         if held:
             device.free(held.pop())
         device.free(device.allocate(1 << 16))
+        device.free_in_order(device.allocate_in_order(1 << 16, stream), stream)
+        device.wait_for(stream)
         if kept:
             kept.pop()
         gc.collect()
@@ -74,7 +76,7 @@ thread = threading.Thread(target=free)
 graph, results = torch.cuda.CUDAGraph(), {}
 torch.cuda.synchronize()
 ended = {}
-with torch.cuda.graph(graph):
+with torch.cuda.graph(graph, capture_error_mode=sys.argv[2]):
     thread.start()
     for name, call in CALLS.items():
         results[name] = call()
@@ -95,14 +97,15 @@ print(json.dumps([len(CALLS), different, ended]))
 """
 
 
-@pytest.mark.parametrize("beside", ["driver", "jax"])
-def test_first_calls_inside_a_capture(beside: str) -> None:
+@pytest.mark.parametrize(("beside", "mode"), [("driver", "global"), ("jax", "thread_local")])
+def test_first_calls_inside_a_capture(beside: str, mode: str) -> None:
     pytest.importorskip("torch")
-    if beside == "jax" and pytest.importorskip("jax").default_backend() != "gpu":
-        pytest.skip("JAX has no GPU")
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CAPTURED, beside], env=environment,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    if beside == "jax" and find_spec("jax") is None:
+        pytest.skip("JAX is not installed")
+    command = [sys.executable, "-W", "ignore", "-c", CAPTURED, beside, mode]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     answer: Any = json.loads(done.stdout.splitlines()[-1])
-    assert answer == [14, [], {}]
+    if answer is None:
+        pytest.skip("JAX has no GPU")
+    assert answer == [10, [], {}]

@@ -205,6 +205,11 @@ class CudaDevice(CudaMemory, CudaLaunch):
         with self.current():
             checked(self._cu.cuCtxSynchronize(), "running the kernel")
 
+    def wait_for(self, stream: int) -> None:
+        """Wait for the work on a stream; unlike ``synchronize`` also while another thread captures a graph."""
+        with self.current(), self.allowed_in_captures():
+            checked(self._cu.cuStreamSynchronize(stream), "running the kernel")
+
 
 @cache
 def cuda_device(ordinal: int = 0) -> CudaDevice:
