@@ -253,9 +253,9 @@ def test_missing_operands(function: Any, given: tuple[Any, ...]) -> None:
 @pytest.mark.usefixtures("by_reference")
 @pytest.mark.parametrize(
     ("a", "b", "out"),
-    [((3,), (1, 3, 2), (2,)), ((1, 1, 2, 3), (3, 4), (2, 4)), ((1, 1, 2, 3), (3, 4), (1, 2, 4)), ((1, 2, 3), (3,), (2,)),
-     ((1, 5, 2, 3), (3, 4), (5, 2, 4)), ((1, 2, 3), (3, 4), (6, 2, 4)), ((2, 1, 3), (3,), (1,)),
-     ((5, 1, 2, 3), (3, 4), (5, 2, 4)), ((5, 2, 3), (3, 4), (2, 4))],
+    [((3,), (1, 3, 2), (2,)), ((1, 1, 2, 3), (3, 4), (2, 4)), ((1, 1, 2, 3), (3, 4), (1, 2, 4)),
+     ((1, 2, 3), (3,), (2,)), ((1, 5, 2, 3), (3, 4), (5, 2, 4)), ((1, 2, 3), (3, 4), (6, 2, 4)),
+     ((2, 1, 3), (3,), (1,)), ((5, 1, 2, 3), (3, 4), (5, 2, 4)), ((5, 2, 3), (3, 4), (2, 4))],
 )  # fmt: skip
 def test_outputs_without_leading_extents_of_one(a: Any, b: Any, out: Any) -> None:
     """numpy takes them; the last three lack an extent that is not 1."""
