@@ -191,9 +191,9 @@ def _one_output(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[A
 
 def _is_broadcast(bias: Any, weight: Any) -> bool:
     """Whether a bias has another shape than one value per column: torch takes whatever fits the result."""
-    if not isinstance(bias, Tensor) or not isinstance(weight, Tensor) or weight.dim() != 2:
-        return False
-    return bool(bias.dim() != 1 or bias.shape[0] != weight.shape[0])
+    both = isinstance(bias, Tensor) and isinstance(weight, Tensor) and weight.dim() == 2
+    # A statement, not bool(…): while torch 2.6 traces dynamic shapes the comparison is a symbol.
+    return False if not both or (bias.dim() == 1 and bias.shape[0] == weight.shape[0]) else True  # noqa: SIM211
 
 
 def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
