@@ -286,6 +286,7 @@ def test_no_headers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_headers_of_a_toolkit_are_found(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = headers(tmp_path, "13000")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(()))
+    monkeypatch.delenv("CUDA_HOME", raising=False)  # this machine's own
     monkeypatch.setenv(variable, str(tmp_path))
     assert toolchain._include_folders(13, 0) == (include,)
 

@@ -19,7 +19,7 @@ from gemmsmith.run.cuda import gpu_available
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 
 CAPTURED = """
-import gc, json, math, os, sys, threading
+import json, math, os, sys, threading, time
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 import torch, gemmsmith
 from gemmsmith.run.cuda import cuda_device
@@ -70,9 +70,9 @@ def free():
         device.wait_for(stream)
         if kept:
             kept.pop()
-        gc.collect()
+        time.sleep(0.01)  # a thread that never waits would slow down the other
 
-thread = threading.Thread(target=free)
+thread = threading.Thread(target=free, daemon=True)  # it must not outlive an error of the capture
 graph, results = torch.cuda.CUDAGraph(), {}
 torch.cuda.synchronize()
 ended = {}
@@ -103,7 +103,7 @@ def test_first_calls_inside_a_capture(beside: str, mode: str) -> None:
     if beside == "jax" and find_spec("jax") is None:
         pytest.skip("JAX is not installed")
     command = [sys.executable, "-W", "ignore", "-c", CAPTURED, beside, mode]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     answer: Any = json.loads(done.stdout.splitlines()[-1])
     if answer is None:
