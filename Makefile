@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: climb test test-all nightly check format docs fuzz prebuilt bench-sim bench-limits bench-short clean
+.PHONY: climb test test-all nightly check format docs fuzz prebuilt wheel bench-sim bench-limits bench-short clean
 
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
@@ -45,6 +45,13 @@ prebuilt: $(STAMP)  ## compiled kernels for an H200 into the package, before bui
 	$(BIN)/gemmsmith warm --gpu H200 --first-calls --dtype fp32 --into src/gemmsmith/prebuilt
 	rm -f src/gemmsmith/prebuilt/*.lock
 	du -sh src/gemmsmith/prebuilt
+
+wheel: prebuilt  ## a wheel for release in dist/, with these kernels; under 20 MB
+	rm -f dist/*.whl
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	rm -r src/gemmsmith/prebuilt
+	ls -l dist/*-py3-none-any.whl
+	test $$(stat -c %s dist/*-py3-none-any.whl) -lt 20000000
 
 bench-limits: $(STAMP)  ## seconds that commands take to start, against their limits
 	$(BIN)/python benchmarks/limits.py

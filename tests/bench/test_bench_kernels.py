@@ -143,7 +143,9 @@ class FakeDriver:
         self.fails = ""
         self.CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
         self.CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0)
-        self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
+        self.CUstreamCaptureMode = SimpleNamespace(
+            CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1, CU_STREAM_CAPTURE_MODE_RELAXED=2
+        )
         self.CUresult = SimpleNamespace(CUDA_SUCCESS=0)
         self.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
         self.handles = iter(range(100, 200))
@@ -286,6 +288,9 @@ def test_the_launcher_opts_in_once_and_keeps_its_arguments(driver: FakeDriver) -
     launches = [Launch(Geometry((4, 2, 1), (128, 1, 1), 65536), (bytes([n] * 8), bytes([n] * 4))) for n in (1, 2)]
     start = device.launcher([[Step(loaded, launch)] for launch in launches], 77)
     assert driver.names().count("cuFuncSetAttribute") == 1
+    # It may be a first call, which torch captures: in its global mode the driver would end the capture.
+    before = driver.calls[driver.names().index("cuFuncSetAttribute") - 1]
+    assert before == ("cuThreadExchangeStreamCaptureMode", driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     driver.calls.clear()
     start(1)
     (call,) = driver.calls

@@ -33,7 +33,9 @@ def test_kernels_are_compiled_into_a_folder_and_found_there(
              str(folder), "--jobs", "1", "--json")  # fmt: skip
     assert run(*words) == 0
     said = json.loads(capsys.readouterr().out)
-    assert (said["products"], said["kernels"], said["failed"]) == (2, 1, [])
+    assert (said["products"], said["kernels"], said["compiled"], said["failed"]) == (2, 1, 1, [])
+    assert run(*words[:-1]) == 0
+    assert "2 products need 1 kernels on RTX 4090: nothing to compile" in capsys.readouterr().out
     (entry,) = folder.glob("*.kernel")
     found = prebuilt(entry.stem, folder)
     assert found is not None
@@ -67,7 +69,7 @@ def test_first_calls_of_any_shape_find_their_kernels(tmp_path: Path, capsys: pyt
 
 
 def test_a_kernel_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(warm_module, "compile_product", lambda *_: "no room")
+    monkeypatch.setattr(warm_module, "compile_launches", lambda *_: ("no room", 0))
     assert run("--shapes", "64x64x64", "--layout", "NN", "--gpu", "H200", "--jobs", "1") == 1
     said = capsys.readouterr().out
     assert "1 products need 1 kernels on H200" in said

@@ -286,6 +286,7 @@ def test_no_headers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_headers_of_a_toolkit_are_found(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = headers(tmp_path, "13000")
     monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(()))
+    monkeypatch.delenv("CUDA_HOME", raising=False)  # this machine's own
     monkeypatch.setenv(variable, str(tmp_path))
     assert toolchain._include_folders(13, 0) == (include,)
 
@@ -311,8 +312,8 @@ def test_a_folder_with_all_headers_is_preferred(tmp_path: Path, monkeypatch: pyt
 def test_headers_of_the_compilers_own_version_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("13040", "13000"):
         headers(tmp_path / version, version)
-    folders = [tmp_path / "13040", tmp_path / "13000"]
-    monkeypatch.setattr(toolchain, "_wheel_folders", lambda: iter(folders))
+    folders = [tmp_path / "13040" / "include", tmp_path / "13000" / "include"]
+    monkeypatch.setattr(toolchain, "_include_candidates", lambda: iter(folders))  # not this machine's own headers
     assert toolchain._include_folders(13, 0) == (tmp_path / "13000" / "include",)
     assert toolchain._include_folders(13, 4) == (tmp_path / "13040" / "include",)
     assert toolchain._include_folders(13, 2) == (tmp_path / "13040" / "include",)

@@ -25,6 +25,7 @@ GROUPS = 30  # for each GPU
 FLAGS = {"warps": 1, "registers": 2, "shared memory": 4, "block slots": 8, "barriers": 16}  # cudaOccLimitingFactor
 COLUMNS = {"warps": "by_warps", "block slots": "by_slots", "registers": "by_registers", "shared memory": "by_smem",
            "barriers": "by_barriers"}  # fmt: skip
+CORRECTED = {"B300": 13030}  # the CUDA version of the first header that has the barriers of this GPU's SMs
 
 with gzip.open(HERE / "data" / "occupancy.csv.gz", "rt", encoding="utf-8", newline="") as _file:
     RECORDED = list(csv.DictReader(_file))
@@ -103,9 +104,11 @@ def test_live_against_the_header(tmp_path: Path) -> None:
         pytest.skip(error.message)
     if not (include / "cuda_occupancy.h").is_file():
         pytest.skip("no cuda_occupancy.h")
+    version = int(find_toolchain().headers.partition("-")[0])
+    gpus = [gpu for gpu in recorder.DEVICES if version >= CORRECTED.get(gpu, 0)]
     seed = time.time_ns()
     rng = random.Random(seed)
-    kernels = [recorder.random_kernel(rng, gpu) for gpu in recorder.DEVICES for _ in range(500)]
+    kernels = [recorder.random_kernel(rng, gpu) for gpu in gpus for _ in range(500)]
     answers = recorder.ask(recorder.build(tmp_path, include, cxx), kernels)
     wrong = []
     for kernel, answer in zip(kernels, answers, strict=True):

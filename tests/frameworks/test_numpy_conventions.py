@@ -223,3 +223,40 @@ def test_an_output_over_an_operand() -> None:
     expected = a @ a
     assert gemmsmith.matmul(a, a, out=a) is a
     assert np.array_equal(a, expected)
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize(
+    "name", ["f4", "<f4", "single", "float32", "fp32", np.float32, np.dtype("f4"), np.dtype(">f4")]
+)
+def test_any_way_to_write_a_type_of_results(name: Any) -> None:
+    a = np.ones((2, 3), np.float16)
+    assert gemmsmith.matmul(a, a.T, out_dtype=name).dtype == np.float32
+    with pytest.raises(TypeError, match="unknown data type 'float33'"):
+        gemmsmith.matmul(a, a.T, out_dtype="float33")
+
+
+def test_gemm_names_numpys_own_function_for_other_types() -> None:
+    a = np.ones((2, 2))
+    with pytest.raises(TypeError, match=r"numpy\.matmul"):
+        gemmsmith.gemm(a, a)
+
+
+@pytest.mark.parametrize("function", [gemmsmith.matmul, gemmsmith.gemm, gemmsmith.plan])
+@pytest.mark.parametrize("given", [(), (np.ones((2, 2), np.float32),)])
+def test_missing_operands(function: Any, given: tuple[Any, ...]) -> None:
+    """As numpy.matmul(): a TypeError that says what is missing."""
+    with pytest.raises(TypeError, match=r"missing .* 'b'"):
+        function(*given)
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize(
+    ("a", "b", "out"),
+    [((3,), (1, 3, 2), (2,)), ((1, 1, 2, 3), (3, 4), (2, 4)), ((1, 1, 2, 3), (3, 4), (1, 2, 4)),
+     ((1, 2, 3), (3,), (2,)), ((1, 5, 2, 3), (3, 4), (5, 2, 4)), ((1, 2, 3), (3, 4), (6, 2, 4)),
+     ((2, 1, 3), (3,), (1,)), ((5, 1, 2, 3), (3, 4), (5, 2, 4)), ((5, 2, 3), (3, 4), (2, 4))],
+)  # fmt: skip
+def test_outputs_without_leading_extents_of_one(a: Any, b: Any, out: Any) -> None:
+    """numpy takes them; the last three lack an extent that is not 1."""
+    compare(np.ones(a, np.float32), np.arange(np.prod(b), dtype=np.float32).reshape(b), np.zeros(out, np.float32))

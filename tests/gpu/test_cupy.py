@@ -62,6 +62,18 @@ def test_strides_and_out(cupy: Any) -> None:
         gemmsmith.matmul(a, b.T)
 
 
+def test_arrays_without_extents(cupy: Any) -> None:
+    one, a = cupy.array(2, cupy.float32), randn(cupy, 6, 5)
+    for x, y in ((one, a), (a, one), (one, one)):
+        for function in (cupy.matmul, gemmsmith.matmul):
+            with pytest.raises(ValueError):  # noqa: PT011  the texts differ
+                function(x, y)
+    for x, y in ((randn(cupy, 6, 0), randn(cupy, 0, 7)), (randn(cupy, 0, 5), randn(cupy, 5, 7))):
+        found = gemmsmith.matmul(x, y)
+        assert found.shape == cupy.matmul(x, y).shape
+        assert not found.any()
+
+
 def test_the_current_stream(cupy: Any) -> None:
     a, b = randn(cupy, 512, 512, dtype="float16"), randn(cupy, 512, 512, dtype="float16")
     expected = gemmsmith.matmul(a, b)

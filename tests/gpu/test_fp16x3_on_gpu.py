@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.fills import operands
@@ -67,7 +68,7 @@ def test_a_graph_decides_at_every_replay(torch: Any, size: int) -> None:
     out = plan()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         plan()
     good, bad = a.clone(), a.clone()
     bad[3, 5] = math.inf

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.run.cuda import cuda_device, gpu_available
@@ -137,7 +138,7 @@ def test_the_data_decide_at_every_launch(torch: Any) -> None:
     captured = gemmsmith.plan(live, b, kernel=THREE)
     out = captured()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         captured()
     for data, method in ((wide, "bf16x6"), (a, "fp16x3"), (wide, "bf16x6")):
         live.copy_(data)

@@ -30,6 +30,7 @@ from hopper_cases import (
     tail_cases,
     unaligned_cases,
 )
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.choose.candidates import Candidate
@@ -399,7 +400,7 @@ def test_captured_into_a_graph_and_replayed(name: str, size: int) -> None:
     product(name, a, product(name, a, b, middle), last)  # loads what a capture may not
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         product(name, a, b, middle)
         product(name, a, middle, last)
     for _ in range(3):

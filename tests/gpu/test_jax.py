@@ -135,8 +135,36 @@ def test_what_is_refused() -> None:
         matmul(a.astype(jnp.complex64), b)
     with pytest.raises(gemmsmith.GemmsmithError, match="cannot be written"):
         matmul(a, b, out=a)
+    for other in ([[1.0]] * 5, None, "text"):
+        with pytest.raises(TypeError):
+            matmul(a, other)
     if not ON_GPU:
         with pytest.raises(TypeError, match='device="sim"'):
             gemmsmith.matmul(a, b)
         with pytest.raises(TypeError, match='device="sim"'):
             jax.jit(gemmsmith.matmul)(a, b)
+
+
+@needs_tracing
+@pytest.mark.parametrize(
+    ("named", "kind", "text"),
+    [
+        ({"out_dtype": "float16"}, TypeError, "fp32 inputs give fp32, not fp16"),
+        ({"out_dtype": np.float64}, TypeError, "no type of results"),
+        ({"precision": "high"}, gemmsmith.GemmsmithError, "unknown precision 'high'"),
+        ({"precision": jax.lax.Precision.HIGHEST}, gemmsmith.GemmsmithError, "unknown precision"),
+        ({"deterministic": 1}, gemmsmith.GemmsmithError, "neither True nor False"),
+    ],
+)
+def test_wrong_options_raise_outside_of_xla(named: dict[str, Any], kind: type[Exception], text: str) -> None:
+    """An exception inside of XLA would be a JaxRuntimeError with a traceback for a message."""
+    a, b = randn(6, 5), randn(5, 7)
+    for function in (matmul, jax.jit(lambda x, y, **_: matmul(x, y, **named))):
+        with pytest.raises(kind, match=text):
+            function(a, b, **(named if function is matmul else {}))
+
+
+def test_precision_that_operands_cannot_have() -> None:
+    a = randn(6, 6, dtype="bfloat16")
+    with pytest.raises(TypeError, match="is for fp32 operands, and these are bf16"):
+        matmul(a, a, precision="tf32")

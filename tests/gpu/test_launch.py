@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.errors import DTypeError, LaunchError, ProblemError, UnsupportedError
@@ -107,7 +108,7 @@ def test_captured_in_a_cuda_graph(torch: Any) -> None:
     a, b = torch.randn(256, 128, device="cuda"), torch.randn(128, 256, device="cuda")
     out = gemmsmith.matmul(a, b)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         gemmsmith.gemm(a, b, out=out)
     a.normal_()
     b.normal_()

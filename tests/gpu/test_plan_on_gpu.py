@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.errors import DTypeError, ProblemError
@@ -117,7 +118,7 @@ def test_memory_is_allocated_and_freed_while_a_graph_is_captured(torch: Any) -> 
     plan = gemmsmith.plan(a, b)
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         device.free(before)
         device.free(device.allocate(1 << 20))
         out = plan()
@@ -134,7 +135,7 @@ def test_captured_without_a_call_before(torch: Any, size: int) -> None:
     plan = gemmsmith.plan(a, b, out=first)
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         plan()
         plan(a, first, out=last)
     for _ in range(3):

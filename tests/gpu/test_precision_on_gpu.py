@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch_graphs import capture
 
 import gemmsmith
 from gemmsmith.choose.choice import choose
@@ -143,7 +144,7 @@ def test_plans_and_graphs(torch: Any, precision: str, size: int) -> None:
     assert precision in promises(rung_named(plan.kernel), plan.problem.dtype)
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
+    with capture(graph):
         plan()
     for _ in range(3):
         # Ordinary data, then data over 64 binades, which fp16 parts cannot hold: the same graph serves both.

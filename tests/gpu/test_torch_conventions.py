@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import record_conventions
 from torch_device import KIND, ON_GPU, WHERE, close, randn, reference_without_gpu, torch
@@ -165,6 +166,32 @@ def test_other_subclasses_are_refused() -> None:
         gemmsmith.matmul(randn(6, 5).as_subclass(Mine), randn(5, 7), device=WHERE)
     with pytest.raises(TypeError, match="not a tensor"):
         gemmsmith.matmul(randn(6, 5), [[1.0]], device=WHERE)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_tensors_are_refused_and_forwarded() -> None:
+    """Their layout may be torch.strided, but they have neither sizes nor strides."""
+    rows = [randn(6, 5), randn(3, 5)]
+    nested = torch.nested.nested_tensor(rows)
+    for function in (gemmsmith.matmul, gemmsmith.torch.linear):
+        with pytest.raises(TypeError, match="nested tensor"):
+            function(nested, randn(5, 5), device=WHERE)
+    weight = randn(7, 5)
+    with gemmsmith.torch.use(device=WHERE) as used:
+        found = torch.nn.functional.linear(nested, weight)
+    for part, row in zip(found.unbind(), rows, strict=True):
+        close(part, torch.nn.functional.linear(row, weight))
+    assert [(each.ours, each.why) for each in used.report().routes] == [(False, "a nested tensor")]
+
+
+def test_out_of_another_type() -> None:
+    a, b = randn(6, 5), randn(5, 7)
+    for kind in (torch.float64, torch.float16, torch.int64):
+        with pytest.raises(RuntimeError, match=f"out is {kind}, and the result torch.float32"):
+            gemmsmith.matmul(a, b, out=torch.empty(6, 7, device=KIND, dtype=kind), device=WHERE)
+    for other in (np.empty((6, 7), np.float32), [1.0], 3):
+        with pytest.raises(TypeError, match="not a tensor"):
+            gemmsmith.matmul(a, b, out=other, device=WHERE)
 
 
 def test_gemm_records_gradients() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from torch_device import KIND, ON_GPU, WHERE, close, randn, reference_without_gpu, torch
+from torch_graphs import capture
 
 import gemmsmith
 
@@ -276,7 +277,7 @@ class TestOnGpu:
         gemmsmith.matmul(a, b)
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
+        with capture(graph):
             out = gemmsmith.matmul(gemmsmith.matmul(a, b), b)
         for seed in range(3):
             a.copy_(randn(size, size, dtype=torch.bfloat16, seed=seed))

@@ -230,7 +230,8 @@ def test_every_element_of_c_is_computed_once(config: dict[str, int]) -> None:
     headers = tuple(header(name) for name in ("schedule/grouped_order.cuh", "schedule/tail_tiles.cuh",
                                               "schedule/tile_order.cuh", "ptx/shared_memory.cuh"))  # fmt: skip
     defines = tuple((name, str(value)) for name, value in config.items())
-    request = CompileRequest("take.cu", AROUND.replace("LOOP\n", loop.group()), headers, defines, "sm_80", "take")
+    request = CompileRequest("take.cu", AROUND.replace("LOOP\n", loop.group()), headers, defines, "sm_80", "take",
+                             device_only=True)  # fmt: skip
     device, rng, seen = SimDevice(), np.random.default_rng(20), set()
     loaded = device.load(compile_request(request, find_toolchain()))
     for _ in range(10):

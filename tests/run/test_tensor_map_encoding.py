@@ -202,6 +202,7 @@ class FakeDriver:
 
     CUresult = Result
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
                                           CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="pdl")  # fmt: skip
 
@@ -222,6 +223,9 @@ class FakeDriver:
     def _launch_ex(self, config: int, function: int, arguments: int, _extra: int) -> int:
         self.launched.append((config, function, arguments))
         return 0
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[int, int]:  # noqa: N802
+        return 0, mode
 
     def cuOccupancyMaxActiveClusters(self, function: str, config: Any) -> tuple[int, int]:  # noqa: N802
         self.asked.append((function, vars(config)))

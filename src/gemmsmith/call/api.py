@@ -111,13 +111,18 @@ def plan_request(a: Matrix, b: Matrix, out: Matrix, precision: str, deterministi
     return _request(a, b, None, 1, 0, None, "", "", "", None, None, out, precision, deterministic, wait=True)
 
 
+def check_options(operands: DType, precision: str, deterministic: bool, dtype: str = "") -> str:
+    """The ``dtype`` that the options ask for together; raises where one is none, or does not fit the operands."""
+    if not isinstance(deterministic, bool):
+        raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
+    return input_dtype(precision, dtype, operands)
+
+
 def _request(a: Any, b: Any, c: Any, alpha: float, beta: float, bias: Any, activation: str, dtype: str,
              out_dtype: Any, kernel: str | KernelSpec | None, config: Mapping[str, int] | Config | None,
              out: Any, precision: str, deterministic: bool, wait: bool) -> Request:  # fmt: skip
     left, right = matrix("a", a), matrix("b", b)
-    if not isinstance(deterministic, bool):
-        raise UsageError(f"deterministic={deterministic!r} is neither True nor False")
-    dtype, out_dtype = input_dtype(precision, dtype, left.dtype), dtype_name(out_dtype)
+    dtype, out_dtype = check_options(left.dtype, precision, deterministic, dtype), dtype_name(out_dtype)
     target = matrix("out", out) if out is not None else None
     offset = bias_operand(bias)
     key = ("problem", *map(_metadata, (left, right, offset, target)), *scalar_key(alpha), *scalar_key(beta), activation,

@@ -85,10 +85,12 @@ def _target(out: Any, found: np.dtype[Any]) -> Array | None:
 
 
 def _check_target(out: Array, shape: ProductShape) -> None:
-    """Its batch may be larger than the product's, which is then repeated."""
+    """Its batch may be larger than the product's, which is then repeated, and may lack leading extents of 1."""
     rank = len(shape.result) - len(shape.batch)
     batch, own = out.shape[: out.ndim - rank], out.shape[out.ndim - rank :]
-    if out.ndim < rank or own != shape.result[len(shape.batch) :] or broadcast(shape.batch, batch) != batch:
+    lacking = max(0, len(shape.batch) - len(batch))
+    fits = set(shape.batch[:lacking]) <= {1} and broadcast(shape.batch[lacking:], batch) == batch
+    if out.ndim < rank or own != shape.result[len(shape.batch) :] or not fits:
         raise ProblemError(f"out has shape {out.shape}, and the product {shape.result}")
 
 

@@ -155,7 +155,7 @@ class CudaDevice(CudaMemory, CudaLaunch):
 
     def symbol(self, loaded: LoadedCubin, name: str) -> tuple[int, int]:
         """Address and bytes of a variable of the module."""
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             found = checked(self._cu.cuModuleGetGlobal(loaded.module, name.encode()), f"finding the variable {name}")
         return int(found[0]), int(found[1])
 
@@ -177,7 +177,7 @@ class CudaDevice(CudaMemory, CudaLaunch):
     def resident_blocks(self, loaded: LoadedCubin, geometry: Geometry) -> int:
         """How many blocks of this launch an SM runs at the same time, by the driver's occupancy calculator."""
         count = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             return int(checked(count(loaded.function, geometry.threads, geometry.smem), "asking for the occupancy"))
 
     def blocks_at_once(self, loaded: LoadedCubin, geometry: Geometry) -> int:
@@ -197,13 +197,18 @@ class CudaDevice(CudaMemory, CudaLaunch):
         """Fewer than fit into all SMs, where the SMs of a GPC are not a multiple of the cluster."""
         config = launch_config(self._cu, replace(geometry, grid=geometry.cluster))
         config.attrs, config.numAttrs = [self._cluster_attribute(geometry)], 1
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             answer = self._cu.cuOccupancyMaxActiveClusters(loaded.function, config)
             return int(checked(answer, "asking how many clusters fit"))
 
     def synchronize(self) -> None:
         with self.current():
             checked(self._cu.cuCtxSynchronize(), "running the kernel")
+
+    def wait_for(self, stream: int) -> None:
+        """Wait for the work on a stream; unlike ``synchronize`` also while another thread captures a graph."""
+        with self.current(), self.allowed_in_captures():
+            checked(self._cu.cuStreamSynchronize(stream), "running the kernel")
 
 
 @cache

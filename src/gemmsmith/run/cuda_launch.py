@@ -53,6 +53,10 @@ class CudaLaunch:
         """Makes this GPU current in the calling thread."""
         raise NotImplementedError
 
+    def allowed_in_captures(self) -> AbstractContextManager[None]:
+        """Calls that would end the capture of a graph, of this thread or another, though they add nothing to it."""
+        raise NotImplementedError
+
     def launch(self, loaded: LoadedCubin, launch: Launch, stream: int = 0) -> None:
         """Start a kernel on ``stream`` without waiting for it."""
         geometry = launch.geometry
@@ -127,7 +131,7 @@ class CudaLaunch:
             raise LaunchError(f"{total} bytes of shared memory a block exceed the {self.smem_limit} of {self.name}")
         if geometry.smem > max(cuda_limits().static_smem - loaded.static_smem, self._opted_in.get(loaded, 0)):
             attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            with self.current():
+            with self.current(), self.allowed_in_captures():
                 checked(
                     self._cu.cuFuncSetAttribute(loaded.function, attribute, geometry.smem), "asking for shared memory"
                 )

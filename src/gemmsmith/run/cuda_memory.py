@@ -81,11 +81,11 @@ class CudaMemory:
             return int(checked(self._cu.cuMemGetInfo(), "asking for free memory")[0])
 
     def allocate_in_order(self, nbytes: int, stream: int) -> int:
-        """Memory for later work on ``stream``."""
-        with self.current():
+        """Memory for later work on ``stream``; a node of the graph where that is captured."""
+        with self.current(), self.allowed_in_captures():
             return int(checked(self._cu.cuMemAllocAsync(nbytes, stream), f"allocating {nbytes} bytes"))
 
     def free_in_order(self, address: int, stream: int) -> None:
         """Free such memory after the work on ``stream`` so far."""
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             checked(self._cu.cuMemFreeAsync(address, stream), "freeing memory")

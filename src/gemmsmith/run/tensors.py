@@ -65,7 +65,7 @@ def matrix(name: str, value: Any) -> Matrix:
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{name} is a masked array, and its mask would be ignored", "fill it with .filled(0)")
     if isinstance(value, np.ndarray):
-        dtype = _dtype(name, value.dtype)
+        dtype = _dtype(name, value.dtype, ", or use numpy.matmul")
         strides = tuple(s / dtype.itemsize for s in value.strides)
         return _describe(name, value, value.ctypes.data, value.shape, strides, dtype, HOST)
     if is_torch(value):
@@ -80,11 +80,11 @@ def matrix(name: str, value: Any) -> Matrix:
     )
 
 
-def _dtype(name: str, numpy_dtype: np.dtype[Any]) -> DType:
+def _dtype(name: str, numpy_dtype: np.dtype[Any], otherwise: str = "") -> DType:
     try:
         return dtype_of(numpy_dtype)
     except DTypeError as error:
-        raise DTypeError(f"{name}: {error.message}", error.hint) from None
+        raise DTypeError(f"{name}: {error.message}", f"{error.hint}{otherwise}") from None
 
 
 def is_torch(value: Any) -> bool:
@@ -98,7 +98,8 @@ def _torch(name: str, value: Any) -> Matrix:
     names = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8",
              torch.int32: "int32"}  # fmt: skip
     if value.dtype not in names:
-        raise DTypeError(f"{name} has elements of type {value.dtype}", f"use one of {', '.join(map(str, names))}")
+        raise DTypeError(f"{name} has elements of type {value.dtype}",
+                         f"use one of {', '.join(map(str, names))}, or torch.matmul")  # fmt: skip
     if value.device.type not in ("cuda", "cpu") or value.layout != torch.strided:
         raise DTypeError(f"{name} is a {value.layout} tensor on {value.device}", "pass a dense CUDA (or CPU) tensor")
     if value.requires_grad and torch.is_grad_enabled():
@@ -226,7 +227,7 @@ def dtype_name(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return _NAMES.get(value, value)
+        return _NAMES.get(value) or _NAMES.get(_numpy_name(value), value)
     text = str(value)
     if text.startswith("torch."):
         found = _NAMES.get(text.removeprefix("torch."))
@@ -238,6 +239,14 @@ def dtype_name(value: Any) -> str:
     if found is None:
         raise DTypeError(f"{text} is no type of results", f"use one of {', '.join(sorted(set(_NAMES) - {'half'}))}")
     return found
+
+
+def _numpy_name(text: str) -> str:
+    """NumPy's name of a type that is written in its short forms: 'f4', '<f2', 'single'."""
+    try:
+        return np.dtype(text).name
+    except TypeError:
+        return ""
 
 
 def stream_reader(value: Any, ordinal: int) -> Callable[[], int]:

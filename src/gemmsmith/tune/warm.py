@@ -51,10 +51,11 @@ class WarmJob:
 
 @dataclass(frozen=True)
 class Warmed:
-    """A finished job; ``error`` is empty where it succeeded."""
+    """A finished job; ``error`` is empty where it succeeded. ``compiled``: kernels that were in no cache or wheel."""
 
     job: WarmJob
     error: str
+    compiled: int = 0
 
 
 def warm_jobs(problems: Sequence[Problem], gpu: GPU, device_name: str) -> list[WarmJob]:
@@ -91,14 +92,14 @@ def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int
                   str(folder) if folder is not None else "", each.stands_in) for each in jobs]  # fmt: skip
     if count == 1:
         for job, given in zip(jobs, arguments, strict=True):
-            yield Warmed(job, compile_product(*given))
+            yield Warmed(job, *compile_launches(*given))
         return
     # Spawned, not forked: a fork of a process that opened the GPU cannot use it, and may hang.
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        running = {pool.submit(compile_product, *given): job for job, given in zip(jobs, arguments, strict=True)}
+        running = {pool.submit(compile_launches, *given): job for job, given in zip(jobs, arguments, strict=True)}
         for done in as_completed(running):
             try:
-                yield Warmed(running[done], done.result())
+                yield Warmed(running[done], *done.result())
             except BrokenProcessPool:
                 yield Warmed(running[done], "the compiling process ended")
 
@@ -106,6 +107,13 @@ def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int
 def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str, Any], arch: str, folder: str,
                     stands_in: bool = False) -> str:  # fmt: skip
     """Compile every launch of a product into the cache; returns the error message, or an empty string."""
+    return compile_launches(kernel, config, fields, arch, folder, stands_in)[0]
+
+
+def compile_launches(kernel: str, config: Mapping[str, int], fields: Mapping[str, Any], arch: str, folder: str,
+                     stands_in: bool = False) -> tuple[str, int]:  # fmt: skip
+    """The same; also how many kernels were not compiled before."""
+    compiled = 0
     try:
         spec, problem = rung_named(kernel), _problem(fields)
         store = CompileCache(Path(folder)) if folder else None
@@ -113,10 +121,10 @@ def compile_product(kernel: str, config: Mapping[str, int], fields: Mapping[str,
         if stands_in and (other := stand_in(spec, chosen, problem)) is not None:
             spec, chosen = other, other.config()
         for each in plan_launches(spec, chosen, problem, _ALIGNED).launches:
-            compile_for(each.spec, each.config, each.problem, arch, store)
+            compiled += not compile_for(each.spec, each.config, each.problem, arch, store).cached
     except GemmsmithError as error:
-        return error.message
-    return ""
+        return error.message, compiled
+    return "", compiled
 
 
 def problem_fields(problem: Problem) -> dict[str, Any]:

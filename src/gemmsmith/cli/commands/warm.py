@@ -74,23 +74,25 @@ def command(asked: WarmOptions, where: WhereOptions, cache: CacheOptions, output
         jobs += first_call_jobs([dtype_named(word.strip()) for word in asked.dtype.split(",")])
     if not jobs:
         raise UsageError("there is nothing to compile", "the model has no linear layers of a type that is computed")
-    started, failed = time.perf_counter(), []
+    started, failed, compiled = time.perf_counter(), [], 0
     with progress() as bar:
         task = bar.add_task(f"compiling for {gpu.name}", total=len(jobs))
         for done in warm(jobs, f"sm_{gpu.arch}", where.into or cache.cache_dir, where.jobs):
             bar.advance(task)
+            compiled += done.compiled
             if done.error:
                 failed.append((done.job.name, done.error))
     seconds = time.perf_counter() - started
     if output.json:
-        print_json({"gpu": gpu.name, "products": len(problems), "kernels": len(jobs), "seconds": round(seconds, 3),
+        print_json({"gpu": gpu.name, "products": len(problems), "kernels": len(jobs), "compiled": compiled,
+                    "seconds": round(seconds, 3),
                     "failed": [{"kernel": kernel, "error": why} for kernel, why in failed],
                     "jobs": [{"kernel": job.name, "products": job.products} for job in jobs]})  # fmt: skip
     else:
         extra = sum(job.stands_in for job in jobs)
         also = f", first calls of others {extra}" if extra else ""
         needed = f"{len(problems)} products need {len(jobs) - extra} kernels on {gpu.name}"
-        say(f"{needed}{also}: compiled in {seconds:.1f} s")
+        say(f"{needed}{also}: {f'{compiled} compiled' if compiled else 'nothing to compile'}, {seconds:.1f} s")
         for kernel, why in failed:
             say(f"failed: {kernel}: {why}")
     if failed:

@@ -46,7 +46,7 @@ def launch(a: Operand, b: Operand, out: Operand, trans_a: bool, trans_b: bool, p
         if nbytes:
             device.free_in_order(workspace, stream)
     if wait:
-        device.synchronize()
+        device.wait_for(stream)
 
 
 def _matrix(name: str, operand: Operand, transposed: bool, ordinal: int) -> Matrix:

@@ -11,14 +11,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from gemmsmith.call.api import check_options
 from gemmsmith.errors import DTypeError, UsageError
 from gemmsmith.frameworks.jax.calls import call, check_place
 from gemmsmith.frameworks.jax_rules import COMPUTED, checked_shape, promoted
+from gemmsmith.problem import Problem, dtype_named
 from gemmsmith.run.tensors import dtype_name
 
+_TAKEN = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)  # as jax.numpy.matmul
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8", "int32": "int32"}
 
 
@@ -44,8 +48,9 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     kind = promoted(left.dtype.name, right.dtype.name)
     shape = checked_shape(left.shape, right.shape)
     left, right = left.astype(kind), right.astype(kind)
-    found = _TYPES[dtype_name(out_dtype)] if out_dtype is not None else kind
-    options = Options("int32" if found == "int8" else found, precision, bool(deterministic), device)
+    found = _result_type(kind, out_dtype)
+    check_options(dtype_named(dtype_name(kind)), precision, deterministic)
+    options = Options("int32" if found == "int8" else found, precision, deterministic, device)
     left = left[None, :] if shape.a_vector else left
     right = right[:, None] if shape.b_vector else right
     if shape.folds or not shape.batch:
@@ -59,8 +64,17 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
     return result.astype(found).reshape(shape.result)
 
 
+def _result_type(kind: str, out_dtype: Any) -> str:
+    """The name of the result's type: checked here, since an exception inside of XLA is hard to read."""
+    if out_dtype is None or out_dtype == "":
+        return kind
+    dtype, found = dtype_named(dtype_name(kind)), dtype_named(dtype_name(out_dtype))
+    Problem(1, 1, 1, dtype, found)
+    return _TYPES[found.name]
+
+
 def _operand(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, (list, tuple, str)):
+    if not isinstance(value, _TAKEN) and not hasattr(value, "__jax_array__"):
         raise DTypeError(f"{name} is a {type(value).__name__}, not an array", "pass jax.numpy.asarray of it")
     array = jnp.asarray(value)
     if array.dtype.name not in COMPUTED:

@@ -22,7 +22,7 @@ _ROW_BYTES = 16
 _LEAST_ROWS, _LEAST_DEPTH = 64, 256  # of unaligned 16-bit products that were faster in every record
 _LEAST_FLOPS = 2 * 1024**3  # of fp32 products: below, splitting costs what tensor cores gain
 # Of torch's time: a measured layer is replaced below this. Layers that were 3 to 6 % faster alone made neither a ViT
-# nor Llama blocks faster on an H200 (benchmarks/results/h200_models.json, recorded with 0.97).
+# nor Llama blocks faster on an H200, when this was 0.97.
 FASTER = 0.93
 _ROUNDS, _CALLS = 7, 12
 

@@ -26,7 +26,7 @@ from gemmsmith.frameworks.torch.autocast import cast
 from gemmsmith.frameworks.torch.composed import check_shapes, composed
 from gemmsmith.frameworks.torch.fast import LOW
 from gemmsmith.frameworks.torch.launch import product
-from gemmsmith.frameworks.torch.types import PLAIN, check_operands, check_tensor, result_type
+from gemmsmith.frameworks.torch.types import PLAIN, check_dense, check_operands, result_type
 
 # Export without dynamo traces with tensors of its own, which no hint fits: asking for dynamo alone costs half as much.
 _is_compiling, _is_traced = torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling
@@ -191,9 +191,9 @@ def _one_output(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[A
 
 def _is_broadcast(bias: Any, weight: Any) -> bool:
     """Whether a bias has another shape than one value per column: torch takes whatever fits the result."""
-    if not isinstance(bias, Tensor) or not isinstance(weight, Tensor) or weight.dim() != 2:
-        return False
-    return bool(bias.dim() != 1 or bias.shape[0] != weight.shape[0])
+    both = isinstance(bias, Tensor) and isinstance(weight, Tensor) and weight.dim() == 2
+    # A statement, not bool(…): while torch 2.6 traces dynamic shapes the comparison is a symbol.
+    return False if not both or (bias.dim() == 1 and bias.shape[0] == weight.shape[0]) else True  # noqa: SIM211
 
 
 def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
@@ -371,7 +371,7 @@ def _by_operators(a: Tensor, b: Tensor, options: tuple[Any, ...]) -> Tensor:
 
 def _into(out: Any, a: Tensor, b: Tensor, out_dtype: Any, precision: str, deterministic: bool, device: str) -> Tensor:
     """With torch's rules for ``out``: its type must be the result's, and it is resized where its shape is another."""
-    check_tensor("out", out, "torch.matmul") if out.dtype is not torch.int32 else None
+    check_dense("out", out, "torch.matmul")
     if torch.is_grad_enabled() and any(each.requires_grad for each in (a, b, out)):
         raise TensorTypeError("out= does not support automatic differentiation, but an argument requires grad",
                               "use torch.no_grad(), or leave out= away")  # fmt: skip

@@ -43,6 +43,16 @@ def _place(value: Any) -> str:
 
 def check_tensor(name: str, value: Any, function: str) -> None:
     """Raise unless ``value`` is a dense tensor of a type that is computed."""
+    check_dense(name, value, function)
+    if value.dtype not in COMPUTED:
+        raise DTypeError(
+            f"{name} is {value.dtype}; gemmsmith computes {', '.join(map(str, COMPUTED))}",
+            f"use {function}, or convert it",
+        )
+
+
+def check_dense(name: str, value: Any, function: str) -> None:
+    """Raise unless ``value`` is a tensor whose elements lie in memory by strides."""
     kind = type(value)
     if kind not in PLAIN:
         if not isinstance(value, torch.Tensor):
@@ -52,13 +62,15 @@ def check_tensor(name: str, value: Any, function: str) -> None:
                 f"{name} is a {kind.__name__}, a subclass of torch.Tensor with rules of its own",
                 f"pass a plain tensor ({name}.as_subclass(torch.Tensor)), or use {function}",
             )
-    if value.dtype not in COMPUTED:
-        raise DTypeError(
-            f"{name} is {value.dtype}; gemmsmith computes {', '.join(map(str, COMPUTED))}",
-            f"use {function}, or convert it",
-        )
-    if value.layout is not torch.strided:
-        raise DTypeError(f"{name} is a {value.layout} tensor", f"pass a dense tensor, or use {function}")
+    if (layout := layout_beside_strided(value)) is not None:
+        raise DTypeError(f"{name} is a {layout} tensor", f"pass a dense tensor, or use {function}")
+
+
+def layout_beside_strided(value: torch.Tensor) -> str | None:
+    """'torch.sparse_coo', 'nested' and so on; None for a plain tensor."""
+    if value.is_nested:  # its layout may be torch.strided
+        return "nested"
+    return None if value.layout is torch.strided else str(value.layout)
 
 
 def result_type(operands: torch.dtype, out_dtype: Any) -> torch.dtype:

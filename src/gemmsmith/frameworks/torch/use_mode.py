@@ -19,7 +19,7 @@ from gemmsmith.frameworks.torch.judge import expected
 from gemmsmith.frameworks.torch.layers import autocast_type
 from gemmsmith.frameworks.torch.products import linear, matmul
 from gemmsmith.frameworks.torch.routes import Report, Route
-from gemmsmith.frameworks.torch.types import COMPUTED, PLAIN
+from gemmsmith.frameworks.torch.types import COMPUTED, PLAIN, layout_beside_strided
 
 _Mode: Any = TorchFunctionMode
 _F = torch.nn.functional
@@ -106,8 +106,8 @@ class Use(_Mode):  # type: ignore[misc]
         for each in operands:
             if type(each) not in PLAIN and not type(each).__module__.startswith("torch._"):
                 return f"{type(each).__name__} is a subclass of torch.Tensor"
-            if each.layout is not torch.strided:
-                return f"a {each.layout} tensor"
+            if (layout := layout_beside_strided(each)) is not None:
+                return f"a {layout} tensor"
             if autocast_type(each) not in COMPUTED:
                 return f"{each.dtype} is not computed by gemmsmith"
             if each.device.type not in ("cuda", "meta") and not (self._device == "sim" and each.device.type == "cpu"):
@@ -129,7 +129,7 @@ class Use(_Mode):  # type: ignore[misc]
 
     def _note(self, name: str, args: tuple[Any, ...], why: str) -> None:
         tensors = [each for each in args if isinstance(each, torch.Tensor)]
-        what = " ".join("x".join(map(str, each.shape)) or "()" for each in tensors[:3])
+        what = " ".join(_shape(each) for each in tensors[:3])
         if tensors:
             what += f" {autocast_type(tensors[0])}".replace("torch.", "")
         key = (name, what, not why, why)
@@ -145,6 +145,10 @@ def _by_position(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
             break
         args = (*args, rest.pop(operand))
     return args, rest
+
+
+def _shape(value: Tensor) -> str:
+    return "nested" if value.is_nested else "x".join(map(str, value.shape)) or "()"
 
 
 def _flat(args: tuple[Any, ...]) -> tuple[Any, ...]:
