@@ -109,10 +109,12 @@ def main() -> int:
     parser.add_argument("output", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--known", type=Path, help="a recording whose pairs are not run again")
+    parser.add_argument("--rung", action="append", default=[], help="only this rung; may be repeated")
     options = parser.parse_args()
     old = json.loads(options.known.read_text()) if options.known else {}
     rows: list[dict[str, Any]] = [*old.get("mistakes", []), *old.get("without_a_mistake", [])]
-    pairs = _pairs({(row["name"], row["schedule"]) for row in rows})
+    missing = _pairs({(row["name"], row["schedule"]) for row in rows})
+    pairs = [pair for pair in missing if not options.rung or pair[0].rung in options.rung]
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         started = [pool.submit(run, item, name) for item, name in pairs]
         written = time.monotonic()

@@ -30,7 +30,7 @@ from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict
@@ -58,7 +58,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
     if passed and asked.certified:
-        _after_pass(runner, report)
+        _after_pass(runner, report, late=report.seconds > asked.budget)
     report.causes = find_causes(report, runner, asked, run_check)
     return report
 
@@ -79,6 +79,9 @@ def _plain_trials(
             report.trials.remove(trial)
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
+        if asked.free and pace * (others + work_of(trial.problem)) > left and _watched_before(trial, report):
+            report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
+            planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, hazards=False)
         slow = pace * work_of(trial.problem) > left / 2
         if trial.label == DISTINCT and asked.free and slow and prepared.tile_is_known(runner.config):
             smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
@@ -95,6 +98,15 @@ def _plain_trials(
             _after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
+
+
+def _watched_before(trial: Trial, report: Report) -> bool:
+    """Whether races were looked for before, in a launch of the same order that has other data or padded rows only."""
+    own = trial.problem.with_()  # without padding
+    return trial.hazards and trial.label != ODD and any(
+        each.hazards and each.schedule == trial.schedule and each.problem.with_() == own
+        for each, _ in report.verdicts
+    )  # fmt: skip
 
 
 def _is_order(trial: Trial) -> bool:
@@ -170,9 +182,9 @@ def _after_failure(runner: TrialRunner, trial: Trial, verdict: Verdict, report: 
     report.hints = hints(runner.spec, report.launch, user, verdict, suspect_launch=trial.label != RAGGED)
 
 
-def _after_pass(runner: TrialRunner, report: Report) -> None:
+def _after_pass(runner: TrialRunner, report: Report, late: bool) -> None:
     """Add to the report what holds beyond the trials; each trial passed or only warns."""
-    add_certificate(report, runner)
+    add_certificate(report, runner, late)
 
 
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:

@@ -20,7 +20,7 @@ from gemmsmith.fills import Array
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import INTEGER_TYPES, Problem
-from gemmsmith.sim.device import LoadedPtx
+from gemmsmith.sim.device import Loads
 from gemmsmith.sim.proof.field import PRIME
 from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.trees import Op, Trees
@@ -34,10 +34,8 @@ LARGEST = 1 << 24
 _ENOUGH = 1 << 23  # multiply-adds of all runs, after which no further M is tried
 _LARGEST_SCALE = 60.0  # below the 61 bits of the prime
 _MOST_ORDERS = 64  # of which each is bounded
+OTHER_ORDERS = ("reversed", "random")  # of warps
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
-
-
-Loads = dict[tuple[str, str], LoadedPtx]
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,7 @@ class Certificate:
 def certify(
     spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, *, also: Problem | None = None,
     any_m: bool = False, other_m: bool = True, timeout: float = 60.0, loads: Loads | None = None,
+    orders: tuple[str, ...] = OTHER_ORDERS,
 ) -> Certificate:  # fmt: skip
     """Try to prove that ``spec`` computes ``base``, for generic scalars and for the base's own.
 
@@ -88,9 +87,10 @@ def certify(
     also     a second shape, such as one that is no multiple of the tile
     any_m    the kernel takes an M that is no multiple of its tile; ``other_m``: it takes another M at all
     loads    kernels that a simulator has parsed before
+    orders   of warps in which sums must be added as in lockstep
     """
     try:
-        return _Proof(spec, config, base, compile_fn, arch, timeout, loads).certificate(also, any_m, other_m)
+        return _Proof(spec, config, base, compile_fn, arch, timeout, loads, orders).certificate(also, any_m, other_m)
     except NoProof as no:
         return Certificate(base, reason=no.reason)
 
@@ -98,8 +98,9 @@ def certify(
 class _Proof:
     def __init__(
         self, spec: KernelSpec, config: Config, base: Problem, compile_fn: CompileFn, arch: str, timeout: float,
-        loads: Loads | None,
+        loads: Loads | None, orders: tuple[str, ...],
     ) -> None:  # fmt: skip
+        self.orders = orders
         self.loads = {} if loads is None else loads
         self.spec, self.config, self.base, self.compile_fn, self.arch = spec, config, base, compile_fn, arch
         self.trees, self.timeout, self.started = Trees(), timeout, time.process_time()
@@ -179,7 +180,7 @@ class _Proof:
             return False, f"up to {first.atomics} atomic additions meet at one place, in any order"
         compiled = self.compile_fn(self.spec, *aligned_code(self.spec, self.config, first.problem), self.arch)
         if _SYNCHRONISES.search(compiled.ptx):
-            for schedule in ("reversed", "random"):
+            for schedule in self.orders:
                 if not np.array_equal(self.run(first.problem, schedule).trees, first.trees):
                     return False, f"the order of warps changes it ({schedule})"
         return True, ""
