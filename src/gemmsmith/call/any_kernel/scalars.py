@@ -39,7 +39,7 @@ def pack_scalar(parameter: Parameter, value: Any, is_enum: bool = False) -> byte
         return _number(parameter, np.dtype(_PTX_TYPES[parameter.ptx_type]), value)
     if parameter.ptx_type[:1] == "u" and isinstance(value, float) and value != int(value):
         raise DTypeError(f"{parameter.name} is a .{parameter.ptx_type}, and {value!r} is no integer",
-                         f"pass an integer, or the bits of a number: np.float{8 * parameter.size}({value!r})")  # fmt: skip
+                         f"pass an integer, or a number's bits: np.float{8 * parameter.size}({value!r})")  # fmt: skip
     return _untyped(parameter, value, is_enum)
 
 
