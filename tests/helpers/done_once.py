@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 from collections import OrderedDict
 from functools import cache
@@ -22,10 +21,11 @@ import typer.main
 
 from gemmsmith.compile import sass
 from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.ptx import mentioned
 
 MOST_KERNELS = 64  # of a process; the largest take tens of megabytes
 _load_ptx = SimDevice.load_ptx
-_loaded: OrderedDict[tuple[str, str, bool], LoadedPtx] = OrderedDict()
+_loaded: OrderedDict[tuple[str, str, bool, bool], LoadedPtx] = OrderedDict()
 
 
 def do_once(patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -40,13 +40,12 @@ def load_ptx_once(device: SimDevice, ptx: str, entry: str) -> LoadedPtx:
 
     A global variable is in one device's memory. No rung has one: named constants are folded into the code.
     """
-    key = (ptx, entry, device.mod32)
+    key = (ptx, entry, device.mod32, device.contracts)
     if key in _loaded:
         _loaded.move_to_end(key)
         return _loaded[key]
     loaded = _load_ptx(device, ptx, entry)
-    placed = [v.name for v in loaded.entry.variables if v.space in ("global", "const")]
-    if not any(len(re.findall(rf"(?<![$%\w]){re.escape(name)}(?![$\w])", ptx)) > 1 for name in placed):
+    if not mentioned(ptx, (v.name for v in loaded.entry.variables if v.space in ("global", "const"))):
         _loaded[key] = loaded
         if len(_loaded) > MOST_KERNELS:
             _loaded.popitem(last=False)

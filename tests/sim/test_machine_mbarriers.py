@@ -249,6 +249,9 @@ FAULTS = [
     ("mbarrier.init.shared.b64 [full+4], 1;", "misaligned shared initialisation of 8 bytes"),
     ("mbarrier.init.shared.b64 [full], 2;\nmbarrier.arrive.shared.b64 _, [full], 3;",
      "3 arrivals at an mbarrier whose phase lacks 2"),
+    ("mbarrier.init.shared.b64 [full], 1;\nmbarrier.arrive.expect_tx.shared.b64 _, [full], 64;\n"
+     "mbarrier.arrive.expect_tx.shared.b64 _, [full], 64;",
+     "phase lacks 0 and waits for .* a wait for the end of phase 0 must come first"),
     ("mbarrier.init.shared.b64 [full], 2;\nmbarrier.arrive.noComplete.shared.b64 _, [full], 2;", "completes the phase"),
     ("mbarrier.init.b64 [%b0], 2;", "mbarrier.init in global memory: an mbarrier must be in shared memory"),
     ("mbarrier.init.shared.b64 [full], 1;\nmbarrier.inval.shared.b64 [full];\nmbarrier.inval.shared.b64 [full];",

@@ -19,9 +19,11 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.device import Loads
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
-from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sampled_blocks
+from gemmsmith.verify.asserted_sizes import asserted_sizes
+from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sample_of, sampled_blocks
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.settle import Settled, settle
 from gemmsmith.verify.written import read_parameters
@@ -56,7 +58,7 @@ class Bench:
 
     device: DeviceOptions
     timeout: float
-    loads: dict[tuple[str, str], Any]
+    loads: Loads
     arch: str
     kind: str
 
@@ -116,12 +118,14 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     first, compiled, older = _compiled(spec, config, _problem(spec, shapes.base), asked)
     bench = Bench(device, asked.timeout, getattr(first, "loads", {}), first.arch, first.kind)
     spec = as_compiled(spec, compiled.ptx)
+    asserted = _asserted(bench, spec, config, shapes, compiled) if asked.free else None
+    if asserted is not None:
+        shapes, blocks = asserted, sample_of(spec.geometry(_problem(spec, asserted.base), config).blocks)
     settled = _settled(bench, spec, config, shapes, compiled, asked.options, blocks)
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    settled = replace(
-        settled, lines=(*settled.lines, *older, *notes(spec), *_sampled_note(spec, config, shapes, blocks))
-    )
+    sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
+    settled = replace(settled, lines=(*settled.lines, *older, *notes(spec), *sampled))
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
@@ -164,14 +168,33 @@ def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
     return check_shapes(spec, config)
 
 
+def _asserted(
+    bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel
+) -> CheckShapes | None:
+    """The sizes that the kernel's asserts ask for, of a launch with one grid for all sizes; None: those it has."""
+    if bench.kind != "sim" or spec.signature.fixed or not getattr(spec.geometry, "one_grid", ""):
+        return None
+    if spec.signature.unknown:  # which extent is which is not known
+        return None
+    found = asserted_sizes(bench.open, spec, config, shapes.base, lambda *_: compiled)
+    if found is None:
+        return None
+    m, n, k = found
+    distinct = m, 2 * n if 2 * n != m else 3 * n, 2 * k
+    return CheckShapes(distinct, distinct)
+
+
 def _sampled_note(
-    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None
+    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None, asserted: bool
 ) -> tuple[str, ...]:
     if blocks is None:
         return ()
     m, n, k = shapes.base
     total = spec.geometry(_problem(spec, shapes.base), config).blocks
-    return (f"its size is fixed at {m}x{n}x{k}, so {len(blocks)} of its {total:,} blocks are simulated",)
+    simulated = f"{len(blocks)} of its {total:,} blocks are simulated"
+    if asserted:
+        return (f"its asserts refuse small sizes, so {simulated} at {m}x{n}x{k}",)
+    return (f"its size is fixed at {m}x{n}x{k}, so {simulated}",)
 
 
 def _deeper(
@@ -218,7 +241,7 @@ def _settled(
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
-    probes = [shape for shape in shapes.probes if not spec.signature.fixed or shape == shapes.base]
+    probes = [shape for shape in shapes.probes if blocks is None or shape == shapes.base]
     return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
 
 

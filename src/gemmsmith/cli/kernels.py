@@ -77,8 +77,8 @@ def check_source(path: Path) -> None:
     if path.suffix == SUFFIX:
         more = "; ".join(described_entries(path)[:3])
         raise UsageError(f"{path.name} is PTX, which does not say what its parameters are",
-                         "give its launch: --grid, --args, --smem, and --entry where it has several kernels; a pointer "
-                         f"has 8 bytes, a tensor_map 128; {more}")  # fmt: skip
+                         "give its launch: --grid, --block unless it has its own, --args, --smem, and --entry where it "
+                         f"has several kernels; a pointer has 8 bytes, a tensor_map 128; {more}")  # fmt: skip
     if b"__global__" not in start:
         kind = "binary" if b"\0" in start else "text"
         raise UnknownKernelError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.faults import describe_fault, left_out_of_its_mask, short_warp
-from gemmsmith.sim.lanes import compact
+from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.operation import FILES
 from gemmsmith.sim.stepper import Group, Stepper
 from gemmsmith.sim.traits import Wait
@@ -30,6 +30,9 @@ class AtWarp:
         arriving = self.machine.guarded(step, group.lanes)
         if arriving is None:
             return [replace(group, position=step.following)]
+        if arriving is group.lanes and not self.groups and self._has_whole_warps(step, arriving):
+            self.machine.step(step, arriving)
+            return [replace(group, position=step.following)]
         mine = self.machine.indices(arriving)
         outside = (
             self.machine.fetch(step.sources[-1], arriving) >> (self.machine.thread[mine] % WARP).astype(np.uint32) & 1
@@ -41,6 +44,11 @@ class AtWarp:
         rest = [] if arriving is group.lanes else [self.machine.others(group.lanes, arriving)]
         after = replace(group, position=step.following)
         return self.release() + [replace(after, lanes=lanes) for lanes in rest]
+
+    def _has_whole_warps(self, step: Bundle[Any], lanes: Lanes) -> bool:
+        """Whether all lanes of every member mask are here: the usual case, with nobody to wait for."""
+        mask = step.sources[-1].constant
+        return mask is not None and bool(np.all(mask == 0xFFFFFFFF)) and self.machine.whole_warps(lanes)
 
     def arrive_whole(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction for whole warps, and the rest of a warp is elsewhere: these lanes wait for it."""

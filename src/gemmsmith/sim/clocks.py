@@ -126,13 +126,15 @@ def _ask_clocks(result: Array, before: Moment, first: Array, clocks: tuple[Clock
     warp = block * before.state.warps_per_block + thread // WARP
     count = np.broadcast_to(before.count(first), first.shape)
     epoch = before.epoch(first)
-    for index in np.unique(holds[(holds >= 0) & ~result]):
-        clock, ask = clocks[index], np.flatnonzero((holds == index) & ~result)
+    asked = (holds >= 0) & ~result
+    for index in np.flatnonzero(np.bincount(holds[asked])):
+        clock, ask = clocks[index], np.flatnonzero(asked & (holds == index))
         result[ask] = clock.epochs[block[ask]] > epoch[ask]
-        for known in np.unique(warp[ask]):
-            if (counts := clock.warps.get(int(known))) is not None:
-                these = ask[warp[ask] == known]
-                result[these] |= counts[thread[these] % WARP] > count[these]
+        if clock.warps:
+            known = np.array(sorted(clock.warps), np.int64)
+            counts = np.stack([clock.warps[int(one)] for one in known])
+            row = np.searchsorted(known, warp[ask]).clip(max=known.size - 1)
+            result[ask] |= (known[row] == warp[ask]) & (counts[row, thread[ask] % WARP] > count[ask])
 
 
 class Clocks:

@@ -27,7 +27,7 @@ from gemmsmith.sim.machine import Machine
 from gemmsmith.sim.memory import AccessFault, GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import REGISTER_UNIT, parse, registers_at_launch
+from gemmsmith.sim.ptx import REGISTER_UNIT, mentioned, parse, registers_at_launch
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
 from gemmsmith.sim.shared_arrays import plain_name
@@ -58,6 +58,10 @@ class LoadedPtx:
         if limit not in self.programs:
             self.programs[limit] = Program(self.lowered, limit)
         return self.programs[limit]
+
+
+Loads = dict[tuple[str, str, bool], LoadedPtx]
+"""Kernels that were parsed, by their code, their name and whether products and sums are contracted."""
 
 
 class SimDevice:
@@ -97,7 +101,7 @@ class SimDevice:
         self.memory = GlobalMemory()
         # What every byte of shared memory holds at first; then reading what was never written is no fault.
         self.garbage: int | None = None
-        self.loads: dict[tuple[str, str], LoadedPtx] = {}  # may be shared between devices of one mode
+        self.loads: Loads = {}  # may be shared between devices of one mode
         # What kernels printed, a string for each call of printf by a thread.
         self.prints: list[str] = []
 
@@ -148,24 +152,31 @@ class SimDevice:
         return loaded
 
     def load_ptx(self, ptx: str, entry_name: str) -> LoadedPtx:
-        if (ptx, entry_name) in self.loads:
-            return self.loads[ptx, entry_name]
-        entry = parse(ptx).entry(entry_name)
+        key = ptx, entry_name, self.contracts
+        known = self.loads.get(key)
+        entry = parse(ptx).entry(entry_name) if known is None else known.entry
+        addresses = self._place_variables(entry)
+        if known is not None:
+            self._relocate(entry, {**addresses, **known.lowered.functions})
+            return known
+        lowered = lower(entry, addresses, self.mod32, contracts=self.contracts)
+        self._relocate(entry, {**addresses, **lowered.functions})
+        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
+        # Addresses of variables are of this device: code that names one is lowered anew by every load.
+        if not addresses or not mentioned(ptx, addresses):
+            self.loads[key] = loaded
+        return loaded
+
+    def _place_variables(self, entry: Entry) -> dict[str, int]:
+        """Allocate the module's variables and set them to their initial values."""
         addresses: dict[str, int] = {}
-        self.variables[entry_name] = addresses
         for variable in entry.variables:
             if variable.space in ("global", "const"):
                 address = addresses[variable.name] = self.allocate(variable.size)
                 self.memory.label_variable(address, plain_name(variable.name), max(1, min(8, variable.align)))
-                self.write(
-                    addresses[variable.name], np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8)
-                )
-        lowered = lower(entry, addresses, self.mod32, contracts=self.contracts)
-        self._relocate(entry, {**addresses, **lowered.functions})
-        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
-        if not addresses:  # variables have addresses of this device, and are set anew by every load
-            self.loads[ptx, entry_name] = loaded
-        return loaded
+                self.write(address, np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8))
+        self.variables[entry.name] = addresses
+        return addresses
 
     def _relocate(self, entry: Entry, symbols: dict[str, int]) -> None:
         """Put the addresses of variables and functions into the variables that are initialised with them."""
@@ -260,6 +271,7 @@ class SimDevice:
             second = SecondLook(first, hot, again, grid_barrier if grid_barrier.workspace else None)
             if schedule.lockstep and first.between.polling:  # who runs together waits for nobody
                 schedule = schedule_named("in_order", late_copies=schedule.late_copies)
+                schedule.by_block = not first.waits_within_blocks()
             run(schedule, again, None, second)
             second.finish()
             return again

@@ -9,7 +9,7 @@ launch is repeated from the same memory, and every access to these locations is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
+from gemmsmith.sim.location_users import MANY, Users, use
 from gemmsmith.sim.memory import RAW, SHIFT, GlobalMemory, lazy_zeros
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
@@ -28,9 +29,10 @@ from gemmsmith.sim.release_acquire import Flags, flag_codes
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Effect, Space
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
-_MANY = np.int32(-1)  # several threads
 _MOST_ACCESSES = 1 << 22
+_MOST_FLAGS = 1 << 14  # flags times blocks, whose users are remembered
 _KINDS = {Effect.READ: Kind.READ, Effect.WRITE: Kind.WRITE, Effect.UPDATE: Kind.UPDATE, Effect.COPY: Kind.READ}
 
 
@@ -59,34 +61,17 @@ class Footprint:
         raise NotImplementedError
 
 
-@dataclass
-class _Users:
-    """Which threads used each location of an allocation: 0 for none, a thread's number plus one, or several.
-
-    ``readers`` is by the width of the read, in locations of that width.
-    """
-
-    writer: Array
-    strong_write: Array
-    strong_read: Array
-    readers: dict[int, Array] = field(default_factory=dict)
-
-    def readers_of(self, width: int, unit: int) -> Array:
-        """The readers of accesses of one width."""
-        if width not in self.readers:
-            self.readers[width] = lazy_zeros(self.writer.size * unit // width * 4).view(np.int32)
-        return self.readers[width]
-
-
 class FirstLook:
     """Which locations one thread wrote and another accessed, in one launch."""
 
     def __init__(self, lowered: Lowered, memory: GlobalMemory) -> None:
         self.lowered, self.memory, self.unit = lowered, memory, granule(lowered)
         self.between: SharedBetweenThreads = lowered.fact(shared_between_threads)
-        self._users: dict[int, _Users] = {}
+        self._users: dict[int, Users] = {}
         self._polled: set[int] = set()
         self._shared_writes: set[int] = set()
+        self._flag_warps: dict[tuple[int, int], int] = {}  # by flag and block, the warp that used it first
+        self._shared_flags: set[int] = set()  # used by two warps of a block
         self._wave, self._numbers = -1, np.zeros(0, np.int32)
 
     def read(self, state: WaveState, clocks: Clocks, step: Bundle[Any], lanes: Lanes, addresses: Array) -> bool:
@@ -103,7 +88,7 @@ class FirstLook:
         if live_bytes(self.lowered, step.operations) is not None:
             return False
         users = self._of(base, self.memory.data(base)).readers_of(access.width, self.unit)
-        _use(users, elements, self._threads(state, clocks)[lanes])
+        use(users, elements, self._threads(state, clocks)[lanes])
         return True
 
     def _threads(self, state: WaveState, clocks: Clocks) -> Array:
@@ -139,20 +124,20 @@ class FirstLook:
     def fence(self, state: WaveState, clocks: Clocks, operation: Operation[Any], lanes: Lanes) -> None:
         """A fence orders nothing that this look asks for."""
 
-    def _of(self, base: int, data: Array) -> _Users:
+    def _of(self, base: int, data: Array) -> Users:
         if base not in self._users:
             units = data.size // self.unit
-            self._users[base] = _Users(lazy_zeros(units * 4).view(np.int32), lazy_zeros(units).view(bool),
+            self._users[base] = Users(lazy_zeros(units * 4).view(np.int32), lazy_zeros(units).view(bool),
                                        lazy_zeros(units).view(bool))  # fmt: skip
         return self._users[base]
 
-    def _use(self, users: _Users, operation: Operation[Any], kind: Kind, strong: bool, thread: Array,
+    def _use(self, users: Users, operation: Operation[Any], kind: Kind, strong: bool, thread: Array,
              offsets: Array) -> None:  # fmt: skip
         assert operation.access is not None
         width = operation.access.width
         parts = live_parts(self.lowered, operation, self.unit) if kind is Kind.READ else None
         if kind is Kind.READ and not strong and parts is None:
-            _use(users.readers_of(width, self.unit), offsets >> SHIFT[width], thread)
+            use(users.readers_of(width, self.unit), offsets >> SHIFT[width], thread)
             return
         units = offsets >> SHIFT[self.unit]
         if width > self.unit:
@@ -164,9 +149,9 @@ class FirstLook:
             if kind is not Kind.WRITE:
                 users.strong_read[units] = True
         elif kind is Kind.READ:
-            _use(users.readers_of(self.unit, self.unit), units, thread)
+            use(users.readers_of(self.unit, self.unit), units, thread)
         else:
-            _use(users.writer, units, thread)
+            use(users.writer, units, thread)
 
     def _note_flags(self, state: WaveState, touch: Touch) -> None:
         """Remember where strong reads take their results from, and where strong writes of shared memory go."""
@@ -178,6 +163,16 @@ class FirstLook:
             self._polled.update(np.unique(codes).tolist())
         if access.effect is not Effect.READ and touch.space is Space.SHARED:
             self._shared_writes.update(np.unique(codes).tolist())
+        if self.between.polls_global and len(self._flag_warps) <= _MOST_FLAGS:
+            lanes = state.indices(touch.lanes)
+            users = (codes, state.wave.blocks[state.block[lanes]], state.thread[lanes] // WARP)
+            for code, block, warp in set(zip(*(each.tolist() for each in users), strict=True)):
+                if self._flag_warps.setdefault((code, block), warp) != warp:
+                    self._shared_flags.add(code)
+
+    def waits_within_blocks(self) -> bool:
+        """Whether warps of one block may wait for one another through memory."""
+        return len(self._flag_warps) > _MOST_FLAGS or not self._shared_flags.isdisjoint(self.flags())
 
     # -- what the second look must look at ------------------------------------------------------------
 
@@ -197,10 +192,10 @@ class FirstLook:
                 found[base] = hot
         return found
 
-    def _suspicious(self, users: _Users, these: slice) -> Array:
+    def _suspicious(self, users: Users, these: slice) -> Array:
         writer = users.writer[these]
         written, strong_write = writer != 0, users.strong_write[these]
-        bad: Array = (writer == _MANY) | (written & (strong_write | users.strong_read[these]))
+        bad: Array = (writer == MANY) | (written & (strong_write | users.strong_read[these]))
         for width, readers in users.readers.items():
             ratio = width // self.unit
             reader = np.repeat(readers[these.start // ratio : -(-these.stop // ratio)], ratio)
@@ -221,28 +216,6 @@ class FirstLook:
 def _numbers(state: WaveState) -> Array:
     """The threads of a wave, numbered through the grid from one."""
     return (state.wave.blocks[state.block] * state.wave.threads + state.thread + 1).astype(np.int32)
-
-
-def _use(users: Array, at: Array, thread: Array) -> None:
-    """Note that threads use locations; a location with several users gets ``_MANY``."""
-    before = users.take(at)
-    if not before.any():  # nobody yet
-        users[at] = thread
-        lost = users.take(at) != thread
-        if lost.any():
-            users[at[lost]] = _MANY
-        return
-    if (before == _MANY).all():
-        return
-    other = (before != thread) & (before != _MANY)
-    if not other.any():
-        return
-    at, thread, before = at[other], np.broadcast_to(thread, at.shape)[other], before[other]
-    new = before == 0
-    users[at[~new]] = _MANY
-    at, thread = at[new], thread[new]
-    users[at] = thread
-    users[at[users.take(at) != thread]] = _MANY
 
 
 class SecondLook:

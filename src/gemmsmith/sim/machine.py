@@ -125,8 +125,9 @@ class Machine(Stepper):
             return [Group(self.program.start, ALL, 0)]
         # Warps of one number in all blocks advance together, unless blocks wait for one another.
         most = _MOST_COOPERATING_TEAMS if self.wave.workspace else _MOST_TEAMS
-        apart = self.between.polls_global and int(self.warp[-1]) < most
-        warp, start = self.warp if apart else self.thread // WARP, self.program.start
+        own = self.block if self.schedule.by_block else self.warp
+        apart = self.between.polls_global and int(own[-1]) < most
+        warp, start = own if apart else self.thread // WARP, self.program.start
         return [Group(start, compact(np.flatnonzero(warp == w)), w) for w in range(int(warp.max()) + 1)]
 
     def _merge(self, ready: list[Group], group: Group) -> tuple[list[Group], Group]:

@@ -173,8 +173,10 @@ class MBarriers:
         here = int(np.searchsorted(sums, pending, side="right"))
         if here == 0 or (here < members.size and int(sums[here - 1]) != pending):
             at = int(members[min(here, members.size - 1)])
-            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks "
-                            f"{pending - (int(sums[here - 1]) if here else 0)}")  # fmt: skip
+            lacks, flying = pending - (int(sums[here - 1]) if here else 0), self._bytes.get(place, 0)
+            early = (f" and waits for {flying} bytes: this arrival is meant for the next phase; a wait for the end of "
+                     f"phase {phase} must come first") if not lacks and flying > 0 else ""  # fmt: skip
+            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks {lacks}{early}")
         mine, total = members[:here], int(sums[here - 1])
         if total == pending and not completes:
             raise LaneFault(int(mine[-1]), "an arrival with .noComplete completes the phase of its mbarrier")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.ptx_body import Body
@@ -97,6 +99,15 @@ class _Reader:
                      tuple(body.registers.items()), tuple(body.instructions), tuple(body.labels.items()),
                      tuple(body.tables.items()))
         )  # fmt: skip
+
+
+_WORD = re.compile(r"[$%\w]+")
+
+
+def mentioned(text: str, names: Iterable[str]) -> bool:
+    """Whether one of these variables is named anywhere but where it is declared. NVRTC writes every constexpr down."""
+    found = Counter(_WORD.findall(_COMMENT.sub("", text)))
+    return any(found[name] > 1 for name in names)
 
 
 _REGISTERS_PER_BLOCK = 1 << 16

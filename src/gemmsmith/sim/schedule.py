@@ -15,12 +15,16 @@ from gemmsmith.errors import UsageError
 
 @dataclass
 class Schedule:
-    """A named order of warps. A team is a set of warps that advance together."""
+    """A named order of warps. A team is a set of warps that advance together.
+
+    ``by_block``: a team is a block, where blocks wait for one another.
+    """
 
     name: str
     seed: int = 0
     starved: int = -1
     late_copies: bool = False
+    by_block: bool = False
     _random: Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

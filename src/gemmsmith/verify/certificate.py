@@ -20,7 +20,7 @@ from gemmsmith.fills import Array
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import INTEGER_TYPES, Problem
-from gemmsmith.sim.device import LoadedPtx
+from gemmsmith.sim.device import Loads
 from gemmsmith.sim.proof.field import PRIME
 from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.trees import Op, Trees
@@ -37,9 +37,6 @@ _SLOWER = 5  # times as long as in lockstep: warps are not executed together
 _LARGEST_SCALE = 60.0  # below the 61 bits of the prime
 _MOST_ORDERS = 64  # of which each is bounded
 _SYNCHRONISES = re.compile(r"\b(atom|red)\.|\.acquire|\.volatile|\.relaxed")
-
-
-Loads = dict[tuple[str, str], LoadedPtx]
 
 
 @dataclass(frozen=True)

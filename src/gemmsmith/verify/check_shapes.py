@@ -99,7 +99,7 @@ def _problem(spec: KernelSpec, shape: Shape) -> Problem:
 def sampled_blocks(spec: KernelSpec, config: Config, shape: Shape) -> tuple[int, ...] | None:
     """Of a kernel whose size is fixed and large: the blocks to simulate; None: all of them.
 
-    The first, the last and one between. Raises where even these would take minutes.
+    Raises where even these would take minutes.
     """
     work = math.prod(shape)
     if not spec.signature.fixed or work <= _MOST_WORK:
@@ -111,6 +111,11 @@ def sampled_blocks(spec: KernelSpec, config: Config, shape: Shape) -> tuple[int,
             f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator too long",
             "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
         )
+    return sample_of(total)
+
+
+def sample_of(total: int) -> tuple[int, ...]:
+    """The first of so many blocks, the last and one between."""
     return tuple(sorted({0, total // 2 + 1, total - 1} & set(range(total))))
 
 

@@ -17,7 +17,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import BF16_CODE
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, TF32, UINT8, DType, Problem
-from gemmsmith.sim.device import LoadedPtx
+from gemmsmith.sim.device import Loads
 from gemmsmith.sim.proof import field
 from gemmsmith.sim.proof.device import ProofDevice, smallest_unit
 from gemmsmith.sim.proof.images import DEGREE_SHIFT, Cells, Image, Kind, tag_of
@@ -57,7 +57,7 @@ class ExactRun:
 
 def run_exactly(
     spec: KernelSpec, config: Config, problem: Problem, compile_fn: binding.CompileFn, arch: str, trees: Trees,
-    *, schedule: str = "lockstep", timeout: float = 60.0, loads: dict[tuple[str, str], LoadedPtx] | None = None,
+    *, schedule: str = "lockstep", timeout: float = 60.0, loads: Loads | None = None,
 ) -> ExactRun:  # fmt: skip
     """Run ``spec`` and raise ``NoProof`` unless every output is the product. ``loads``: kernels parsed before."""
     code = binding.aligned_code(spec, config, problem)

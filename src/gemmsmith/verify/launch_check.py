@@ -20,7 +20,7 @@ from gemmsmith.call.any_kernel.symbols import match_symbols
 from gemmsmith.call.launch import Launch, open_device, run_kernel
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import LaunchError, SimulationError
-from gemmsmith.sim.device import LoadedPtx, SimDevice
+from gemmsmith.sim.device import Loads, SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
@@ -94,7 +94,7 @@ class _Checker:
     kernel: LaunchKernel
     device: str
     timeout: float
-    loads: dict[tuple[str, str], LoadedPtx] = field(default_factory=dict)
+    loads: Loads = field(default_factory=dict)
     first: LaunchResult | None = None
     arguments: tuple[Argument, ...] = field(default=())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -109,7 +109,7 @@ def _in_order(kernel: LaunchKernel, given: Arguments) -> tuple[list[str], list[A
 
 
 def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any) -> Argument:
-    named = Parameter(name, parameter.type, parameter.size)
+    named = replace(parameter, name=name)
     if isinstance(value, Texture) or parameter.type.base in OBJECTS:
         return _texture(named, parameter, value)
     if isinstance(value, TensorMapOf) or is_tensor_map(parameter.type):
@@ -127,6 +127,9 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
             f"{name} is {with_article(str(parameter.type))}, and {kind} was given",
             "pass a NumPy, torch or CuPy array, or None for a null pointer",
         )
+    if parameter.address and isinstance(value, (int, float, np.number)):
+        raise DTypeError(f"{name} is taken as an address (cvta.to.global), and {value!r} was given",
+                         "pass an array: randn(1024,f32), or None for a null pointer")  # fmt: skip
     if holds_arrays(value):
         return _struct(kernel, named, parameter, value)
     if value is None:
@@ -181,7 +184,7 @@ def _tensor_map(kernel: LaunchKernel, named: Parameter, parameter: Parameter, va
 
 def _array(parameter: Parameter, value: Any) -> HostArray:
     kind = parameter.type
-    shown = f"{parameter.name} is {with_article(str(kind))}"
+    shown = f"{parameter.name} is {with_article(str(kind))}" if kind.known else str(parameter)
     if not parameter.is_pointer:
         raise DTypeError(f"{shown}, passed by value, and an array was given", "pass one value")
     if kind.pointers > 1:

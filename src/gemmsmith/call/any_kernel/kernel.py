@@ -12,7 +12,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gemmsmith.call.any_kernel.declaration import Declaration, declared_kernels, mangled_types
-from gemmsmith.call.any_kernel.ptx_file import SUFFIX, cluster_of, parameter_names, parameter_sizes, read_ptx
+from gemmsmith.call.any_kernel.ptx_file import (
+    SUFFIX,
+    address_parameters,
+    cluster_of,
+    parameter_names,
+    parameter_sizes,
+    parameter_types,
+    read_ptx,
+)
 from gemmsmith.call.any_kernel.types import OBJECTS, UNKNOWN, CType
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.compiled import CompiledKernel
@@ -32,11 +40,16 @@ _TENSOR_STORE = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.tensor\.\dd\.global
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel: its name (its position, where it has none), its type and its bytes."""
+    """One parameter of a kernel: its name (its position, where it has none), its type and its bytes.
+
+    ``ptx_type`` is what PTX says where the type is not known: 'f32', 'u64'; ``address``: it is used as an address.
+    """
 
     name: str
     type: CType
     size: int
+    ptx_type: str = ""
+    address: bool = False
 
     @property
     def is_pointer(self) -> bool:
@@ -44,7 +57,10 @@ class Parameter:
         return self.type.pointers > 0 or (not self.type.known and self.size == 8)
 
     def __str__(self) -> str:
-        return f"{self.type} {self.name}" if self.type.known else f"{self.name} ({self.size} bytes)"
+        if self.type.known:
+            return f"{self.type} {self.name}"
+        kind = "an address" if self.address else f".{self.ptx_type}" if self.ptx_type else f"{self.size} bytes"
+        return f"{self.name} ({kind})"
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,10 @@ def compile_launch(
 def _from_ptx(path: Path, name: str, defines: bool) -> LaunchKernel:
     compiled = read_ptx(path, name, defines)
     sizes, names = parameter_sizes(compiled.ptx, compiled.entry), parameter_names(compiled)
-    parameters = tuple(Parameter(own, UNKNOWN, size) for own, size in zip(names, sizes, strict=True))
+    types, addresses = parameter_types(compiled.ptx, compiled.entry), address_parameters(compiled.ptx, compiled.entry)
+    is_address = [name in addresses or f"{compiled.entry}_{name}" in addresses for name in names]
+    parameters = tuple(Parameter(own, UNKNOWN, size, kind, address)
+                       for own, size, kind, address in zip(names, sizes, types, is_address, strict=True))  # fmt: skip
     return LaunchKernel(compiled.entry, path.name, compiled, parameters, {path.name: compiled.ptx})
 
 

@@ -1,6 +1,7 @@
 """A launch of a kernel that is given as PTX, as Triton and the CuTe DSL write it: nothing is compiled.
 
-PTX has the bytes of parameters, not their types. There is no machine code: a driver makes it when a GPU loads the file.
+PTX has the bytes of parameters and whether they are integers or floating, not what pointers lead to. There is no
+machine code: a driver makes it when a GPU loads the file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.M)
 _SHARED = re.compile(r"\.shared\s+(?:\.align\s+\d+\s+)?\.b8\s+[\w$]+\[(\d+)\]")
 _PARAMETERS = re.compile(r"\.param\s+(?P<rest>[^,()]+)")
 _BYTES = re.compile(r"\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
+_TYPE = re.compile(r"\.([busf](?:8|16|32|64))\b")
 _WIDTH = re.compile(r"\.(?:[busf])(8|16|32|64)\b")
 _PARAMETER = re.compile(r"\.param\b[^,()]*?([A-Za-z_$][\w$]*)(?:\[\d+\])?\s*(?:,|$)")
 
@@ -102,6 +104,24 @@ def parameter_sizes(ptx: str, entry: str) -> list[int]:
         else:
             raise SignatureError(f"the parameter '.param {text.strip()}' of {entry} is not understood")
     return sizes
+
+
+def parameter_types(ptx: str, entry: str) -> list[str]:
+    """The PTX type of each parameter, as 'f32'; empty for an array of bytes."""
+    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)", ptx)
+    declared = [each.group("rest") for each in _PARAMETERS.finditer(match.group(1))] if match else []
+    return [found.group(1) if "[" not in text and (found := _TYPE.search(text)) else "" for text in declared]
+
+
+def address_parameters(ptx: str, entry: str) -> set[str]:
+    """The parameters that an entry takes as addresses of global memory: declared so (.ptr), or converted to one."""
+    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)(.*?)(?=\.entry\s|\Z)", ptx, re.S)
+    if match is None:
+        return set()
+    found = {name for text in match.group(1).split(",") if ".ptr" in text for name in _PARAMETER.findall(text)}
+    loads = re.findall(r"ld\.param\.[bus]64\s+(%[\w$]+)\s*,\s*\[([\w$]+)\]", match.group(2))
+    converted = set(re.findall(r"cvta\.to\.global\.u64\s+%[\w$]+\s*,\s*(%[\w$]+)", match.group(2)))
+    return found | {name for register, name in loads if register in converted}
 
 
 def parameter_names(compiled: CompiledKernel) -> list[str]:

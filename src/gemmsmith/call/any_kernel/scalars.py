@@ -15,6 +15,10 @@ from gemmsmith.errors import DTypeError
 _NUMBERS = (bool, int, float, np.number, np.bool_, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
+# What PTX says of a number. Compilers write .u32 for signed integers, too, so that takes either.
+_PTX_TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "s8": "i1", "s16": "i2", "s32": "i4", "s64": "i8"}
+
+
 def pack_scalar(parameter: Parameter, value: Any, is_enum: bool = False) -> bytes:
     """The bytes of ``value`` for a parameter that is passed by value."""
     kind, size = parameter.type, parameter.size
@@ -31,6 +35,11 @@ def pack_scalar(parameter: Parameter, value: Any, is_enum: bool = False) -> byte
         raise _refusal(parameter, value)
     if kind.known and kind.element is not None:
         return _number(parameter, kind.element, value)
+    if parameter.ptx_type[:1] in "sf" and parameter.ptx_type in _PTX_TYPES and not isinstance(value, np.generic):
+        return _number(parameter, np.dtype(_PTX_TYPES[parameter.ptx_type]), value)
+    if parameter.ptx_type[:1] == "u" and isinstance(value, float) and value != int(value):
+        raise DTypeError(f"{parameter.name} is a .{parameter.ptx_type}, and {value!r} is no integer",
+                         f"pass an integer, or a number's bits: np.float{8 * parameter.size}({value!r})")  # fmt: skip
     return _untyped(parameter, value, is_enum)
 
 
@@ -42,7 +51,8 @@ def _raw(value: Any) -> bytes | None:
 
 
 def _number(parameter: Parameter, dtype: np.dtype[Any], value: Any) -> bytes:
-    shown = f"{parameter.name} is {with_article(str(parameter.type))}"
+    own = str(parameter.type) if parameter.type.known else f".{parameter.ptx_type}"
+    shown = f"{parameter.name} is {with_article(own)}"
     if dtype.kind in "iu":
         if isinstance(value, (float, np.floating)) and value != int(value):
             raise DTypeError(f"{shown}, and {value!r} is no integer")

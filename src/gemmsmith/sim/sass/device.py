@@ -37,7 +37,7 @@ class MachineDevice(SimDevice):
         if number not in EXECUTED:
             raise UnsupportedError(f"machine code for {arch} is not executed",
                                    f"one of {', '.join(f'sm_{n}' for n in EXECUTED)}")  # fmt: skip
-        key = cubin.hex(), entry_name
+        key = cubin.hex(), entry_name, self.contracts
         if key in self.loads:
             return self.loads[key]
         image = read_image(cubin, entry_name)

@@ -43,8 +43,8 @@ __device__ __forceinline__ void wgmma_stage(float (&acc)[MTiles][Cols / 2], unsi
     wgmma_commit();
 }
 
-// Whether a consumer has so many products for a stage that the release of the stage before must not wait behind them: a
-// warp cannot issue many wgmmas ahead. On an H200 3 to 4 % less time with 256x160 and three stages; narrow tiles lose.
+// Whether the stage before is released behind the first wgmma of a stage, not behind the last. On an H200 0.9 %
+// less time in the mean over 15 configurations with such long stages, 0.6 % more over 14 with shorter ones.
 template <int MTiles, int Cols, int Depth>
 constexpr bool RELEASES_BEHIND_FIRST = MTiles * Depth * Cols >= 256;
 

@@ -1,0 +1,37 @@
+"""Where seconds are short, check looks for races once in launches that differ in data or padding alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gemmsmith.cli.check_run import _watched_before
+from gemmsmith.problem import Problem
+from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, SCALED, Trial
+
+BASE = Problem(64, 64, 64)
+FIRST = Trial("integers, bit for bit", BASE, "exact", "integers", "lockstep")
+
+
+def trial(label: str, problem: Problem, schedule: str = "lockstep") -> Trial:
+    return Trial(label, problem, "float", "normal", schedule)
+
+
+def seen(hazards: bool = True) -> Any:
+    ran = Trial(FIRST.label, BASE, FIRST.mode, FIRST.fill, "lockstep", hazards=hazards)
+    return SimpleNamespace(verdicts=[(ran, None)])
+
+
+@pytest.mark.parametrize(("again", "watched"), [
+    (trial("random data", BASE), True),
+    (trial(PADDED, BASE.with_(lda=72, ldb=80, ldc=76)), True),
+    (trial(ODD, BASE.with_(lda=67, ldb=69, ldc=71)), False),
+    (trial(SCALED, BASE.with_(alpha=0.7, beta=-1.5)), False),
+    (trial(DISTINCT, Problem(64, 128, 192)), False),
+    (trial("warps reversed", BASE, "reversed"), False),
+], ids=lambda value: str(getattr(value, "label", value)))  # fmt: skip
+def test_what_counts_as_the_same_launch(again: Trial, watched: bool) -> None:
+    assert _watched_before(again, seen()) is watched
+    assert not _watched_before(again, seen(hazards=False))
