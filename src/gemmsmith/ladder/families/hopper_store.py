@@ -21,8 +21,8 @@ from gemmsmith.problem import Problem, ceil_div
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, with SWAP=1 "
-    "by TMA",
+    "C with rows that do not start on 16 bytes gets threads for tma, and direct if outputs have 32 bits; 32-bit outputs "
+    "are stored by TMA only where there is SWAP",
     STORE_MODE_NAMES,
 )  # fmt: skip
 
@@ -43,9 +43,10 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
-# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile. 32-bit outputs too.
+# Of 16-bit and 32-bit outputs: 64 rows of at most 128 bytes. Of the transposed product: boxes of 8 rows by 64 columns of
+# C, whatever the height of the tile.
 _TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
-_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX}*OUT_BYTES if SWAP else {_BOX_BYTES})"
+_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX} if SWAP else {BOX}*gcd(BN, {BOX_ROW}//OUT_BYTES))*OUT_BYTES"
 STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
@@ -56,7 +57,8 @@ BOXES_DIVIDE = Requires(
 _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
     f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
-    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0)",
+    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0 or "
+    "SWAP == 0 and BN/gcd(BN, 32) % STORE_BOXES == 0)",  # boxes of 32-bit outputs
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
     "has",
 )
@@ -66,9 +68,9 @@ TAIL_FITS = (
 )
 
 
-def box_width(config: Config) -> int:
-    """Columns of a box of outputs: 64, or the largest smaller power of two that divides the tile."""
-    return math.gcd(config["BN"], BOX)
+def box_width(config: Config, out_bytes: int = 2) -> int:
+    """Columns of a box of outputs: 128 bytes, or the largest smaller power of two that divides the tile."""
+    return math.gcd(config["BN"], BOX_ROW // out_bytes)
 
 
 def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
@@ -79,7 +81,7 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
-    boxes = config["BN"] // box_width(config)
+    boxes = config["BN"] // box_width(config, out_bytes)
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
 
 
@@ -121,7 +123,7 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
     """
     size = problem.out_dtype.itemsize
     mode = DIRECT if config.get("SLICES", 1) * config.get("CLUSTER_K", 1) > 1 else config["STORE_MODE"]
-    by_tma = mode != DIRECT and (size == 2 or config.get("SWAP", 0))
+    by_tma = mode != DIRECT and (size == 2 or "SWAP" in config.by_name)
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:
         return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
@@ -130,8 +132,8 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     if mode == THREADS or any(step % 16 for step in steps):
-        if config.get("SWAP", 0):
-            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0)
+        if config.get("SWAP", 0) or size == 4:
+            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
         return config.with_(STORE_MODE=THREADS, STORE_BOXES=boxes, TAIL_BN=0)
     return config.with_(STORE_BOXES=boxes)
 
@@ -143,7 +145,7 @@ def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
         swap = config.get("SWAP", 0)
         size = problem.out_dtype.itemsize
         whole = (BOX_ROW // size, _TRANSPOSED_ROWS * boxes_of_a_store(config)) if swap else None
-        width, height = whole or (box_width(config), BOX)
+        width, height = whole or (box_width(config, size), BOX)
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
                                   (width, height, 1), size * width)  # fmt: skip

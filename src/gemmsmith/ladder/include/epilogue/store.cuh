@@ -18,7 +18,7 @@ constexpr int BOXES = STORE_MODE == STORE_DIRECT ? 0 : STORE_BOXES;  // that a w
 template <int Cols>
 constexpr int boxes_of() {
     int boxes = BOXES;
-    while (boxes > 1 && Cols / BOX_COLS<Cols> % boxes) --boxes;
+    while (boxes > 1 && Cols / STAGED_COLS<Cols> % boxes) --boxes;
     return boxes;
 }
 
