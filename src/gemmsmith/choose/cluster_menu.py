@@ -94,8 +94,8 @@ def one_wave_of_parts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.boo
 
 def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
     """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32. TMA needs 3 ns for
-    each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as the best other one in
-    the mean of 30 such shapes, and up to 18 % faster; at 54 other shapes it is 8 % slower in the mean."""
+    each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as the best other one
+    in the mean of 30 such shapes, and up to 18 % faster; at 54 other shapes it is 8 % slower in the mean."""
     slow = (np.asarray(shape.half_aligned_a) > 0) & (np.asarray(shape.half_aligned_b) > 0)
     result: NDArray[np.bool_] = (tiles.cluster_m * tiles.cluster_n < _LARGEST_CLUSTER) | slow
     return result

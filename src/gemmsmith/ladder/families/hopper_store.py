@@ -21,8 +21,8 @@ from gemmsmith.problem import Problem, ceil_div
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma, and direct if outputs have 32 bits; 32-bit outputs "
-    "are stored by TMA only where there is SWAP",
+    "C with rows that do not start on 16 bytes gets threads for tma, and direct if outputs have 32 bits; 32-bit "
+    "outputs are stored by TMA only where there is SWAP",
     STORE_MODE_NAMES,
 )  # fmt: skip
 
@@ -43,8 +43,8 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
-# Of 16-bit and 32-bit outputs: 64 rows of at most 128 bytes. Of the transposed product: boxes of 8 rows by 64 columns of
-# C, whatever the height of the tile.
+# Of 16-bit and 32-bit outputs: 64 rows of at most 128 bytes. Of the transposed product: boxes of 8 rows by 64 columns
+# of C, whatever the height of the tile.
 _TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
 _BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX} if SWAP else {BOX}*gcd(BN, {BOX_ROW}//OUT_BYTES))*OUT_BYTES"
 STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
