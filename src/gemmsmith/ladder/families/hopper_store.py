@@ -75,7 +75,14 @@ def box_width(config: Config, out_bytes: int = 2) -> int:
 
 def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
     """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
-    names = {"TAIL_BN": 0, "SWAP": 0, "CLUSTER_M": 1, "A_K_MAJOR": int(a_k_major), "B_K_MAJOR": int(b_k_major)}
+    names = {
+        "TAIL_BN": 0,
+        "SWAP": 0,
+        "CLUSTER_M": 1,
+        "DEPTH": 1,
+        "A_K_MAJOR": int(a_k_major),
+        "B_K_MAJOR": int(b_k_major),
+    }
     names |= {"OUT_BYTES": out_bytes} | config.by_name
     free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
@@ -97,7 +104,7 @@ def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
     shares = 8 * config["CLUSTER_M"]
-    stage = BOX_ROW * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
     free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
