@@ -48,6 +48,7 @@ def mode_of(config: dict[str, int], problem: Problem) -> int:
     [
         (100, 132, "NT", {}), (64, 64, "NN", {}), (72, 36, "TT", {"BN": 16}), (136, 200, "TN", {"BN": 96}),
         (130, 300, "NT", {"BM": 128, "BN": 128, "STAGES": 6}),  # few boxes fit, so several rounds
+        (200, 304, "NT", {"BM": 128, "BN": 160, "STAGES": 6, "CONSUMERS": 1}),  # two boxes for five, two times
         (200, 152, "NT", {"BM": 128, "BN": 144, "CLUSTER_M": 2}), (70, 392, "NN", {"BN": 192, "CLUSTER_N": 2}),
         (150, 100, "NT", {"BM": 128, "BN": 48, "CONSUMERS": 2}),
     ],

@@ -472,7 +472,7 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
         assert mode == DIRECT
         return
     boxes = config["BN"] // width
-    counts = [n for n in range(1, boxes + 1) if boxes % n == 0]
+    counts = [n for n in range(1, boxes + 1) if boxes % n == 0 or (problem.out_dtype == FP32 and not swap)]
     if swap:  # also two of equal parts; more than all where a consumer has several times 64 columns
         several = config["BM"] > 64 * config["CONSUMERS"]
         counts = [n for n in {*counts, *(2 * each for each in counts)} if (several or n <= boxes) and n <= 64]

@@ -152,8 +152,8 @@ PLAIN = (
 )  # fmt: skip
 
 _STORE_WAIT = (
-    "                if (leader && i + box == 0) tma_store_wait_read<0>();  // those of the tile before\n"
-    "                if (leader && i + box > 0) tma_store_wait_read<BUFFERS / TOGETHER - 1>();\n"
+    "                if (leader && number == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+    "                if (leader && number > 0) tma_store_wait_read<BUFFERS / TOGETHER - 1>();\n"
 )
 STORES = (
     mistake("no proxy fence before a store by TMA", "wgmma_persistent", "fence.proxy.async",

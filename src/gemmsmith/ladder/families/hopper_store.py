@@ -58,7 +58,7 @@ _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
     f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
     "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0 or "
-    "SWAP == 0 and BN/gcd(BN, 32) % STORE_BOXES == 0)",  # boxes of 32-bit outputs
+    "SWAP == 0 and STORE_BOXES <= BN/gcd(BN, 32))",  # boxes of 32-bit outputs
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
     "has",
 )
@@ -74,7 +74,8 @@ def box_width(config: Config, out_bytes: int = 2) -> int:
 
 
 def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
-    """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
+    """As many boxes of outputs at once as fit into shared memory and, of 16-bit outputs, divide the tile; 0 if none
+    does."""
     names = {
         "TAIL_BN": 0,
         "SWAP": 0,
@@ -89,7 +90,7 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
     boxes = config["BN"] // box_width(config, out_bytes)
-    return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
+    return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0 or out_bytes == 4), 0)
 
 
 @cache

@@ -14,11 +14,12 @@
 constexpr int STORE_DIRECT = 0, STORE_BY_THREADS = 1, STORE_BY_TMA = 2;
 constexpr int BOXES = STORE_MODE == STORE_DIRECT ? 0 : STORE_BOXES;  // that a warpgroup stages at once
 
-// The largest number of boxes, up to BOXES, that divides Cols columns.
+// The largest number of boxes, up to BOXES, that divides Cols columns; of 32-bit outputs, any number.
 template <int Cols>
 constexpr int boxes_of() {
+    constexpr int ALL = Cols / STAGED_COLS<Cols>;
     int boxes = BOXES;
-    while (boxes > 1 && Cols / STAGED_COLS<Cols> % boxes) --boxes;
+    while (boxes > 1 && (sizeof(OUT) == 2 ? ALL % boxes > 0 : boxes > ALL)) --boxes;
     return boxes;
 }
 
