@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose import narrow, registers, simt, split
 from gemmsmith.choose.candidates import Candidate, ranked
-from gemmsmith.choose.cluster_menu import deepened
 from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
@@ -149,7 +148,7 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
-    return Choice(best.spec, deepened(best.config), "model")
+    return Choice(best.spec, best.config, "model")
 
 
 def _trust(problem: Problem) -> float:
@@ -203,9 +202,7 @@ def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Cho
                 continue
             config = legal_config(spec, entry)
             if config is not None and (is_deterministic(spec, config) or not deterministic):
-                # Shipped winners without DEPTH were timed before there was one.
-                older = source == "shipped" and "DEPTH" not in dict(entry.config)
-                return Choice(spec, deepened(config) if older else config, source)
+                return Choice(spec, config, source)
     return None
 
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.gpus import architecture
-from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 from gemmsmith.problem import ceil_div
@@ -35,7 +34,7 @@ _GROUPED_OUTPUTS = 128 * 128  # a smaller tile is for products of few waves, whe
 _TAIL = 128
 _MOST_SLICES = 16
 _LEAST_STEPS = 4  # k-tiles of a slice: fewer are not worth the reduction
-_MOST_COLUMNS_OF_TWO, _LEAST_STAGES_OF_TWO = 128, 6  # of tiles with two k-tiles in a stage
+_SHORT_K = 256  # up to here, clusters of eight lose more than they save
 
 
 def cluster_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
@@ -95,22 +94,14 @@ def one_wave_of_parts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.boo
 
 
 def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32. TMA needs 3 ns for
-    each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as the best other one
-    in the mean of 30 such shapes, and up to 18 % faster; at 54 other shapes it is 8 % slower in the mean."""
+    """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32, and K is not short.
+    TMA needs 3 ns for each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as
+    the best other one in the mean of 30 such shapes, up to 18 % faster, and slower where K is about 100; at 54 other
+    shapes it is 8 % slower in the mean."""
     slow = (np.asarray(shape.half_aligned_a) > 0) & (np.asarray(shape.half_aligned_b) > 0)
+    slow = slow & (np.asarray(shape.k) > _SHORT_K)
     result: NDArray[np.bool_] = (tiles.cluster_m * tiles.cluster_n < _LARGEST_CLUSTER) | slow
     return result
-
-
-def deepened(config: Config) -> Config:
-    """The same tile with two k-tiles in a stage, and so half as many barriers, where products of a k-tile are so few
-    that they do not hide them: of one consumer with 64 rows."""
-    values = config.by_name
-    short = values["BM"] == BOX and values["BN"] <= _MOST_COLUMNS_OF_TWO
-    if "CLUSTER_K" not in values or values["DEPTH"] > 1 or values["STAGES"] < _LEAST_STAGES_OF_TWO or not short:
-        return config
-    return config.with_(DEPTH=2, STAGES=values["STAGES"] // 2)
 
 
 def is_cluster_menu(parameters: Mapping[str, object]) -> bool:

@@ -139,9 +139,8 @@ def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:
             found[:, i] = [m_tiles * transposed_stores(config, size) for size in (2, 4)]
         elif config["BN"] % 16 == 0:
             whole = Config(tuple(config.items()))
-            for row, size in enumerate((2, 4)):
-                boxes = config["BN"] // box_width(whole, size)
-                found[row, i] = m_tiles * boxes / max(1, staged_boxes(whole, out_bytes=size))
+            boxes = config["BN"] // box_width(whole)
+            found[0, i] = m_tiles * boxes / max(1, staged_boxes(whole))
     return found[0], found[1]
 
 
