@@ -94,7 +94,7 @@ def one_wave_of_parts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.boo
 
 
 def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32, and K is not short.
+    """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32, and K is long.
     TMA needs 3 ns for each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as
     the best other one in the mean of 30 such shapes, up to 18 % faster, and slower where K is about 100; at 54 other
     shapes it is 8 % slower in the mean."""

@@ -18,7 +18,7 @@
 //              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
-//           DEPTH k-tiles share barriers: products of a narrow tile take less time than waiting for a barrier.
+//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too.
 // Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 

@@ -2,8 +2,8 @@
 //
 //     2, tma      STORE_BOXES boxes are staged at once and stored by TMA (tma_store.cuh); rows of C start and end on 16
 //                 bytes
-//     1, threads  boxes are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C start at any
-//                 address
+//     1, threads  boxes of 16-bit outputs are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C
+//                 start at any address
 //     0, direct   nothing is staged: outputs are stored from registers, two adjacent elements at a time
 //                 (direct_store.cuh)
 #pragma once
