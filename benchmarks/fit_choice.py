@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.choose import fit as fitting
+from gemmsmith.choose.cluster_menu import worth_eight
 from gemmsmith.choose.columns import Column, Shapes, Tiles
 from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
 from gemmsmith.choose.features import features
@@ -214,12 +215,13 @@ def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight
 
 
 def chosen(each: Timed, constants: Constants) -> int:
-    """The timed configuration that the model predicts to be fastest."""
+    """The timed configuration that the model predicts to be fastest, of those that the choice considers."""
     columns = each.columns
     predicted = predicted_seconds(*columns, CHIP, constants)
+    corrections = 0.0 if constants.trees is None else constants.trees(features(*columns, CHIP, predicted))
+    predicted = np.where(worth_eight(*columns), predicted * np.exp(corrections), math.inf)
     if constants.trees is None:
         return int(predicted.argmin())
-    predicted = predicted * np.exp(constants.trees(features(*columns, CHIP, predicted)))
     tiles = columns[1]
     sent = (tiles.bm / tiles.cluster_n + tiles.bn / tiles.cluster_m) / (tiles.bm * tiles.bn)  # choose/choice.py
     return int(np.where(predicted <= predicted.min() * EQUAL, sent, math.inf).argmin())

@@ -55,3 +55,13 @@ def test_only_useful_slices_are_candidates() -> None:
 def test_transposed_tiles_are_no_candidates_where_c_is_unaligned() -> None:
     found = ranked(Problem(512, 511, 1024, BF16, BF16, trans_b=True), CHIP, Constants())
     assert {c.config["SWAP"] for c in found if c.spec is SPEC} == {0}
+
+
+@pytest.mark.parametrize(
+    ("k", "pads", "eight"), [(1032, 0, True), (1024, 0, False), (1032, 8, False), (200, 0, False), (1048, 0, True)]
+)
+def test_clusters_of_eight_are_for_rows_that_are_half_aligned(k: int, pads: int, eight: bool) -> None:
+    """Rows of 1032 elements start on 16 bytes, but not all on 32; padded to 1040 they do."""
+    problem = Problem(520, 520, k, BF16, BF16, trans_b=True).with_(lda=k + pads)
+    found = [c for c in ranked(problem, CHIP, Constants()) if c.spec is SPEC]
+    assert any(c.config["CLUSTER_M"] * c.config["CLUSTER_N"] == 8 for c in found) == eight

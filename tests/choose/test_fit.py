@@ -12,14 +12,16 @@ from cost_cases import CHIP, FITTED, LARGE, SPLIT, seconds
 from gemmsmith.choose.cost import CONSTANTS, Constants
 from gemmsmith.choose.fit import LEAST_SAMPLES, Sample, fit
 from gemmsmith.choose.key import KIND, ShapeKey
+from gemmsmith.kernel.renamed import DIRECT
 from gemmsmith.problem import BF16, Problem
 
 
 def samples(truth: Constants, noise: float = 0.0) -> list[Sample]:
     rng = np.random.Generator(np.random.PCG64(3))
+    large = LARGE | {"STORE_MODE": DIRECT, "STORE_BOXES": 0}
     found = []
     for m, n, k in ((4096, 4096, 4096), (8192, 8192, 512), (256, 256, 8192), (16, 8192, 8192), (128, 128, 64)):
-        for config in (LARGE, LARGE | {"CLUSTER_M": 1}, LARGE | {"BM": 64, "BN": 64, "CONSUMERS": 1}, SPLIT,
+        for config in (large, large | {"CLUSTER_M": 1}, large | {"BM": 64, "BN": 64, "CONSUMERS": 1}, SPLIT,
                        SPLIT | {"SPLIT": 1}, SPLIT | {"BN": 16, "SWAP": 1, "STAGES": 8}):  # fmt: skip
             problem = Problem(m, n, k, BF16)
             time = seconds(problem, config, constants=truth) * math.exp(noise * rng.standard_normal())

@@ -29,6 +29,7 @@ from gemmsmith.run.tensor_map import decode_simulated
 
 NAMES = [spec.name for spec in rungs() if spec.arch_specific == 90 and spec.align_copies]
 STORING = [name for name in NAMES if "STORE_MODE" in dict(rung_named(name).config())]
+CLUSTER = rung_named("wgmma_cluster")
 
 
 def random_problem(dice: random.Random) -> tuple[Problem, Addresses]:
@@ -436,14 +437,16 @@ def test_outputs_that_no_map_describes_are_stored_by_threads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORING)
-def test_outputs_of_32_bits_are_stored_from_registers(name: str) -> None:
+def test_outputs_of_32_bits_are_stored_by_tma_or_from_registers(name: str) -> None:
     spec = rung_named(name)
     for problem in (Problem(512, 512, 512, BF16, FP32), Problem(512, 509, 512, BF16, FP32)):
         for address in (256, 260):
             fitted = spec.specialize(spec.config(), problem, (256, 256, address))
-            assert (fitted["STORE_MODE"], fitted["STORE_BOXES"]) == (DIRECT, 0)
+            by_tma = name == CLUSTER.name and problem.n == 512 and address == 256
+            assert fitted["STORE_MODE"] == (TMA if by_tma else DIRECT)
+            assert (fitted["STORE_BOXES"] > 0) == by_tma
             assert spec.tensor_maps is not None
-            assert "map_c" not in spec.tensor_maps(problem, fitted)
+            assert ("map_c" in spec.tensor_maps(problem, fitted)) == by_tma
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -454,22 +457,22 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     config = random_config(spec, dice)
     fitted = spec.specialize(config, problem, places[:3])
     swap, sliced = config.get("SWAP", 0), config.get("SLICES", 1) * config.get("CLUSTER_K", 1) > 1
-    mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], 8 if swap else box_width(config)
+    size = problem.out_dtype.itemsize if name == CLUSTER.name else 2
+    mode, count, width = fitted["STORE_MODE"], fitted["STORE_BOXES"], 8 if swap else box_width(config, size)
     direct = config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, **({} if mode == TMA else {"TAIL_BN": 0}))
     assert fitted.with_(STORE_MODE=DIRECT, STORE_BOXES=0) == direct, "nothing else is changed"
     assert not spec.illegal(fitted)
     assert spec.tensor_maps is not None
     assert ("map_c" in spec.tensor_maps(problem, fitted)) == (mode == TMA)
     k_tiles = spec.geometry(problem, direct).smem
-    size = problem.out_dtype.itemsize if swap else 2
     box = config["CONSUMERS"] * 64 * width * size  # one for each warpgroup
     assert spec.geometry(problem, fitted).smem == k_tiles + count * box
     assert (mode == DIRECT) == (count == 0)
-    if (problem.out_dtype == FP32 and not swap) or config["STORE_MODE"] == DIRECT or sliced:
+    if (problem.out_dtype == FP32 and name != CLUSTER.name) or config["STORE_MODE"] == DIRECT or sliced:
         assert mode == DIRECT
         return
     boxes = config["BN"] // width
-    counts = [n for n in range(1, boxes + 1) if boxes % n == 0]
+    counts = [n for n in range(1, boxes + 1) if boxes % n == 0 or (problem.out_dtype == FP32 and not swap)]
     if swap:  # also two of equal parts; more than all where a consumer has several times 64 columns
         several = config["BM"] > 64 * config["CONSUMERS"]
         counts = [n for n in {*counts, *(2 * each for each in counts)} if (several or n <= boxes) and n <= 64]
@@ -477,7 +480,8 @@ def test_as_many_boxes_are_staged_as_fit(name: str, seed: int) -> None:
     rows = [places.c + size * (z * problem.stride_c + row * problem.ldc)
             for z in range(min(problem.batch, 2)) for row in range(min(problem.m, 2))]  # fmt: skip
     aligned = all(row % 16 == 0 and (row + size * problem.n) % 16 == 0 for row in rows)
-    if swap and not (aligned and config["STORE_MODE"] == TMA):  # threads store no transposed outputs
+    # Threads store no transposed outputs, and none of 32 bits.
+    if (swap or problem.out_dtype == FP32) and not (aligned and config["STORE_MODE"] == TMA):
         assert (mode, count) == (DIRECT, 0)
         return
     assert count == max(fit, default=0)
@@ -496,7 +500,6 @@ def test_the_random_problems_have_all_store_modes(name: str) -> None:
 
 # --- tiles of two widths
 
-CLUSTER = rung_named("wgmma_cluster")
 TALL = {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2}
 TAIL_TILES = [TALL | {"TAIL_BN": 128}, TALL | {"TAIL_BN": 64}, {"TAIL_BN": 192}, {"TAIL_BN": 128, "CLUSTER_M": 4}]
 
@@ -509,7 +512,9 @@ def test_tail_tiles_are_for_outputs_that_tma_stores(changes: dict[str, int]) -> 
         fitted = CLUSTER.specialize(config, problem, addresses)
         assert (fitted["TAIL_BN"], fitted["STORE_MODE"]) == (0, THREADS), str(problem)
     of_32_bits = CLUSTER.specialize(config, good.with_(out_dtype=FP32), places)
-    assert (of_32_bits["TAIL_BN"], of_32_bits["STORE_MODE"]) == (0, DIRECT)
+    assert (of_32_bits["TAIL_BN"], of_32_bits["STORE_MODE"]) == (changes["TAIL_BN"], TMA)
+    at_odd_rows = CLUSTER.specialize(config, good.with_(out_dtype=FP32, n=510), places)
+    assert (at_odd_rows["TAIL_BN"], at_odd_rows["STORE_MODE"]) == (0, DIRECT)
     by_threads = CLUSTER.specialize(CLUSTER.config(changes | {"STORE_MODE": THREADS}), good, places)
     assert (by_threads["TAIL_BN"], by_threads["STORE_MODE"]) == (0, THREADS)
 

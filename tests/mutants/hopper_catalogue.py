@@ -151,13 +151,17 @@ PLAIN = (
                  "        pdl_launch_and_wait();\n        const int first =")),
 )  # fmt: skip
 
+_STORE_WAIT = (
+    "                if (leader && number == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+    "                if (leader && number > 0) tma_store_wait_read<BUFFERS / TOGETHER - 1>();\n"
+)
 STORES = (
     mistake("no proxy fence before a store by TMA", "wgmma_persistent", "fence.proxy.async",
             _gone(STORE, "                fence_proxy_async();\n"), shape=WIDE),
     mistake("no barrier before a store by TMA", "wgmma_persistent", "",
             Edit(STORE, _BARRIER_BEFORE_STORE, "                if (leader) {"), shape=WIDE),
     mistake("boxes are reused before they were read", "wgmma_persistent", "cp.async.bulk.wait_group.read",
-            _gone(STORE, "                if (leader) tma_store_wait_read<0>();\n"), shape=MANY),
+            _gone(STORE, _STORE_WAIT), shape=MANY),
     mistake("nobody waits for the leader", "wgmma_persistent", "",
             Edit(STORE, "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n            }\n"
                         "            stage",

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
-from gemmsmith.choose.cluster_menu import cluster_configs, is_cluster_menu, one_wave_of_parts, useful_slices
+from gemmsmith.choose.cluster_menu import (
+    cluster_configs,
+    is_cluster_menu,
+    one_wave_of_parts,
+    useful_slices,
+    worth_eight,
+)
 from gemmsmith.choose.columns import Shapes, Tiles, joined, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
@@ -147,7 +153,7 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
     no copy that others save, and store as the problem needs it. Cheap questions come first."""
     useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
     useful &= stored_along_rows(shape, each.tiles) & read_in_place(shape, each.tiles)
-    useful &= stored_in_wide_boxes(shape, each.tiles)
+    useful &= stored_in_wide_boxes(shape, each.tiles) & worth_eight(shape, each.tiles)
     index = np.flatnonzero(useful)
     tiles = each.tiles.at(index)
     slices = useful_slices(shape, tiles, chip)

@@ -17,7 +17,8 @@
 //              block 0 loads    its own rows of A, and the first half of B   -> multicast to both blocks
 //              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
 //
-// Budget    STAGES * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
+// Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
+//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too.
 // Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 
@@ -38,7 +39,7 @@ using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the ope
 constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
 using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
-constexpr int STAGE_BYTES = TileA::BYTES + TileB<BN>::BYTES;
+constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -57,7 +58,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     pdl_launch_and_wait();
 
     const Loader loader;
-    const KTileRange whole_k = k_tile_range(K, alpha);
+    const KTileRange whole_k = k_tile_range(K, alpha, DEPTH);
     const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
@@ -78,8 +79,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         }
     };
     const auto k_tiles_of = [&](unsigned t) {
-        if constexpr (CLUSTER_K > 1) return k_tile_range(K, alpha, 1, loader.part, CLUSTER_K);
-        return SLICES == 1 ? whole_k : k_tile_range(K, alpha, 1, slices.slice(t), slices.count);
+        if constexpr (CLUSTER_K > 1) return k_tile_range(K, alpha, DEPTH, loader.part, CLUSTER_K);
+        return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
@@ -88,10 +89,10 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
-                loader.load<TileA, TileB<decltype(width)::value>>(
+                loader.load<TileA, TileB<decltype(width)::value>, DEPTH>(
                     stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
-                    SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * BK, (SWAP ? strideB : strideA) ? z : 0,
-                    (SWAP ? strideA : strideB) ? z : 0);
+                    SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * DEPTH * BK,
+                    (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);
                 ring.advance();
             }
         };
@@ -114,8 +115,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
             const KTileRange range = k_tiles_of(t);
-            consumer_mainloop<IN, TileA, TileB<COLS>, COLS, 1, STAGE_BYTES>(acc, ring, stages, full,
-                                                                            range.end - range.begin, first, release);
+            consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES>(
+                acc, ring, stages, full, range.end - range.begin, first, release);
             const int top = SWAP ? col : row, left = SWAP ? row : col;
             const auto c = window(C + z * strideC, ldc, M, N, top, left);
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);

@@ -38,6 +38,7 @@ SPEC = hopper.rung(
         Parameter("SWAP", 0, (0, 1), "1: computes the transpose of C; tiles have any multiple of 8 rows of C"),
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
+        Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -63,8 +64,8 @@ SPEC = hopper.rung(
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
         Requires(
-            "CLUSTER_K == 1 or BM*BN <= STAGES*32*(BM+BN)",
-            "{4*BM*BN} B of partial sums do not fit into the {:STAGES*128*(BM+BN)} B of the stages",
+            "CLUSTER_K == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
+            "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",
         ),
     ),
     tensor_maps=hopper_store.maps_with_c,

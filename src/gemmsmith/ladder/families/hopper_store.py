@@ -21,8 +21,8 @@ from gemmsmith.problem import Problem, ceil_div
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
     "how outputs are stored: directly from registers, or staged in shared memory and written by threads or by TMA. "
-    "C with rows that do not start on 16 bytes gets threads for tma; 32-bit outputs are stored directly, with SWAP=1 "
-    "by TMA",
+    "C with rows that do not start on 16 bytes gets threads for tma, and direct if outputs have 32 bits; 32-bit "
+    "outputs are stored by TMA only where there is SWAP",
     STORE_MODE_NAMES,
 )  # fmt: skip
 
@@ -43,9 +43,10 @@ TAIL_BN = Parameter(
 
 _BOX_BYTES = "gcd(BN, 64)*128"  # 64 rows of the widest box that divides BN, in 16-bit elements
 STAGED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES} if STORE_MODE else 0)"  # bytes of shared memory
-# Of the transposed product: boxes of 8 rows by 64 columns of C, whatever the height of the tile. 32-bit outputs too.
+# Of 16-bit and 32-bit outputs: 64 rows of at most 128 bytes. Of the transposed product: boxes of 8 rows by 64 columns
+# of C, whatever the height of the tile.
 _TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
-_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX}*OUT_BYTES if SWAP else {_BOX_BYTES})"
+_BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX} if SWAP else {BOX}*gcd(BN, {BOX_ROW}//OUT_BYTES))*OUT_BYTES"
 STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
@@ -56,7 +57,8 @@ BOXES_DIVIDE = Requires(
 _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
     f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
-    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0)",
+    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0 or "
+    "SWAP == 0 and STORE_BOXES <= BN/gcd(BN, 32))",  # boxes of 32-bit outputs
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
     "has",
 )
@@ -66,21 +68,29 @@ TAIL_FITS = (
 )
 
 
-def box_width(config: Config) -> int:
-    """Columns of a box of outputs: 64, or the largest smaller power of two that divides the tile."""
-    return math.gcd(config["BN"], BOX)
+def box_width(config: Config, out_bytes: int = 2) -> int:
+    """Columns of a box of outputs: 128 bytes, or the largest smaller power of two that divides the tile."""
+    return math.gcd(config["BN"], BOX_ROW // out_bytes)
 
 
 def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True, out_bytes: int = 2) -> int:
-    """As many boxes of outputs at once as fit into shared memory and divide the tile; 0 if none does."""
-    names = {"TAIL_BN": 0, "SWAP": 0, "CLUSTER_M": 1, "A_K_MAJOR": int(a_k_major), "B_K_MAJOR": int(b_k_major)}
+    """As many boxes of outputs at once as fit into shared memory and, of 16-bit outputs, divide the tile; 0 if none
+    does."""
+    names = {
+        "TAIL_BN": 0,
+        "SWAP": 0,
+        "CLUSTER_M": 1,
+        "DEPTH": 1,
+        "A_K_MAJOR": int(a_k_major),
+        "B_K_MAJOR": int(b_k_major),
+    }
     names |= {"OUT_BYTES": out_bytes} | config.by_name
     free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
-    boxes = config["BN"] // box_width(config)
-    return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0), 0)
+    boxes = config["BN"] // box_width(config, out_bytes)
+    return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0 or out_bytes == 4), 0)
 
 
 @cache
@@ -95,7 +105,7 @@ def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
     shares = 8 * config["CLUSTER_M"]
-    stage = BOX_ROW * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
     free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
@@ -121,7 +131,7 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
     """
     size = problem.out_dtype.itemsize
     mode = DIRECT if config.get("SLICES", 1) * config.get("CLUSTER_K", 1) > 1 else config["STORE_MODE"]
-    by_tma = mode != DIRECT and (size == 2 or config.get("SWAP", 0))
+    by_tma = mode != DIRECT and (size == 2 or "SWAP" in config.by_name)
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:
         return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
@@ -130,8 +140,8 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     if mode == THREADS or any(step % 16 for step in steps):
-        if config.get("SWAP", 0):
-            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0)
+        if config.get("SWAP", 0) or size == 4:
+            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
         return config.with_(STORE_MODE=THREADS, STORE_BOXES=boxes, TAIL_BN=0)
     return config.with_(STORE_BOXES=boxes)
 
@@ -143,7 +153,7 @@ def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
         swap = config.get("SWAP", 0)
         size = problem.out_dtype.itemsize
         whole = (BOX_ROW // size, _TRANSPOSED_ROWS * boxes_of_a_store(config)) if swap else None
-        width, height = whole or (box_width(config), BOX)
+        width, height = whole or (box_width(config, size), BOX)
         strides = (problem.ldc * size, problem.stride_c * size)
         maps["map_c"] = TensorMap("C", problem.out_dtype, (problem.n, problem.m, problem.batch), strides,
                                   (width, height, 1), size * width)  # fmt: skip

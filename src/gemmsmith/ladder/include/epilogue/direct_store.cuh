@@ -8,11 +8,10 @@
 template <int Cols>
 constexpr int BOX_COLS = Cols % 64 == 0 ? 64 : Cols % 32 == 0 ? 32 : 16;
 
-// Calls `store` with a thread's accumulators of 64 rows, box by box along the columns.
-template <int Cols, class Store>
+// Calls `store` with a thread's accumulators of 64 rows, box by box of Width columns.
+template <int Cols, int Width = BOX_COLS<Cols>, class Store>
 __device__ __forceinline__ void for_each_box(float (&acc)[Cols / 2], const Store& store) {
-    constexpr int WIDTH = BOX_COLS<Cols>;
-    for_each_row(reinterpret_cast<float (&)[Cols / WIDTH][WIDTH / 2]>(acc), store);
+    for_each_row(reinterpret_cast<float (&)[Cols / Width][Width / 2]>(acc), store);
 }
 
 template <int Cols, int MTiles, class Out>

@@ -2,8 +2,8 @@
 //
 //     2, tma      STORE_BOXES boxes are staged at once and stored by TMA (tma_store.cuh); rows of C start and end on 16
 //                 bytes
-//     1, threads  boxes are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C start at any
-//                 address
+//     1, threads  boxes of 16-bit outputs are staged, and each warp stores its own 16 rows (thread_store.cuh); rows of C
+//                 start at any address
 //     0, direct   nothing is staged: outputs are stored from registers, two adjacent elements at a time
 //                 (direct_store.cuh)
 #pragma once
@@ -14,11 +14,12 @@
 constexpr int STORE_DIRECT = 0, STORE_BY_THREADS = 1, STORE_BY_TMA = 2;
 constexpr int BOXES = STORE_MODE == STORE_DIRECT ? 0 : STORE_BOXES;  // that a warpgroup stages at once
 
-// The largest number of boxes, up to BOXES, that divides Cols columns.
+// The largest number of boxes, up to BOXES, that divides Cols columns; of 32-bit outputs, any number.
 template <int Cols>
 constexpr int boxes_of() {
+    constexpr int ALL = Cols / STAGED_COLS<Cols>;
     int boxes = BOXES;
-    while (boxes > 1 && Cols / BOX_COLS<Cols> % boxes) --boxes;
+    while (boxes > 1 && (sizeof(OUT) == 2 ? ALL % boxes > 0 : boxes > ALL)) --boxes;
     return boxes;
 }
 
