@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_sources import BLOCKS, DIVERGENCE, FLOATS, INTEGERS, WARPS
+from machine_sources import BLOCKS, DIVERGENCE, FLOATS, INTEGERS, NARROW_CONSTANTS, WARPS
 from numpy.typing import NDArray
 
 from gemmsmith.compile import compile_request, find_toolchain
@@ -15,7 +15,8 @@ from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.sass.device import MachineDevice
 
-KERNELS = {"integers": INTEGERS, "floats": FLOATS, "divergence": DIVERGENCE, "warps": WARPS, "blocks": BLOCKS}
+KERNELS = {"integers": INTEGERS, "floats": FLOATS, "divergence": DIVERGENCE, "warps": WARPS, "blocks": BLOCKS,
+           "narrow constants": NARROW_CONSTANTS}  # fmt: skip
 
 
 def compiled(source: str, arch: str) -> CompiledKernel:
