@@ -168,3 +168,15 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     put(halves[(a & 7) % 5]); put(whole[(a & 7) % 5]); put((short)n); put((unsigned char)(n >> 8));
 }
 """
+
+HALF_PARAMETERS = r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void k(const __half* in, __half* out, int n, __half alpha, __half beta, short whole) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    __half a = in[i];
+    out[3 * i] = __hfma(alpha, a, __hmul(beta, out[i]));
+    out[3 * i + 1] = __int2half_rn(whole);
+    out[3 * i + 2] = __hadd(__hmul(a, beta), alpha);
+}
+"""
