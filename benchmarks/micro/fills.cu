@@ -40,10 +40,10 @@ template <int WIDTH, int KIND> __global__ void __launch_bounds__(1024) loop(cons
 #pragma unroll
         for (int n = 0; n < SHARED; ++n) {
             unsigned word;
-            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at + n % 4 * 4096));
+            asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word) : "r"(at + n % 4 * 4096));
             sum += word;
         }
-        sum += before.x + before.w;
+        sum += before.x + before.y + before.z + before.w;
     }
     if (sum == 12345) *out = sum;
     __syncthreads();

@@ -31,7 +31,7 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
-_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_IN_STEP, _TO_DRIFT = 0.6, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _MANY = 150_000  # instructions of the blocks of one SM
 _LONGEST = 1024  # K that is executed to see a pipeline wrap
 _MUCH = 100_000
