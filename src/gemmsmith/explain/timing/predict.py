@@ -263,8 +263,9 @@ class Predictor:
             if sample.k not in self._senders:
                 self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
             sender = self._senders[sample.k]
-            sent = Sm(rows_of(self.program, model), sender.streams, model, memory, sender.sm_of).run()
-            memory = replace(memory, near_from=sent.cycles)
+            mine = replace(memory, near=sender.workspace)
+            sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
+            memory = replace(memory, near_from=sent.left_at)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
