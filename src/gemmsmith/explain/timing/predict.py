@@ -147,7 +147,16 @@ class Predictor:
     def samples(self) -> list[Sample]:
         if not self._samples:
             self._samples = [self._sampled(k) for k in dict.fromkeys(self._depths())]
+            low, high = self._samples[0], self._samples[-1]
+            deeper = 3 * high.k - 2 * low.k
+            if self.spec.persistent and self._stores(low) != self._stores(high) and deeper < self.problem.k:
+                # Shares of K that end in another tile: one of these is not on the line.
+                self._samples = [high, self._sampled(deeper)]
         return self._samples
+
+    def _stores(self, sample: Sample) -> int:
+        stores = {n for n, i in enumerate(self.program.instructions) if i.opcode == "STG"}
+        return sum(p in stores for stream in sample.streams for p in stream.positions)
 
     def _sampled(self, k: int) -> Sample:
         return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
