@@ -31,7 +31,7 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
-_IN_STEP, _TO_DRIFT = 0.6, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
+_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _MANY = 150_000  # instructions of the blocks of one SM
 _LONGEST = 1024  # K that is executed to see a pipeline wrap
 _MUCH = 100_000
@@ -259,7 +259,9 @@ class Predictor:
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
-        slope = (high.cycles - low.cycles) / (self.samples[-1].k - self.samples[0].k)
+        # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
+        busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
+        slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
     def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:

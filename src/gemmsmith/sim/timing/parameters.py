@@ -66,7 +66,7 @@ class SmParameters:
     l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 22.5
-    fill: float = 0.25
+    fill: float = 0.5
     copy_latency: float = 30.0
     barrier: float = 12.0
     barrier_warp: float = 2.0

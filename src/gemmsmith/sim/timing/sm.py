@@ -8,7 +8,7 @@ issues takes it from there. Time passes from one issue to the next; cycles in wh
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -136,8 +136,8 @@ class Sm(Waits):
             part = following.index(now)
             units = all_units[part]
             w = greedy[part]
-            # The warp that issued last goes on while it can do so at once; after a gap, warps take turns.
-            if w >= 0 and ready[w] <= now <= issue_free[part]:
+            # The warp that issued last goes on if it can: most instructions issue here.
+            if w >= 0 and ready[w] <= now:
                 op = ops[w][at[w]]
                 how = op[0]
                 if how == _ONE:
@@ -151,7 +151,7 @@ class Sm(Waits):
             else:
                 w = -1
             if w < 0:
-                w, later = self._choose(part, now, greedy[part])
+                w, later = self._choose(part, now)
                 if w < 0:
                     following[part] = later
                     continue
@@ -193,7 +193,7 @@ class Sm(Waits):
             touched, ended = self._issue(w, part, now)
             if ended:
                 live -= 1
-                ready[w] = NEVER
+                greedy[part] = -1
                 self.members[part].remove(w)
             for other in touched:
                 following[other] = min(following[other], max(now + 1, issue_free[other]))
@@ -226,13 +226,11 @@ class Sm(Waits):
         found["L2 to SM"] = out.l2_cycles / cycles / sms
         out.busy = found
 
-    def _choose(self, part: int, now: float, latest: int) -> tuple[int, float]:
-        """The next warp in turn after the one that issued last that can issue, or −1 and when to look again."""
+    def _choose(self, part: int, now: float) -> tuple[int, float]:
+        """The oldest warp that can issue, or −1 and when to look again."""
         ready, at, ops, units = self.ready, self.at, self.ops, self.units[part]
         later, queue = NEVER, -1.0
-        mine = self.members[part]
-        first = bisect_right(mine, latest)
-        for w in (*mine[first:], *mine[:first]) if 0 < first < len(mine) else mine:
+        for w in self.members[part]:
             when = ready[w]
             if when <= now:
                 op = ops[w][at[w]]
