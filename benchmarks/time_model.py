@@ -33,7 +33,7 @@ Point = dict[str, Any]
 
 
 def looked_at() -> dict[tuple[str, tuple[int, ...]], str]:
-    """Rung and shape of points that are no test: "fitted", parameters may be set with them, or "seen" by earlier work."""
+    """Rung and shape of points that are no test: "fitted", rules may be set with them, or "seen" by earlier work."""
     lines = (HERE / "time_model_fitted.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if line and line[0] != "#")
     return {(name, _shape(size)): how for name, size, how in rows}

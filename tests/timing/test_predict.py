@@ -11,12 +11,15 @@ import pytest
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
-from gemmsmith.explain.timing.predict import Predictor, predict
+from gemmsmith.explain.timing.predict import Changes, Predictor, predict
+from gemmsmith.explain.timing.sampled import Sample
 from gemmsmith.explain.timing.step import step_of
 from gemmsmith.explain.timing.summary import summary_from_json, summary_of, summary_to_json
 from gemmsmith.explain.timing.timed import timed, to_json
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem
+from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import errors_of, parameters_of, sources_of, timed_architectures
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -152,3 +155,19 @@ def test_error_ranges_are_those_of_the_record() -> None:
 def _record() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((RESULTS / "time_model.json").read_text(encoding="utf-8"))
     return found
+
+
+def test_a_deep_k_takes_at_least_what_its_busiest_unit_needs() -> None:
+    """Two short K whose difference hides behind an epilogue: the line through both would be too flat."""
+    predictor = object.__new__(Predictor)
+    predictor.problem = Problem(128, 128, 1024)
+    predictor._samples = [Sample(None, (), {}, {}, k) for k in (256, 512)]  # type: ignore[arg-type]
+
+    def deep(steep: float, work: float) -> float:
+        found = {256: Outcome(cycles=1000, busy={"tensor cores": 0.1, "issue": 0.2}),
+                 512: Outcome(cycles=1000 + steep, busy={"tensor cores": (100 + work) / (1000 + steep), "issue": 0.1})}
+        predictor._run = lambda sample, *_: found[sample.k]  # type: ignore[method-assign]
+        return predictor._timed(1, False, Changes()).cycles
+
+    assert deep(steep=100, work=300) == pytest.approx(1100 + 2 * 300)
+    assert deep(steep=400, work=300) == pytest.approx(1400 + 2 * 400)
