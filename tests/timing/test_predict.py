@@ -164,8 +164,10 @@ def test_a_deep_k_takes_at_least_what_its_busiest_unit_needs() -> None:
     predictor._samples = [Sample(None, (), {}, {}, k) for k in (256, 512)]  # type: ignore[arg-type]
 
     def deep(steep: float, work: float) -> float:
-        found = {256: Outcome(cycles=1000, busy={"tensor cores": 0.1, "issue": 0.2}),
-                 512: Outcome(cycles=1000 + steep, busy={"tensor cores": (100 + work) / (1000 + steep), "issue": 0.1})}
+        found = {
+            256: Outcome(cycles=1000, busy={"tensor cores": 0.1, "issue": 0.2}),
+            512: Outcome(cycles=1000 + steep, busy={"tensor cores": (100 + work) / (1000 + steep), "issue": 0.1}),
+        }
         predictor._run = lambda sample, *_: found[sample.k]  # type: ignore[method-assign]
         return predictor._timed(1, False, Changes()).cycles
 
