@@ -1,6 +1,6 @@
 """Record micro-benchmarks: parameters of the time model.
 
-    python benchmarks/record_micro_benchmarks.py OUTPUT.json [latency_and_throughput | memory_and_power]
+    python benchmarks/record_micro_benchmarks.py OUTPUT.json [NAME]     (latency_and_throughput, or a name of ``WHAT``)
 
 Needs a GPU of sm_90 and nvcc. The file of that name in benchmarks/micro/ says what is measured, and how.
 """
@@ -20,6 +20,10 @@ ARCH = "90a"
 WHAT = {
     "latency_and_throughput": "latency and throughput of single instructions on one SM, in cycles of its clock",
     "memory_and_power": "bandwidths, launches, wgmma and power of the whole GPU",
+    "turns": "whether two warps of a sub-core take turns",
+    "fills": "cycles of the data stage of L1 and shared memory that a load and a copy take",
+    "fetch_bursts": "how long a block waits for a burst of loads",
+    "l2_sharing": "L2 to SMs that share what they read; one thread that waits and issues limits the rows by TMA",
 }
 
 
@@ -28,7 +32,8 @@ def measured(name: str) -> list[dict[str, Any]]:
         program = Path(folder) / "micro"
         code = f"arch=compute_{ARCH},code=sm_{ARCH}"
         source = str(MICRO / f"{name}.cu")
-        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program)], check=True)
+        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program), "-lcuda"],
+                       check=True)  # fmt: skip
         text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 

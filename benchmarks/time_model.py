@@ -32,11 +32,16 @@ EXPLAINED = 4096  # the size at which `climb` explains steps
 Point = dict[str, Any]
 
 
-def looked_at() -> dict[tuple[str, int], str]:
-    """(rung, size) of points that are no test: "fitted", parameters may be set with them, or "seen" by earlier work."""
+def looked_at() -> dict[tuple[str, tuple[int, ...]], str]:
+    """Rung and shape of points that are no test: "fitted", rules may be set with them, or "seen" by earlier work."""
     lines = (HERE / "time_model_fitted.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if line and line[0] != "#")
-    return {(name, int(size)): how for name, size, how in rows}
+    return {(name, _shape(size)): how for name, size, how in rows}
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    extents = tuple(int(n) for n in text.split("x"))
+    return extents if len(extents) == 3 else extents * 3
 
 
 def ladder_points() -> list[Point]:
@@ -48,7 +53,7 @@ def ladder_points() -> list[Point]:
         if "us" not in row or row["kernel"].endswith(".cu"):
             continue
         m, n, k = (row[name] for name in "mnk")
-        how = chosen.get((row["kernel"], m)) if m == n == k else "fitted" if (m, n, k) == DEEP else None
+        how = "fitted" if (m, n, k) == DEEP else chosen.get((row["kernel"], (m, n, k)))
         found.append({
             "set": "ladder" if m == n == k else "shapes", "gpu": "H200", "kernel": row["kernel"], "size": m,
             "shape": [m, n, k], "preset": "", "config": row["config"], "measured_us": row["us"],

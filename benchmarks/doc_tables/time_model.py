@@ -114,7 +114,11 @@ def error_ranges() -> str:
     ]
     for kind in ("simt", "mma", "wgmma", "others"):
         cuts = quantiles(found[kind], n=20, method="inclusive")
-        lines += [f"[{kind}]", f"range = [{cuts[0]:.2f}, {cuts[-1]:.2f}]", f"points = {len(found[kind])}"]
+        low, high = (
+            math.floor(100 * cuts[0]) / 100,
+            math.ceil(100 * cuts[-1]) / 100,
+        )  # rounded outward, so that both are within
+        lines += [f"[{kind}]", f"range = [{low:.2f}, {high:.2f}]", f"points = {len(found[kind])}"]
     return "\n".join(lines) + "\n"
 
 

@@ -151,3 +151,32 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     if (t == 5) ((float*)out)[2 * n + 16 + blockIdx.x] = total;
 }
 """
+
+NARROW_CONSTANTS = r"""
+__constant__ short halves[5] = {-3, 12345, -32768, 77, 9};
+__constant__ unsigned short positive[3] = {65535, 40000, 3};
+__constant__ signed char bytes[6] = {-1, 2, -128, 127, 5, -7};
+__constant__ unsigned char whole[5] = {255, 1, 128, 200, 17};
+extern "C" __global__ void k(const int* in, int* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, w = 0;
+    if (i >= n) return;
+    int a = in[i];
+    auto put = [&](int v) { out[(w * n + i) * 2] = v + a; out[(w * n + i) * 2 + 1] = v; ++w; };
+    put(halves[0]); put(halves[1]); put(halves[2]); put(halves[3]); put(positive[0]); put(positive[1]);
+    put(bytes[0]); put(bytes[1]); put(bytes[2]); put(bytes[3]); put(bytes[5]);
+    put(whole[0]); put(whole[1]); put(whole[2]); put(whole[3]); put(whole[4]);
+    put(halves[(a & 7) % 5]); put(whole[(a & 7) % 5]); put((short)n); put((unsigned char)(n >> 8));
+}
+"""
+
+HALF_PARAMETERS = r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void k(const __half* in, __half* out, int n, __half alpha, __half beta, short whole) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    __half a = in[i];
+    out[3 * i] = __hfma(alpha, a, __hmul(beta, out[i]));
+    out[3 * i + 1] = __int2half_rn(whole);
+    out[3 * i + 2] = __hadd(__hmul(a, beta), alpha);
+}
+"""

@@ -89,3 +89,6 @@ def test_operands() -> None:
     spilled = read_instruction('STL [R1+0xc], R2, (*"SpillRefill"*)', 0, 0)
     assert len(spilled.operands) == 2
     assert str(spilled) == 'STL [R1+0xc], R2, (*"SpillRefill"*)'
+    half = "HMUL2 R0, R0.H0_H0, c[0x0] [0x174].H1_H1"
+    assert len(read_instruction(half, 0, 0).operands) == 3
+    assert str(read_instruction(half, 0, 0)) == half

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_sources import BLOCKS, DIVERGENCE, FLOATS, INTEGERS, WARPS
+from machine_sources import BLOCKS, DIVERGENCE, FLOATS, HALF_PARAMETERS, INTEGERS, NARROW_CONSTANTS, WARPS
 from numpy.typing import NDArray
 
 from gemmsmith.compile import compile_request, find_toolchain
@@ -15,7 +15,8 @@ from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.sass.device import MachineDevice
 
-KERNELS = {"integers": INTEGERS, "floats": FLOATS, "divergence": DIVERGENCE, "warps": WARPS, "blocks": BLOCKS}
+KERNELS = {"integers": INTEGERS, "floats": FLOATS, "divergence": DIVERGENCE, "warps": WARPS, "blocks": BLOCKS,
+           "narrow constants": NARROW_CONSTANTS}  # fmt: skip
 
 
 def compiled(source: str, arch: str) -> CompiledKernel:
@@ -44,3 +45,24 @@ def test_same_bits(name: str, arch: str) -> None:
     assert expected.any()
     wrong = np.flatnonzero(expected != found)
     assert not wrong.size, f"results {sorted(set((wrong // 2 // len(values)).tolist()))} differ"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
+def test_halves_as_parameters(arch: str) -> None:
+    """Two halves share a word of the constant bank, and instructions take one of them (``c[0x0] [0x174].H1_H1``)."""
+    kernel, n = compiled(HALF_PARAMETERS, arch), 100
+    values = np.random.default_rng(1).integers(-40, 40, n).astype(np.float16) / np.float16(8)
+    halves = [np.float16(x).tobytes() for x in (1.5, -0.75)]
+    found = []
+    for device in (SimDevice(arch), MachineDevice(arch)):
+        data, out = device.allocate(2 * n), device.allocate(6 * n)
+        device.write(data, values.view(np.uint8))
+        device.write(out, np.tile(values, 3).view(np.uint8))
+        arguments = (data.to_bytes(8, "little"), out.to_bytes(8, "little"), n.to_bytes(4, "little"), *halves,
+                     (-321).to_bytes(2, "little", signed=True))  # fmt: skip
+        device.launch(device.load(kernel), Launch(Geometry((1, 1, 1), (128, 1, 1)), arguments))
+        device.synchronize()
+        found.append(device.read(out, 6 * n).view(np.float16))
+    assert (found[0].view(np.uint16) == found[1].view(np.uint16)).all()
+    assert (found[0][1::3] == -321).all()
+    assert (found[0][2::3] == values * np.float16(-0.75) + np.float16(1.5)).all()

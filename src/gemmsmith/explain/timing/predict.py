@@ -26,7 +26,7 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
-from gemmsmith.sim.timing.table import rows_of
+from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
@@ -147,7 +147,16 @@ class Predictor:
     def samples(self) -> list[Sample]:
         if not self._samples:
             self._samples = [self._sampled(k) for k in dict.fromkeys(self._depths())]
+            low, high = self._samples[0], self._samples[-1]
+            deeper = 3 * high.k - 2 * low.k
+            if self.spec.persistent and self._stores(low) != self._stores(high) and deeper < self.problem.k:
+                # Shares of K that end in another tile: one of these is not on the line.
+                self._samples = [high, self._sampled(deeper)]
         return self._samples
+
+    def _stores(self, sample: Sample) -> int:
+        stores = {n for n, i in enumerate(self.program.instructions) if i.opcode == "STG"}
+        return sum(p in stores for stream in sample.streams for p in stream.positions)
 
     def _sampled(self, k: int) -> Sample:
         return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
@@ -250,7 +259,9 @@ class Predictor:
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
-        slope = (high.cycles - low.cycles) / (self.samples[-1].k - self.samples[0].k)
+        # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
+        busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
+        slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
     def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
@@ -263,8 +274,9 @@ class Predictor:
             if sample.k not in self._senders:
                 self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
             sender = self._senders[sample.k]
-            sent = Sm(rows_of(self.program, model), sender.streams, model, memory, sender.sm_of).run()
-            memory = replace(memory, near_from=sent.cycles)
+            mine = replace(memory, near=sender.workspace)
+            sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
+            memory = replace(memory, near_from=sent.left_at)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
@@ -358,17 +370,26 @@ class Predictor:
         for position, tally in outcome.stalls.items():
             name = self.program.instructions[position].opcode
             opcodes[name] = opcodes.get(name, 0.0) + tally[0]
-        gmma = any(name in opcodes for name in ("HGMMA", "IGMMA", "QGMMA"))
-        mma = any(name in opcodes for name in ("HMMA", "IMMA", "QMMA"))
-        products = 6 if "bf16x6" in self.spec.name else 3 if "fp16x3" in self.spec.name else 1
-        flops = float(problem.flops) * products
         activity = Activity(
-            gmma_flops=flops if gmma else 0.0, mma_flops=flops if mma and not gmma else 0.0,
+            gmma_flops=self._tensor_flops(WARPGROUP_PRODUCTS), mma_flops=self._tensor_flops(WARP_PRODUCTS),
             ffma_flops=64.0 * scale * times * sum(opcodes.get(n, 0.0) for n in ("FFMA", "FADD", "FMUL")),
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
             l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
         )  # fmt: skip
         return clock_mhz(gpu, self.model, activity, cycles)
+
+    def _tensor_flops(self, opcodes: Sequence[str]) -> float:
+        """FLOPs that the launch has its tensor cores do: of the blocks that were executed, along the line through K."""
+        each = {n: tensor_flops(i) for n, i in enumerate(self.program.instructions) if i.opcode in opcodes}
+        if not each:
+            return 0.0
+        low, high = (
+            sum(each.get(p, 0) for stream in sample.streams for p in stream.positions) / len(sample.sm_of)
+            for sample in (self.samples[0], self.samples[-1])
+        )
+        deeper = self.problem.k - self.samples[-1].k
+        slope = (high - low) / (self.samples[-1].k - self.samples[0].k) if deeper else 0.0
+        return (high + slope * deeper) * self.blocks
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""

@@ -49,8 +49,8 @@ class MachineProgram(Lowered):
             return SPECIAL[name].value
         if name.startswith("c["):
             bank, offset = (int(part) for part in name[2:-1].split("]["))
-            word = self.banks[bank][1][offset : offset + 4].view(np.uint32)
-            return lambda _: int(word[0])
+            word = self.banks[bank][1][offset : offset + 4]  # fewer bytes at the end of a bank of narrow constants
+            return lambda _: int.from_bytes(word.tobytes(), "little")
         if name.startswith("bank "):
             address = self.banks[int(name.split()[1])][0]
             half = address >> 32 if "upper" in name else address & 0xFFFFFFFF

@@ -94,11 +94,15 @@ def read_instruction(written: str, offset: int, encoding: int, file: str = "", l
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Operands are separated by commas; a label may follow a register after a blank."""
-    for part in text.split(","):
+    """Operands are separated by commas; a label may follow a register after a blank.
+
+    The place of a constant of which one half is taken is written with a blank: ``c[0x0] [0x174].H1_H1``.
+    """
+    for part in _BANK_AND_PLACE.sub("][", text).split(","):
         yield from part.split()
 
 
+_BANK_AND_PLACE = re.compile(r"(?<=c\[0x[0-9a-f])\]\s+\[")
 _REGISTER = re.compile(r"^(?P<file>UR|UP|SB|R|P|B)(?P<number>\d+|Z|T)(?P<suffixes>(?:\.[\w]+)*)$")
 _INTEGER = re.compile(r"^-?(?:0x[0-9a-f]+|\d+)$")
 _NUMBER = re.compile(r"^[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|INF|QNAN|SNAN)(?:\.\w+)*$")

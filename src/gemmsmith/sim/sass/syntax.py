@@ -88,7 +88,8 @@ class Bracketed:
     suffixes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = self.name + "".join(f"[{'+'.join(map(str, group))}]" for group in self.groups)
+        between = " " if self.name == "c" and any(s.startswith("H") for s in self.suffixes) else ""  # as nvdisasm
+        text = self.name + between.join(f"[{'+'.join(map(str, group))}]" for group in self.groups)
         text = f"|{text}|" if self.absolute else text
         return self.sign + ".".join((text, *self.suffixes))
 

@@ -38,6 +38,7 @@ class Outcome:
     stored_bytes: float = 0.0
     data_cycles: float = 0.0  # of the data stage: shared memory and L1
     tag_cycles: float = 0.0
+    left_at: float = 0.0  # when the last store to what other blocks read has come to L2
     spills: int = 0  # accesses to local memory
     busy: dict[str, float] = field(default_factory=dict)  # share of the time that each unit works
     ends: dict[int, float] = field(default_factory=dict)  # of each block

@@ -97,6 +97,10 @@ _KINDS = {
 _WIDTH = {"64": 8, "128": 16, "U8": 4, "S8": 4, "U16": 4, "S16": 4}
 
 
+WARP_PRODUCTS = ("HMMA", "IMMA", "QMMA")
+WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")
+
+
 def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
     """A row for each position that stands for an instruction."""
     found: list[Row | None] = [None] * len(program.instructions)
@@ -166,16 +170,36 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
 
 def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     """Cycles a sub-core's tensor core takes for one HMMA, IMMA or QMMA."""
+    m, n, k = _mma_shape(i)
+    return m * n * k * _bits(i) / 16 / model.mma_fma16
+
+
+def tensor_flops(i: MachineInstruction) -> int:
+    """FLOPs of one warp's product; the four warps of a warpgroup share a wgmma. 0 for other instructions."""
+    if i.opcode in WARPGROUP_PRODUCTS:
+        m, n, k = _gmma_shape(i)
+        return 2 * m * n * k // 4
+    if i.opcode in WARP_PRODUCTS:
+        m, n, k = _mma_shape(i)
+        return 2 * m * n * k
+    return 0
+
+
+def _mma_shape(i: MachineInstruction) -> tuple[int, int, int]:
     shape = next((m for m in i.modifiers if m.isdigit() and len(m) >= 3), "16816")
     extents = {"16816": (16, 8, 16), "1688": (16, 8, 8), "1684": (16, 8, 4), "884": (8, 8, 4), "16832": (16, 8, 32),
                "16864": (16, 8, 64), "8816": (8, 8, 16)}  # fmt: skip
-    m, n, k = extents.get(shape, (16, 8, 16))
-    return m * n * k * _bits(i) / 16 / model.mma_fma16
+    return extents.get(shape, (16, 8, 16))
+
+
+def _gmma_shape(i: MachineInstruction) -> tuple[int, int, int]:
+    m, n, k = (int(x) for x in next(s for s in i.modifiers if "x" in s).split("x"))
+    return m, n, k
 
 
 def gmma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     """Cycles that one wgmma takes: by arithmetic, or by the shared memory that it reads."""
-    m, n, k = (int(x) for x in next(s for s in i.modifiers if "x" in s).split("x"))
+    m, n, k = _gmma_shape(i)
     bits = _bits(i)
     in_registers = isinstance(i.operands[1], Register)
     arithmetic = m * n * k * bits / 16 / model.gmma_fma16
@@ -250,7 +274,7 @@ def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmPa
     """
     if not model.register_banks or i.opcode not in _READERS:
         return 0, 0
-    if i.opcode in ("HMMA", "IMMA", "QMMA"):  # A, B and C have four, two and four registers, half of them in each bank
+    if i.opcode in WARP_PRODUCTS:  # A, B and C have four, two and four registers, half of them in each bank
         same = before is not None and before.opcode == i.opcode and _sources(before)[0].number == _sources(i)[0].number
         kept_a = same and before is not None and "reuse" in _sources(before)[0].suffixes
         return (3, 3) if kept_a else (5, 5)

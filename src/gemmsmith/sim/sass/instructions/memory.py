@@ -77,15 +77,21 @@ def _ldc(code: Code, i: MachineInstruction) -> Part:
     kind, count = _form(i)
     if not isinstance(at, Bracketed) or at.name != "c":
         raise Refused
-    targets = code.targets(target, kind, count)
     try:
         bank, offset = constant_place(at)
     except Refused:
-        return _indexed_constant(code, at, kind, count, targets)
+        return _indexed_constant(code, at, kind, count, code.targets(target, kind, count))
     if kind != "b32":
-        raise Refused
+        word = code.special_row(f"c[{bank}][{offset // 4 * 4}]")
+        return lanewise(partial(_part_of_word, kind, 8 * (offset % 4)), code.targets(target, "b32"), (word,))
     rows = tuple([code.special_row(f"c[{bank}][{offset + 4 * n}]") for n in range(count)])
-    return lanewise(_same, targets, rows)
+    return lanewise(_same, code.targets(target, kind, count), rows)
+
+
+def _part_of_word(kind: str, shift: int, word: Any) -> Any:
+    """A byte or a half of a word, widened to a register as its type says."""
+    part = (np.asarray(word).astype(np.uint32) >> np.uint32(shift)).astype(DTYPES[kind])
+    return part.astype(np.int32).view(np.uint32) if kind[0] == "s" else part.astype(np.uint32)
 
 
 def _indexed_constant(code: Code, at: Bracketed, kind: str, count: int, targets: tuple[Slot, ...]) -> Part:
