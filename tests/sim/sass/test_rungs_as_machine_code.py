@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from gemmsmith.call.binding import bind, workspace_bytes
 from gemmsmith.errors import UnknownInstructionError, UnsupportedError
 from gemmsmith.fills import operands
-from gemmsmith.kernel.spec import Addresses
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import rung_named, simulated_rungs
-from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.problem import BF16, FP32, DType, Problem
+from gemmsmith.run.device import Step
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.sass.device import MachineDevice
@@ -27,13 +29,20 @@ PAIRS = [(spec.name, arch) for spec in simulated_rungs() for arch in ARCHITECTUR
 def product(device: SimDevice, name: str, dtype: DType | None = None) -> NDArray[np.uint8]:
     spec = rung_named(name)
     out = FP32 if FP32 in spec.out_dtypes else spec.out_dtypes[0]
-    problem = Problem(*SHAPE, dtype or spec.dtypes[0], out)
+    return launched(device, spec, spec.config(), Problem(*SHAPE, dtype or spec.dtypes[0], out))[0]
+
+
+def launched(
+    device: SimDevice, spec: KernelSpec, config: Config, problem: Problem
+) -> tuple[NDArray[np.uint8], tuple[Step, ...]]:
+    """The bytes of the result, and the launches that gave it."""
     data = operands(problem, "integers" if spec.prologue is not None else "normal", seed=0)
     places = Addresses(*(upload(device, values) for values in (data.a, data.b, data.c)))
-    workspace = device.allocate(workspace_bytes(spec, spec.config(), problem, places) or 1)
-    for step in bind(device, spec, spec.config(), problem, places, workspace):
+    workspace = device.allocate(workspace_bytes(spec, config, problem, places) or 1)
+    steps = bind(device, spec, config, problem, places, workspace)
+    for step in steps:
         device.launch(step.loaded, step.launch)
-    return device.read(places.c, data.c.nbytes)
+    return device.read(places.c, data.c.nbytes), steps
 
 
 def check(name: str, arch: str, dtype: DType | None = None) -> None:
@@ -52,6 +61,18 @@ def test_two_rungs(name: str, arch: str) -> None:
 )
 def test_three_more(name: str, arch: str) -> None:
     check(name, arch)
+
+
+@pytest.mark.parametrize("out", [FP32, BF16])
+def test_stores_by_tma(out: DType) -> None:
+    """Boxes in turn: a store waits until the one before the last has read shared memory."""
+    spec = rung_named("wgmma_cluster")
+    config = spec.config({"BM": 64, "BN": 128, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "STORE_MODE": 2})
+    problem = Problem(72, 200, 64, BF16, out)
+    found, steps = launched(MachineDevice("sm_90"), spec, config, problem)
+    assert (found == launched(SimDevice("sm_90"), spec, config, problem)[0]).all()
+    opcodes = {i.opcode for step in steps for i in step.loaded.lowered.instructions}
+    assert {"UTMASTG", "UTMACMDFLUSH"} <= opcodes
 
 
 @pytest.mark.parametrize(("name", "arch"), PAIRS)

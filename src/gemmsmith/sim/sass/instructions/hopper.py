@@ -234,7 +234,7 @@ def _stas(code: Code, i: MachineInstruction) -> Part:
 def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
     """Uniform registers in a row: where to write, the mbarrier, then the coordinates."""
     block, tensor, *rest = [o for o in i.operands if not (isinstance(o, Bracketed) and o.name == "desc")]
-    rank = next((int(m[0]) for m in i.modifiers if m in ("1D", "2D", "3D", "4D", "5D")), 0)
+    rank = _rank(i)
     multicast = "MULTICAST" in i.modifiers
     if not rank or len(rest) != multicast:
         raise Refused
@@ -248,6 +248,32 @@ def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
     name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     draft = Draft(form, (), sources, tuple(places), Access(Space.SHARED, Effect.WRITE, CHUNK, 4, 0))
     return _once(code, i, modelled(name, draft))
+
+
+def _utmastg(code: Code, i: MachineInstruction) -> list[Part]:
+    """Uniform registers in a row: where to read, then the coordinates."""
+    block, tensor = i.operands
+    rank = _rank(i)
+    if not rank:
+        raise Refused
+    first = _inside(block)
+    assert first.number is not None
+    place = code.pointer(Bracketed("", ((Register("UR", first.number),),)), wide=False)
+    sources = (_joined(code, _inside(tensor)), *code.words(Register("UR", first.number + 1), rank, "s32"))
+    name = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
+    draft = Draft(Transfer(False, True, rank), (), sources, (place,), Access(Space.SHARED, Effect.READ, CHUNK, 4, 0))
+    return _once(code, i, modelled(name, draft))
+
+
+def _rank(i: MachineInstruction) -> int:
+    """Dimensions of the tensor; 0 if no modifier says so."""
+    return next((int(m[0]) for m in i.modifiers if m in ("1D", "2D", "3D", "4D", "5D")), 0)
+
+
+def _utmacmdflush(code: Code, i: MachineInstruction) -> Part:
+    """The stores of a thread so far become a group, for which DEPBAR.LE SB0 waits."""
+    del code, i
+    return modelled("cp.async.bulk.commit_group", Draft(None))
 
 
 def _ublkcp(code: Code, i: MachineInstruction) -> list[Part]:
@@ -376,6 +402,8 @@ RECORDS = (
     Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR A0T1 IV", "64 TRANS64 TRYWAIT RED"),
     Opcode("ARRIVES", _arrives, "LDGSTSBAR TRANSCNT", "64"),
     Opcode("UTMALDG", _utmaldg, "1D 2D 3D 4D 5D MULTICAST"),
+    Opcode("UTMASTG", _utmastg, "1D 2D 3D 4D 5D"),
+    Opcode("UTMACMDFLUSH", _utmacmdflush),
     Opcode("UBLKCP", _ublkcp, "S G"),
     Opcode("STAS", _stas, "64 128"),
     Opcode("UTMACCTL", _hint, "PF"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.instructions.async_copy import Amount, Copy
+from gemmsmith.sim.instructions.bulk_copy import GroupWait
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.operation import Pointer, Slot, Source
@@ -163,15 +164,16 @@ def _ldgdepbar(code: Code, i: MachineInstruction) -> Part:
     return modelled("cp.async.commit_group", Draft(None))
 
 
-def _depbar(code: Code, i: MachineInstruction) -> Part:
-    """DEPBAR.LE SB0, n waits for all but the latest n groups of copies."""
+def _depbar(code: Code, i: MachineInstruction) -> list[Part]:
+    """DEPBAR.LE SB0, n waits for all but the latest n groups of copies, or of stores by TMA until they have read."""
     del code
     if i.modifiers != ("LE",) or len(i.operands) < 2 or str(i.operands[0]) != "SB0":
         raise Refused
     count = i.operands[1]
     if not isinstance(count, Immediate) or count.value is None:
         raise Refused
-    return modelled("cp.async.wait_group", Draft(count.value))
+    return [modelled("cp.async.wait_group", Draft(count.value)),
+            modelled("cp.async.bulk.wait_group", Draft(GroupWait(count.value, True)), counted=False)]  # fmt: skip
 
 
 # -- atomics ------------------------------------------------------------------------------------------
