@@ -214,6 +214,8 @@ def _one(
     if not form.to_shared:
         if machine.moves_data:
             _store(machine, operation, form, lane, at, values, box, nbytes)
+        elif machine.recorder is not None:
+            machine.recorder.bulk_store(machine, operation, lane, np.zeros(0, np.int64), nbytes, None)
         return
     barrier = at.pop()
     counting = _blocks(machine, lane, barrier, mask)

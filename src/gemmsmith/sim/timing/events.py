@@ -9,7 +9,7 @@ import numpy as np
 from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.sass.program import MachineProgram
-from gemmsmith.sim.sass.syntax import MachineInstruction
+from gemmsmith.sim.sass.syntax import MachineInstruction, Register
 from gemmsmith.sim.timing.streams import StreamRecorder
 from gemmsmith.sim.types import Array
 
@@ -20,7 +20,9 @@ class EventRecorder:
     SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes),
                      ("wait", place, parity, met)
     UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
+    UTMASTG          ("store", bytes)
     STAS             ("stas", ((place, bytes), ...))
+    BAR              ("barrier", number), where a register has the number
 
     A place is the number of a block among those that run, and a byte of its shared memory.
     """
@@ -28,9 +30,11 @@ class EventRecorder:
     def __init__(self, streams: StreamRecorder) -> None:
         assert isinstance(streams.lowered, MachineProgram)
         self.streams, self.program = streams, streams.lowered
-        streams.noted = frozenset(
-            n for n, i in enumerate(self.program.instructions) if i.opcode in ("UTMALDG", "UBLKCP")
+        code = tuple(enumerate(self.program.instructions))
+        self._numbered = frozenset(
+            n for n, i in code if i.opcode == "BAR" and i.operands and isinstance(i.operands[0], Register)
         )
+        streams.noted = self._numbered | {n for n, i in code if i.opcode in ("UTMALDG", "UBLKCP", "UTMASTG")}
         self._remote = frozenset(n for n, i in enumerate(self.program.instructions)
                                  if i.opcode == "STAS" and n in self.program.counted)  # fmt: skip
         self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}
@@ -67,15 +71,29 @@ class EventRecorder:
     def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
                   source: Any) -> None:  # fmt: skip
         del targets, source
+        self._note(machine, operation, lane, ("tma", tuple(barriers.tolist()), nbytes))
+
+    def bulk_store(self, machine: Any, operation: Any, lane: int, chunks: Array, nbytes: int, source: Any) -> None:
+        del chunks, source
+        self._note(machine, operation, lane, ("store", nbytes))
+
+    def _note(self, machine: Any, operation: Any, lane: int, payload: tuple[Any, ...]) -> None:
         position = operation.position
         while position not in self.program.counted:
             position -= 1
-        self.streams.note_here(int(machine.warp[lane]), position, ("tma", tuple(barriers.tolist()), nbytes))
+        self.streams.note_here(int(machine.warp[lane]), position, payload)
 
-    def arrives(self, machine: Any, step: Any, lanes: Any) -> None: ...
+    def arrives(self, machine: Any, step: Any, lanes: Any) -> None:
+        if step.first.position not in self._numbered:
+            return
+        mine = machine.indices(lanes)
+        warps, first = np.unique(machine.warp[mine], return_index=True)
+        numbers = machine.spread(machine.fetch(step.sources[0], lanes), lanes)[first]
+        for warp, number in zip(warps.tolist(), numbers.tolist(), strict=True):
+            self.streams.note_here(warp, step.first.position, ("barrier", int(number)))
+
     def passes(self, machine: Any, step: Any, lanes: Any) -> None: ...
     def copies(self, machine: Any, operation: Any, lanes: Any, target: Array, source: Array, size: Array) -> None: ...
-    def bulk_store(self, machine: Any, operation: Any, lane: int, chunks: Array, nbytes: int, source: Any) -> None: ...
     def multiplies(self, machine: Any, step: Any, lanes: Any, of_a: Array | None, of_b: Array) -> None: ...
     def completes(self, machine: Any, place: int, phase: int) -> None: ...
 

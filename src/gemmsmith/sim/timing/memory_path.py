@@ -183,6 +183,15 @@ class MemoryPath:
         self._arrives_at(part // PARTS, data, waves)
         return data + self.model.copy_latency
 
+    def tma_store(self, part: int, nbytes: int, now: float) -> float:
+        """When a store by TMA has read shared memory, at the rate of loads."""
+        sm, model = part // PARTS, self.model
+        start = max(now, self.tma_free[sm])
+        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
+        self.store_free[sm] = max(self.store_free[sm], start) + nbytes / model.store_bytes_cycle
+        self.out.stored_bytes += nbytes
+        return self.tma_free[sm]
+
     def tma(self, part: int, payload: Any, now: float) -> None:
         if payload is None:
             return

@@ -288,7 +288,7 @@ class Sm(Waits):
                 self.board_reason[w][row.read] = SHORT
             if unit != _MIO:
                 if kind in (_BARRIER, _BARRIER_ARRIVE):
-                    touched = self._arrive(w, row, now)
+                    touched = self._arrive(w, row, self.streams[w].payloads[at], now)
                 elif kind in (_CLUSTER_ARRIVE, _CLUSTER_WAIT):
                     touched = self._cluster(w, kind, now)
                 elif kind in (_SYNCS, _GMMA):
@@ -378,7 +378,10 @@ class Sm(Waits):
         if kind == _SYNCS:
             return self._syncs(w, payload, now)
         if kind == _TMA:
-            self.path.tma(part, payload, now)
+            if payload and payload[0] == "store":
+                self.copying[w] = max(self.copying[w], self.path.tma_store(part, payload[1], now))
+            else:
+                self.path.tma(part, payload, now)
             return now + 20
         if kind == _FENCE:
             return max(now + model.fence, self.stored[w]) if row.number else now + 20

@@ -126,9 +126,9 @@ class Waits:
 
     # -- barriers ---------------------------------------------------------------------------------
 
-    def _arrive(self, w: int, row: Row, now: float) -> Sequence[int]:
+    def _arrive(self, w: int, row: Row, payload: Any, now: float) -> Sequence[int]:
         block, model = self.block_of[w], self.model
-        number = row.number
+        number = payload[1] if payload else row.number  # a register's value, or what the instruction says
         block.unit_free = max(block.unit_free, now) + model.barrier_warp
         block.arrived[number] = block.arrived.get(number, 0) + 1
         if row.kind == Kind.BARRIER:

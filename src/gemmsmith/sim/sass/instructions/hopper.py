@@ -84,9 +84,10 @@ def _once(code: Code, i: MachineInstruction, part: Part) -> list[Part]:
 
 
 def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
-    """The value of the first lane of each warp whose guard holds, in all lanes that are together."""
+    """The value of the first lane of each warp whose guard holds, in all lanes that are together. A predicate, if there
+    is one, says for each of those lanes whether its own value is another, or what was in the predicate holds."""
     mine = machine.indices(lanes)
-    values, guards = (machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources)
+    values, guards, *before = (machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources)
     holds = np.flatnonzero(guards != step.detail)
     chosen = holds[_leaders(machine, mine[holds])]
     found = np.zeros(int(machine.warp[-1]) + 1, np.uint32)
@@ -95,15 +96,26 @@ def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     told = mine[some[machine.warp[mine]]]
     if told.size:
         machine.put(step.targets[0], told, found[machine.warp[told]])
+    if len(step.targets) > 1 and holds.size:
+        differs = values[holds] != found[machine.warp[mine[holds]]]
+        machine.put(step.targets[1], mine[holds], differs | before[0][holds] if before else differs)
 
 
 def _r2ur(code: Code, i: MachineInstruction) -> list[Part]:
-    target, value = i.operands[-2:]
+    *differs, target, value = i.operands
     guard: Source = np.bool_(True)
     if i.guard is not None and i.guard.number is not None:
         guard = code.row(i.guard.file, i.guard.number, "pred")
     negated = i.guard is not None and i.guard.sign == "!"
-    draft = Draft(negated, code.targets(target, "u32"), (*code.source(i, value, "u32"), guard))
+    targets, sources = code.targets(target, "u32"), (*code.source(i, value, "u32"), guard)
+    for predicate in differs:
+        if not isinstance(predicate, Register):
+            raise Refused
+        if predicate.number is not None:  # not PT
+            targets += code.targets(predicate, "pred")
+            if "OR" in i.modifiers:
+                sources += (code.row(predicate.file, predicate.number, "pred"),)
+    draft = Draft(negated, targets, sources)
     told = Part(_ALONE, _broadcast, draft, counted=False, guarded=False)
     return [Part(PLAIN, nothing, Draft(None)), told]
 
