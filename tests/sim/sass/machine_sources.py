@@ -180,3 +180,25 @@ extern "C" __global__ void k(const __half* in, __half* out, int n, __half alpha,
     out[3 * i + 2] = __hadd(__hmul(a, beta), alpha);
 }
 """
+
+# Lanes copy different rows: a loop takes the values of one lane after another, since the copy has uniform registers.
+VALUES_IN_TURN = r"""
+extern "C" __global__ void k(const int* in, int* out, int n) {
+    __shared__ alignas(16) int rows[32][4];
+    __shared__ alignas(8) unsigned long long barrier;
+    unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), lane = threadIdx.x;
+    if (lane == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at));
+    __syncthreads();
+    if (lane == 0) asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 320;" ::"r"(at) : "memory");
+    __syncthreads();
+    if (lane < 20) {
+        unsigned row = (unsigned)__cvta_generic_to_shared(rows[lane]);
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
+                     ::"r"(row), "l"(in + 4 * (lane * 7 % 20)), "r"(at) : "memory");
+    }
+    for (unsigned done = 0; !done;)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(at) : "memory");
+    if (blockIdx.x == 0 && lane < 20) out[lane] = rows[lane][0] + rows[lane][3];
+}
+"""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_sources import BLOCKS, DIVERGENCE, FLOATS, HALF_PARAMETERS, INTEGERS, NARROW_CONSTANTS, WARPS
+from machine_sources import (
+    BLOCKS,
+    DIVERGENCE,
+    FLOATS,
+    HALF_PARAMETERS,
+    INTEGERS,
+    NARROW_CONSTANTS,
+    VALUES_IN_TURN,
+    WARPS,
+)
 from numpy.typing import NDArray
 
 from gemmsmith.compile import compile_request, find_toolchain
@@ -45,6 +54,15 @@ def test_same_bits(name: str, arch: str) -> None:
     assert expected.any()
     wrong = np.flatnonzero(expected != found)
     assert not wrong.size, f"results {sorted(set((wrong // 2 // len(values)).tolist()))} differ"
+
+
+def test_lanes_that_copy_different_rows() -> None:
+    """A bulk copy takes uniform registers, so a loop runs it for one lane's values after another's."""
+    values = np.random.default_rng(2).integers(-(2**20), 2**20, 240).astype(np.int32)
+    kernel = compiled(VALUES_IN_TURN, "sm_90a")
+    expected, found = (results(cls("sm_90"), kernel, values, 32) for cls in (SimDevice, MachineDevice))
+    assert (expected[:20] == values[4 * (np.arange(20) * 7 % 20)] + values[4 * (np.arange(20) * 7 % 20) + 3]).all()
+    assert (found == expected).all()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
