@@ -157,7 +157,10 @@ WRONG_RESULT: dict[str, tuple[str, str]] = {
     "one term too many": (PLAIN.replace("k < K", "k <= K"), "out-of-bounds|wrong"),
     "alpha forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("alpha * sum", "sum"), "wrong"),
     "beta forgotten": (RIGHT["M,N,K,alpha,A,B,beta,C"][0].replace("+ beta *", "+ 0.0f *"), "wrong"),
-    "nothing written": (PLAIN.replace(STORE, "if (sum == 12345.0f) " + STORE), "written|unwritten"),
+    "nothing written": (
+        PLAIN.replace(STORE, "if (sum == 12345.0f) " + STORE) + "void run(float* A, float* B, float* C, int M, int N, "
+        "int K) { mine<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K); }\n",
+        "written|unwritten"),
     "row and column swapped": (PLAIN.replace("C[row * N + col]", "C[col * N + row]"), "wrong"),
     "an input overwritten": (PLAIN.replace(STORE, STORE + " ((float*)A)[row * K] = 0;"), "input was changed|wrong"),
 }  # fmt: skip
@@ -256,7 +259,7 @@ REFUSED = {
     "a template without values": ("template <int SMS>\n" + PLAIN, "", 2, "parameter SMS has no value"),
     "a syntax error": (PLAIN.replace("sum += A", "sum += + * A"), "", 2, "error"),
     "an unknown function": (PLAIN.replace("sum += A", "sum += nonsuch(1) + A"), "", 2, "nonsuch"),
-    "a block too large": (PLAIN, "--block 64,64", 1, ""),
+    "a block too large": (PLAIN, "--block 64,64", 2, "has 4,096 threads; a block has at most 1,024"),
 }  # fmt: skip
 
 

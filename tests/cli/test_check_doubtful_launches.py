@@ -134,3 +134,34 @@ def test_a_guess_that_fits_is_a_verdict(broken: str, tmp_path: Path, capsys: pyt
     root = repository(tmp_path, k=broken)
     code, found = check(root / "k.cu", capsys)
     assert (code, found["status"]) == (1, "wrong"), found
+
+
+WRONG_FOR_EVERY_LAUNCH = """__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 1; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(float* A, float* B, float* C) {
+    dim3 block(16, 16), grid(2, 2);
+    mine<<<grid, block>>>(A, B, C, 32, 32, 16);
+}
+"""
+
+
+def test_a_launch_with_numbers_alone_is_no_excuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The grid fits one problem. Another one is guessed, and its blocks store every element of C."""
+    (tmp_path / "mine.cu").write_text(WRONG_FOR_EVERY_LAUNCH, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "mine.cu")]) == 1
+    assert "without the terms of k = 0" in " ".join(capsys.readouterr().out.split())
+
+
+def test_work_that_is_divided_along_z_leaves_a_guessed_launch_in_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block stores its part of C, but adds the terms of its own z alone, of which there may be any number."""
+    divided = WRONG_FOR_EVERY_LAUNCH.replace("int k = 1; k < K", "int k = blockIdx.z; k < K / 2")
+    (tmp_path / "mine.cu").write_text(divided, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "mine.cu")]) == 2
+    assert "is not understood" in " ".join(capsys.readouterr().err.split())

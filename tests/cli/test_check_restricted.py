@@ -86,17 +86,17 @@ def test_a_tile_that_the_grid_does_not_show_is_found_by_larger_shapes(
     assert (code, found["status"]) == (0, "whole_tiles")
 
 
-def test_rows_written_into_their_neighbours_at_ragged_shapes_are_no_race_of_the_kernel(
+def test_a_guard_that_lets_threads_write_the_next_row_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a guard on columns, threads past the end of a row write the beginning of the next one."""
+    """The grid covers every shape; threads past the end of a row write the beginning of the next one."""
     kernel = f"""__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
         if (row >= M || row * N + col >= M * N) return;
         float s = 0; for (int k = 0; k < K; ++k) s += A[row * K + k] * B[min(k * N + col, K * N - 1)];
         C[row * N + col] = s; }}"""
     host = HOST.format(grid="(N + 15) / 16, (M + 15) / 16", block="16, 16", args="M, N, K, a, b, c")
     code, found = check(tmp_path, kernel, host, capsys)
-    assert (code, found["status"]) == (0, "whole_tiles")
+    assert (code, found["status"]) == (1, "wrong")
 
 
 def test_a_bulk_copy_onto_a_barrier_is_simulated_as_sm_90_has_it(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.expressions import evaluate, split
@@ -31,6 +33,7 @@ from gemmsmith.userfile.scratch import is_zeroed
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
+_MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
 _MOST_VERSIONS = 3
 _LARGE_TILE = 256
@@ -184,6 +187,11 @@ class UserLaunch:
         """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
         return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes
 
+    @property
+    def parts_unknown(self) -> bool:
+        """Whether the launch is guessed, and blocks along z share the work: it may be divided among any number."""
+        return self.guessed and "blockIdx.z" in self.facts.reached and not self.signature.has("strideC")
+
     @cached_property
     def only_equal(self) -> TileGrid | None:
         """The grid where host code passes one value for several extents, which tells the grid of squares alone."""
@@ -323,6 +331,8 @@ class UserLaunch:
         values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
         if min(values) < 1:
             raise UsageError(f"--{what} {text!r} is {tuple(values)}; each part must be at least 1")
+        if what == "block" and (threads := math.prod(values)) > _MOST_THREADS:
+            raise UsageError(f"--block {text!r} has {threads:,} threads; a block has at most {_MOST_THREADS:,}")
         return values[0], values[1], values[2]
 
     def _site(self, index: int, problem: Problem) -> Dim3 | None:

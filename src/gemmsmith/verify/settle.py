@@ -153,13 +153,15 @@ def settle(
         if searched is not None:
             return searched
         if place := getattr(spec.geometry, "misread", ""):
-            raise UsageError(f"{own.entry}: its launch at {place} is not understood, and no guess gives a product",
-                             _SAY_LAUNCH)  # fmt: skip
-        tried = blocks_tried(spec, config, compiled.ptx)
-        doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
+            doubt = f"its launch at {place} is not understood, and no guess gives a product"
+        else:
+            tried = blocks_tried(spec, config, compiled.ptx)
+            doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: {doubt}", _SAY_LAUNCH)
-        launch_fits = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
+        launch_fits = not getattr(spec.geometry, "parts_unknown", False) and any(
+            fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches
+        )
         doubt = "" if launch_fits else doubt
     if not first.unknown and not rejected and (namesake := getattr(spec.geometry, "namesake", "")):
         alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]
