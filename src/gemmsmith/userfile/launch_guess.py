@@ -27,6 +27,16 @@ _NAMES = {
 _DEFAULT_TILE = 32
 
 
+def _place(axis: str) -> re.Pattern[str]:
+    """An initializer that numbers the threads along an axis."""
+    block, threads, thread = (rf"{name}\.{axis}" for name in ("blockIdx", "blockDim", "threadIdx"))
+    first = rf"\(?\s*(?:{block}\s*\*\s*{threads}|{threads}\s*\*\s*{block})\s*\)?"
+    return re.compile(rf"=\s*(?:{first}\s*\+\s*{thread}|{thread}\s*\+\s*{first})\s*[,;]")
+
+
+_PLACES = _place("x"), _place("y")
+
+
 @dataclass(frozen=True)
 class LaunchGuess:
     """What a kernel's text tells about its launch.
@@ -53,6 +63,17 @@ class LaunchGuess:
     def has_sizes(self) -> bool:
         """Whether constants or ``__launch_bounds__`` say how large a block or a tile is."""
         return bool(self.bounds) or any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
+
+    @property
+    def one_element_a_thread(self) -> bool:
+        """Whether threads number the elements of C, as ``blockIdx.x * blockDim.x + threadIdx.x`` and the same of y do:
+        then any block will do, and the grid follows from it."""
+        text = self.reached
+        for place in _PLACES:
+            text, found = place.subn("", text)
+            if not found:
+                return False
+        return not re.search(r"\b(?:blockIdx|blockDim|threadIdx|gridDim|extern)\b", text)
 
     def block(self) -> Dim3:
         block = self._block()

@@ -188,6 +188,11 @@ class UserLaunch:
         return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes
 
     @property
+    def one_element_a_thread(self) -> bool:
+        """Whether threads number the elements of C, so that a guessed launch is none."""
+        return self._guess().one_element_a_thread
+
+    @property
     def parts_unknown(self) -> bool:
         """Whether the launch is guessed, and blocks along z share the work: it may be divided among any number."""
         return self.guessed and "blockIdx.z" in self.facts.reached and not self.signature.has("strideC")

@@ -159,9 +159,9 @@ def settle(
             doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
         if getattr(spec.geometry, "blind", False):
             raise UsageError(f"{own.entry}: {doubt}", _SAY_LAUNCH)
-        launch_fits = not getattr(spec.geometry, "parts_unknown", False) and any(
-            fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches
-        )
+        launch_fits = getattr(spec.geometry, "one_element_a_thread", False)
+        if not launch_fits and not getattr(spec.geometry, "parts_unknown", False):
+            launch_fits = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
         doubt = "" if launch_fits else doubt
     if not first.unknown and not rejected and (namesake := getattr(spec.geometry, "namesake", "")):
         alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]

@@ -1,0 +1,29 @@
+"""A kernel whose threads number the elements of C says its own launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.userfile.launch_guess import LaunchGuess
+
+ROW, COL = "int row = blockIdx.y * blockDim.y + threadIdx.y;", "int col = threadIdx.x + (blockDim.x * blockIdx.x);"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (ROW + COL + "C[row * N + col] = 0;", True),
+        ("int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;", True),
+        (ROW, False),
+        (ROW + COL.replace("blockIdx.x", "blockIdx.y"), False),
+        (ROW + COL.replace("threadIdx.x +", "2 * threadIdx.x +"), False),
+        (ROW + COL + "for (int k = blockIdx.z; k < K; ++k) ;", False),
+        (ROW + COL + "As[threadIdx.y][threadIdx.x] = 0;", False),
+        (ROW + COL + "extern __shared__ float s[];", False),
+        (ROW + COL + "for (; row < M; row += gridDim.y * blockDim.y) ;", False),
+    ],
+)
+def test_one_element_a_thread(body: str, expected: bool) -> None:
+    guess = LaunchGuess(Signature("mine", ()), body, body, "", {})
+    assert guess.one_element_a_thread is expected
