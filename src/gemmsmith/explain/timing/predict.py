@@ -38,6 +38,8 @@ _MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
+_LARGE_CLUSTER = 4  # blocks
+_FEW_SHARE, _MANY_SHARE = 8, 33  # SMs that read the same, from l2_sharing and tma_boxes: up to the first, all as if alone
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
@@ -115,7 +117,7 @@ class Predictor:
         self.plan = plan_launches(spec, config, problem, _ALIGNED)
         self.subject = Subject(self.plan.kernel, gpu, self.arch)
         geometry = self.plan.kernel.geometry
-        self.sms = gpu.sms // self.subject.together * self.subject.together
+        self.sms = _usable_sms(gpu, self.model, self.subject.together)
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
         self.per_sm = ceil_div(self.blocks, self.sms)
@@ -127,7 +129,7 @@ class Predictor:
         self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
-        self._known: dict[tuple[int, int, bool], Outcome] = {}
+        self._known: dict[tuple[int, int, bool, SmParameters], Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
         """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
@@ -224,19 +226,29 @@ class Predictor:
         kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
         if rest:
             kinds.append((1, rest, not warm))
-        return [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+        made = [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+        left = self.blocks - (self.per_sm - 1) * self.sms
+        if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
+            # The last blocks run on few SMs, and share L2 with few.
+            times, last = made[-1]
+            made[-1:] = [(times - 1, last)] if times > 1 else []
+            made.append((1, self._round(1, not warm and changes.cold, changes, left)))
+        return made
 
-    def _round(self, size: int, cold: bool, changes: Changes) -> RoundTime:
-        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM."""
+    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
+
+        ``busy``: SMs at work, 0 for all that have blocks.
+        """
         share = self._first_touch(size) if cold else 0.0
         if share >= 1:
-            return self._timed(size, True, changes)
-        hot = self._timed(size, False, changes)
+            return self._timed(size, True, changes, busy)
+        hot = self._timed(size, False, changes, busy)
         if cold:  # blocks of a kernel that waits most of the time stay in step
             share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
         if share < _FEW:
             return hot
-        far = self._timed(size, True, changes)
+        far = self._timed(size, True, changes, busy)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
 
     def _first_touch(self, size: int) -> float:
@@ -245,17 +257,21 @@ class Predictor:
 
     def _own(self, size: int) -> float:
         """The share of what the blocks in flight read that no other of them reads."""
+        rows, columns = self._tiles_in_flight(size)
+        return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
+
+    def _tiles_in_flight(self, size: int, each: int = 1) -> tuple[int, int]:
+        """Rows and columns of tiles that run at the same time; ``each``: blocks that share one."""
         problem = self.problem
-        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
-        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
-        flying = min(self.blocks, size * self.sms)
+        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks // each
+        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks // each
+        flying = min(self.blocks, size * self.sms) // each
         group = dict(self.plan.kernel.config.values).get("GROUP", 0)
         rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
-        columns = min(across, ceil_div(flying, max(1, rows)))
-        return min(1.0, (rows + columns) / max(1, flying))
+        return rows, min(across, ceil_div(flying, max(1, rows)))
 
-    def _timed(self, size: int, cold: bool, changes: Changes) -> RoundTime:
-        results = [self._run(sample, size, cold, changes) for sample in self.samples]
+    def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+        results = [self._run(sample, size, cold, changes, busy) for sample in self.samples]
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
@@ -264,11 +280,11 @@ class Predictor:
         slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
-    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
-        key = sample.k, size, cold
+    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Outcome:
+        model = replace(self._sm(size, busy), **changes.sm)
+        key = sample.k, size, cold, model
         if changes == _NONE and key in self._known:
             return self._known[key]
-        model = replace(self._sm(size), **changes.sm)
         memory = self._memory(size, cold, changes, sample.workspace)
         if self.chosen[0] and sample.cluster_of.keys() >= set(self.chosen):
             if sample.k not in self._senders:
@@ -288,10 +304,20 @@ class Predictor:
             self._known[key] = found
         return found
 
-    def _sm(self, size: int) -> SmParameters:
+    def _far_apart(self, size: int) -> float:
+        """Bytes a cycle that L2 gives an SM, by TMA, whose neighbours read other data: by who else reads the same.
+
+        A few SMs that are far apart gain nothing from reading the same; when many do, some of them are neighbours.
+        """
+        rows, columns = self._tiles_in_flight(size, self.subject.together)
+        shared = sum(min(1.0, max(0.0, (n - _FEW_SHARE) / (_MANY_SHARE - _FEW_SHARE))) for n in (rows, columns)) / 2
+        return 1 / ((1 - shared) / self.model.sm.l2_bytes_cycle + shared / self.model.sm.l2_same_bytes_cycle)
+
+    def _sm(self, size: int, busy: int = 0) -> SmParameters:
         """The SM's parameters with the rates of L2 and DRAM for what these blocks read.
 
-        What only one block reads comes from L2 more slowly than what other SMs read too. Once blocks follow one
+        What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, what only SMs read
+        that are far apart. Once blocks follow one
         another, what they share crosses the bus of DRAM once.
         """
         sm, own, gpu = self.model.sm, self._own(size), self.gpu
@@ -299,8 +325,12 @@ class Predictor:
         dram = sm.dram_sm_bytes_cycle
         if self._first_touch(size) < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        store = min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * self.sms / min(self.sms, self.blocks))
-        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, store_bytes_cycle=store)
+        idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
+        near = self._far_apart(size) * idle if self.samples[0].apart else sm.l2_tma_bytes_cycle
+        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
+                       store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
+                       tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
+                       )  # fmt: skip
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
@@ -402,6 +432,12 @@ class Predictor:
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
+
+
+def _usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
+    """SMs that blocks can run on, so many of them in a cluster."""
+    sms = min(gpu.sms, model.large_cluster_sms or gpu.sms) if together >= _LARGE_CLUSTER else gpu.sms
+    return sms // together * together
 
 
 def _only(stream: Stream, positions: set[int]) -> Stream:
