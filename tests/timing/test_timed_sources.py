@@ -32,7 +32,9 @@ def test_a_row_of_another_source_is_stale(row: dict[str, Any], monkeypatch: pyte
     assert timed_sources.is_stale(row)
 
 
-def test_texts_with_equal_machine_code_are_the_same_kernel(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_with_equal_machine_code_are_the_same_kernel(
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gemmsmith.kernel.equal_sources.equal_sources", lambda: {"before": row["digest"]})
     assert not timed_sources.is_stale(row | {"digest": "before"})
 

@@ -39,7 +39,10 @@ _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _LARGE_CLUSTER = 4  # blocks
-_FEW_SHARE, _MANY_SHARE = 8, 33  # SMs that read the same, from l2_sharing and tma_boxes: up to the first, all as if alone
+_FEW_SHARE, _MANY_SHARE = (
+    8,
+    33,
+)  # SMs that read the same, from l2_sharing and tma_boxes: up to the first, all as if alone
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 

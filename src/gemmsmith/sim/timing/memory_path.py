@@ -199,7 +199,7 @@ class MemoryPath:
             for place, nbytes in payload[1]:
                 self._later(now + self.model.cluster_barrier, place, nbytes)
             return
-        _, places, nbytes, _ = payload
+        places, nbytes = payload[1], payload[2]
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
         self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
