@@ -4,10 +4,10 @@
                                     [--jobs 2] [--output benchmarks/results/time_model.json] [--partial POINTS.jsonl]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
-figures that documentation quotes are of the others. Neither counts a point that is stale: its kernel was timed with
-another source than today's (timed_sources.py); `python benchmarks/record_cycles.py --rungs NAME` times it again. Rungs at 4096³ also get their stall reasons and what-ifs, from
-which `climb` explains the ladder's steps. `python benchmarks/update_docs.py` makes the tables, the picture and the
-package's copy from the record.
+figures that documentation quotes are of the others. A point that is stale does not count either: its kernel was timed
+with another source than today's (timed_sources.py); `python benchmarks/record_cycles.py --rungs NAME` times it again.
+Rungs at 4096³ also get their stall reasons and what-ifs, from which `climb` explains the ladder's steps.
+`python benchmarks/update_docs.py` makes the tables, the picture and the package's copy from the record.
 """
 
 from __future__ import annotations

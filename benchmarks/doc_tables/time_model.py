@@ -7,8 +7,9 @@ import math
 from statistics import quantiles
 from typing import Any
 
-from doc_tables.records import load, table
 from timed_sources import is_stale
+
+from doc_tables.records import load, table
 
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are made for, H200", "probes": "probes, H200",

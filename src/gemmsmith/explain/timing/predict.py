@@ -13,6 +13,7 @@ from typing import Any
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample, Subject
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
@@ -38,11 +39,6 @@ _MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
-_LARGE_CLUSTER = 4  # blocks
-_FEW_SHARE, _MANY_SHARE = (
-    8,
-    33,
-)  # SMs that read the same, from l2_sharing and tma_boxes: up to the first, all as if alone
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
@@ -120,7 +116,7 @@ class Predictor:
         self.plan = plan_launches(spec, config, problem, _ALIGNED)
         self.subject = Subject(self.plan.kernel, gpu, self.arch)
         geometry = self.plan.kernel.geometry
-        self.sms = _usable_sms(gpu, self.model, self.subject.together)
+        self.sms = usable_sms(gpu, self.model, self.subject.together)
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
         self.per_sm = ceil_div(self.blocks, self.sms)
@@ -129,6 +125,7 @@ class Predictor:
         if spec.persistent and spec.workspace is not None and self.plan.workspace_bytes:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
+        self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
         self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
@@ -200,7 +197,7 @@ class Predictor:
 
         At the shortest K that was executed which has so many instructions that start and end count little.
         """
-        cold = changes.cold and self._first_touch(self.resident) >= 1
+        cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
@@ -214,8 +211,8 @@ class Predictor:
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
-        model = self._sm(len(together))
+        cold = self.rates.first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
+        model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
                        self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
@@ -243,7 +240,7 @@ class Predictor:
 
         ``busy``: SMs at work, 0 for all that have blocks.
         """
-        share = self._first_touch(size) if cold else 0.0
+        share = self.rates.first_touch(size) if cold else 0.0
         if share >= 1:
             return self._timed(size, True, changes, busy)
         hot = self._timed(size, False, changes, busy)
@@ -253,25 +250,6 @@ class Predictor:
             return hot
         far = self._timed(size, True, changes, busy)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
-
-    def _first_touch(self, size: int) -> float:
-        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        return 1.0 if size == 1 and self.per_sm == 1 else self._own(size)
-
-    def _own(self, size: int) -> float:
-        """The share of what the blocks in flight read that no other of them reads."""
-        rows, columns = self._tiles_in_flight(size)
-        return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
-
-    def _tiles_in_flight(self, size: int, each: int = 1) -> tuple[int, int]:
-        """Rows and columns of tiles that run at the same time; ``each``: blocks that share one."""
-        problem = self.problem
-        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks // each
-        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks // each
-        flying = min(self.blocks, size * self.sms) // each
-        group = dict(self.plan.kernel.config.values).get("GROUP", 0)
-        rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
-        return rows, min(across, ceil_div(flying, max(1, rows)))
 
     def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
         results = [self._run(sample, size, cold, changes, busy) for sample in self.samples]
@@ -284,7 +262,7 @@ class Predictor:
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
     def _run(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Outcome:
-        model = replace(self._sm(size, busy), **changes.sm)
+        model = replace(self.rates.sm(size, self.samples[0].apart, busy), **changes.sm)
         key = sample.k, size, cold, model
         if changes == _NONE and key in self._known:
             return self._known[key]
@@ -306,34 +284,6 @@ class Predictor:
         if changes == _NONE:
             self._known[key] = found
         return found
-
-    def _far_apart(self, size: int) -> float:
-        """Bytes a cycle that L2 gives an SM, by TMA, whose neighbours read other data: by who else reads the same.
-
-        A few SMs that are far apart gain nothing from reading the same; when many do, some of them are neighbours.
-        """
-        rows, columns = self._tiles_in_flight(size, self.subject.together)
-        shared = sum(min(1.0, max(0.0, (n - _FEW_SHARE) / (_MANY_SHARE - _FEW_SHARE))) for n in (rows, columns)) / 2
-        return 1 / ((1 - shared) / self.model.sm.l2_bytes_cycle + shared / self.model.sm.l2_same_bytes_cycle)
-
-    def _sm(self, size: int, busy: int = 0) -> SmParameters:
-        """The SM's parameters with the rates of L2 and DRAM for what these blocks read.
-
-        What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, what only SMs read
-        that are far apart. Once blocks follow one
-        another, what they share crosses the bus of DRAM once.
-        """
-        sm, own, gpu = self.model.sm, self._own(size), self.gpu
-        l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
-        dram = sm.dram_sm_bytes_cycle
-        if self._first_touch(size) < 1:
-            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
-        near = self._far_apart(size) * idle if self.samples[0].apart else sm.l2_tma_bytes_cycle
-        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
-                       store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
-                       tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
-                       )  # fmt: skip
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
@@ -435,12 +385,6 @@ class Predictor:
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
-
-
-def _usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
-    """SMs that blocks can run on, so many of them in a cluster."""
-    sms = min(gpu.sms, model.large_cluster_sms or gpu.sms) if together >= _LARGE_CLUSTER else gpu.sms
-    return sms // together * together
 
 
 def _only(stream: Stream, positions: set[int]) -> Stream:

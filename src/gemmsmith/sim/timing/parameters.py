@@ -88,7 +88,9 @@ class SmParameters:
 
 @dataclass(frozen=True)
 class GpuParameters:
-    """A whole GPU. ``large_cluster_sms``: that clusters of four or more can use; 0: all. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
+    """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
+
+    ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
 
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
     """
