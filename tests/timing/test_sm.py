@@ -184,7 +184,8 @@ def test_tma_completes_the_phase_that_a_warp_waits_for() -> None:
     init = row(0, Kind.SYNCS)
     arrive, load, wait = row(1, Kind.SYNCS), row(2, Kind.TMA), row(3, Kind.SYNCS, write=0)
     code = [init, arrive, load, wait, end(4, wait=(0,))]
-    paid = {0: ("init", 64, 1), 1: ("arrive", ((64, 1),), 4096), 2: ("tma", (64,), 4096, (0,)), 3: ("wait", 64, 0, True)}
+    arrived, loaded = ("arrive", ((64, 1),), 4096), ("tma", (64,), 4096, (0, 0))
+    paid = {0: ("init", 64, 1), 1: arrived, 2: loaded, 3: ("wait", 64, 0, True)}
     found = run(code, payloads=paid)
     assert found.cycles == pytest.approx(MODEL.l2_latency + MODEL.tma_latency + 4096 / MODEL.l2_bytes_cycle, rel=0.15)
 
