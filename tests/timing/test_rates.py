@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,8 @@ from gemmsmith.explain.timing.rates import usable_sms
 from gemmsmith.explain.timing.sampled import Sample
 from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.sim.timing.parameters import parameters_of
+from gemmsmith.sim.timing.outcome import Outcome
+from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
 from gemmsmith.sim.timing.streams import Stream
 
 H200 = gpu_named("H200")
@@ -79,3 +81,15 @@ def test_another_size_that_reads_l2_at_another_rate_is_run_anew() -> None:
     again = Predictor(spec, spec.config(), spec.problem(4096, 4096, 16384), H200)
     assert again.adopt(small)
     assert again.predict(mhz=1800).us == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(("stored", "k", "waits"), [(70_000, 4096, True), (50_000, 4096, False), (70_000, 1024, False)])
+def test_a_sample_whose_time_is_that_of_its_outputs_is_too_short(stored: int, k: int, waits: bool) -> None:
+    """Two SMs that store by TMA at ten bytes a cycle, in 10,000 cycles; no deeper K is tried than the real one."""
+    kernel = SimpleNamespace(
+        samples=[SimpleNamespace(k=256, apart=False, sm_of={0: 0, 1: 1}), SimpleNamespace(k=512)], resident=1,
+        problem=SimpleNamespace(k=k), spec=SimpleNamespace(persistent=True), subject=SimpleNamespace(uses=bool),
+        rates=SimpleNamespace(sm=lambda *_: SmParameters(tma_store_bytes_cycle=10.0)),
+    )  # fmt: skip
+    low = Outcome(cycles=10_000.0, stored_bytes=2.0 * stored)
+    assert Predictor._waits_for_outputs(kernel, low, 0) is waits  # type: ignore[arg-type]

@@ -39,6 +39,7 @@ _MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
+_STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
@@ -253,6 +254,10 @@ class Predictor:
 
     def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
         results = [self._run(sample, size, cold, changes, busy) for sample in self.samples]
+        if self._waits_for_outputs(results[0], busy):
+            # Boxes of outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
+            self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
+            return self._timed(size, cold, changes, busy)
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
@@ -260,6 +265,15 @@ class Predictor:
         busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
         slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+
+    def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
+        """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""
+        deeper = self.samples[0].k < self.samples[-1].k and 2 * self.samples[-1].k < self.problem.k
+        if not (deeper and self.spec.persistent and self.subject.uses("UTMASTG")):
+            return False
+        rate = self.rates.sm(self.resident, self.samples[0].apart, busy).tma_store_bytes_cycle
+        sms = len(set(self.samples[0].sm_of.values()))
+        return low.stored_bytes / sms / rate > _STORING * low.cycles
 
     def _run(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Outcome:
         model = replace(self.rates.sm(size, self.samples[0].apart, busy), **changes.sm)
