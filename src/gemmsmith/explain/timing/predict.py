@@ -255,7 +255,7 @@ class Predictor:
     def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
         results = [self._run(sample, size, cold, changes, busy) for sample in self.samples]
         if self._waits_for_outputs(results[0], busy):
-            # Boxes of outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
+            # Outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
             self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
             return self._timed(size, cold, changes, busy)
         low, high = results[0], results[-1]
