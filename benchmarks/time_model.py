@@ -4,9 +4,10 @@
                                     [--jobs 2] [--output benchmarks/results/time_model.json] [--partial POINTS.jsonl]
 
 Points of benchmarks/time_model_fitted.txt, and eight_kilobytes.cu, were looked at while rules and parameters were set;
-figures that documentation quotes are of the others. Rungs at 4096³ also get their stall reasons and what-ifs, from
-which `climb` explains the ladder's steps. `python benchmarks/update_docs.py` makes the tables, the picture and the
-package's copy from the record.
+figures that documentation quotes are of the others. A point that is stale does not count either: its kernel was timed
+with another source than today's (timed_sources.py); `python benchmarks/record_cycles.py --rungs NAME` times it again.
+Rungs at 4096³ also get their stall reasons and what-ifs, from which `climb` explains the ladder's steps.
+`python benchmarks/update_docs.py` makes the tables, the picture and the package's copy from the record.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from timed_sources import is_stale
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -57,7 +60,7 @@ def ladder_points() -> list[Point]:
         found.append({
             "set": "ladder" if m == n == k else "shapes", "gpu": "H200", "kernel": row["kernel"], "size": m,
             "shape": [m, n, k], "preset": "", "config": row["config"], "measured_us": row["us"],
-            "recorded_mhz": row["mhz"], "fitted": how == "fitted", "seen": how == "seen",
+            "recorded_mhz": row["mhz"], "fitted": how == "fitted", "seen": how == "seen", "stale": is_stale(row),
         })  # fmt: skip
     return found
 
@@ -68,7 +71,7 @@ def probe_points() -> list[Point]:
     return [{"set": "probes", "gpu": "H200", "kernel": row["kernel"], "size": row["k"], "preset": "",
              "shape": [row["m"], row["n"], row["k"]], "defines": row.get("defines", {}), "folder": "micro",
              "config": " ".join(f"{a}={b}" for a, b in row.get("defines", {}).items()) or "loads alone",
-             "measured_us": row["us"], "recorded_mhz": row["mhz"], "fitted": True}
+             "measured_us": row["us"], "recorded_mhz": row["mhz"], "fitted": True, "stale": is_stale(row)}
             for row in rows if "us" in row and row["kernel"].endswith(".cu")]  # fmt: skip
 
 
@@ -168,20 +171,27 @@ def shown(row: Point) -> str:
     head = f"{row['gpu']:10} {row['kernel']:20} {config:22} {row['size']:5} {row['measured_us']:10.1f}"
     if "error" in row:
         return f"{head}  {row['error']}"
+    head += " (timed before its source changed)" if row.get("stale") else ""
     return (f"{head} {row['predicted_us']:10.1f} {row['ratio']:6.3f} {row['seconds']:5.1f}s "
             f"{row.get('recorded_mhz', 0)} {row['own_clock_us']:.1f}@{row['own_clock_mhz']} {row['rounds']} "
             f"{row['other_us']:.1f} {row['bound']}")  # fmt: skip
 
 
+def counts(row: Point) -> bool:
+    """Whether a point is a test: nothing was set with it, and its kernel is still the one that was timed."""
+    return not (row["fitted"] or row.get("seen") or row.get("stale"))
+
+
 def summary(rows: list[Point]) -> dict[str, Any]:
-    """How many points lie within 10, 15 and 20 %: of each set, without those that were fitted or seen."""
+    """How many points lie within 10, 15 and 20 %: of each set, without those that were fitted, seen or are stale."""
     made = {}
     for name in dict.fromkeys(row["set"] for row in rows):
-        mine = [row for row in rows if row["set"] == name and not row["fitted"] and not row.get("seen")]
+        mine = [row for row in rows if row["set"] == name and counts(row)]
         ratios = [row["ratio"] for row in mine if "ratio" in row]
         own = [row["own_clock_us"] / row["measured_us"] for row in mine if "ratio" in row]
         made[name] = {"points": len(mine), "fitted": sum(row["fitted"] for row in rows if row["set"] == name),
                       "seen": sum(bool(row.get("seen")) for row in rows if row["set"] == name),
+                      "stale": sum(bool(row.get("stale")) for row in rows if row["set"] == name),
                       **{f"within_{limit}": sum(abs(r - 1) <= limit / 100 for r in ratios) for limit in (10, 15, 20)},
                       "own_clock_within_20": sum(abs(r - 1) <= 0.2 for r in own),
                       "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / max(1, len(ratios))), 4),

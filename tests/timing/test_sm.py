@@ -184,7 +184,8 @@ def test_tma_completes_the_phase_that_a_warp_waits_for() -> None:
     init = row(0, Kind.SYNCS)
     arrive, load, wait = row(1, Kind.SYNCS), row(2, Kind.TMA), row(3, Kind.SYNCS, write=0)
     code = [init, arrive, load, wait, end(4, wait=(0,))]
-    paid = {0: ("init", 64, 1), 1: ("arrive", ((64, 1),), 4096), 2: ("tma", (64,), 4096), 3: ("wait", 64, 0, True)}
+    arrived, loaded = ("arrive", ((64, 1),), 4096), ("tma", (64,), 4096, (0, 0))
+    paid = {0: ("init", 64, 1), 1: arrived, 2: loaded, 3: ("wait", 64, 0, True)}
     found = run(code, payloads=paid)
     assert found.cycles == pytest.approx(MODEL.l2_latency + MODEL.tma_latency + 4096 / MODEL.l2_bytes_cycle, rel=0.15)
 
@@ -200,3 +201,13 @@ def test_the_time_of_a_warp_is_accounted_for() -> None:
     total = sum(sum(tally) for tally in found.stalls.values())
     assert total == pytest.approx(found.cycles, abs=3)
     assert len(REASONS) == len(next(iter(found.stalls.values())))
+
+
+def test_stores_by_tma_go_out_at_their_own_rate() -> None:
+    """A wait for their groups lasts until the last has been read, which is as it goes out."""
+    stores = [row(n, Kind.TMA) for n in range(4)]
+    code = [*stores, row(4, Kind.COMMIT), row(5, Kind.COPY_WAIT), end(6)]
+    paid: dict[int, object] = dict.fromkeys(range(4), ("store", 8192))
+    assert run(code, payloads=paid).cycles == pytest.approx(4 * 8192 / 32 + MODEL.tma_store_latency, rel=0.02)
+    slower = run(code, payloads=paid, model=replace(MODEL, tma_store_bytes_cycle=16.0))
+    assert slower.cycles == pytest.approx(4 * 8192 / 16 + MODEL.tma_store_latency, rel=0.02)

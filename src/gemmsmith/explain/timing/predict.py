@@ -13,6 +13,7 @@ from typing import Any
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample, Subject
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
@@ -38,6 +39,7 @@ _MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
+_STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
@@ -115,7 +117,7 @@ class Predictor:
         self.plan = plan_launches(spec, config, problem, _ALIGNED)
         self.subject = Subject(self.plan.kernel, gpu, self.arch)
         geometry = self.plan.kernel.geometry
-        self.sms = gpu.sms // self.subject.together * self.subject.together
+        self.sms = usable_sms(gpu, self.model, self.subject.together)
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
         self.per_sm = ceil_div(self.blocks, self.sms)
@@ -124,10 +126,11 @@ class Predictor:
         if spec.persistent and spec.workspace is not None and self.plan.workspace_bytes:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
+        self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
         self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
-        self._known: dict[tuple[int, int, bool], Outcome] = {}
+        self._known: dict[tuple[int, int, bool, SmParameters], Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
         """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
@@ -195,7 +198,7 @@ class Predictor:
 
         At the shortest K that was executed which has so many instructions that start and end count little.
         """
-        cold = changes.cold and self._first_touch(self.resident) >= 1
+        cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
@@ -209,8 +212,8 @@ class Predictor:
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self._first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
-        model = self._sm(len(together))
+        cold = self.rates.first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
+        model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
                        self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
@@ -224,38 +227,37 @@ class Predictor:
         kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
         if rest:
             kinds.append((1, rest, not warm))
-        return [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+        made = [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+        left = self.blocks - (self.per_sm - 1) * self.sms
+        if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
+            # The last blocks run on few SMs, and share L2 with few.
+            times, last = made[-1]
+            made[-1:] = [(times - 1, last)] if times > 1 else []
+            made.append((1, self._round(1, not warm and changes.cold, changes, left)))
+        return made
 
-    def _round(self, size: int, cold: bool, changes: Changes) -> RoundTime:
-        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM."""
-        share = self._first_touch(size) if cold else 0.0
+    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
+
+        ``busy``: SMs at work, 0 for all that have blocks.
+        """
+        share = self.rates.first_touch(size) if cold else 0.0
         if share >= 1:
-            return self._timed(size, True, changes)
-        hot = self._timed(size, False, changes)
+            return self._timed(size, True, changes, busy)
+        hot = self._timed(size, False, changes, busy)
         if cold:  # blocks of a kernel that waits most of the time stay in step
             share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
         if share < _FEW:
             return hot
-        far = self._timed(size, True, changes)
+        far = self._timed(size, True, changes, busy)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
 
-    def _first_touch(self, size: int) -> float:
-        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        return 1.0 if size == 1 and self.per_sm == 1 else self._own(size)
-
-    def _own(self, size: int) -> float:
-        """The share of what the blocks in flight read that no other of them reads."""
-        problem = self.problem
-        down = self.spec.geometry(problem.with_(n=min(1, problem.n)), self.plan.kernel.config).blocks
-        across = self.spec.geometry(problem.with_(m=min(1, problem.m)), self.plan.kernel.config).blocks
-        flying = min(self.blocks, size * self.sms)
-        group = dict(self.plan.kernel.config.values).get("GROUP", 0)
-        rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
-        columns = min(across, ceil_div(flying, max(1, rows)))
-        return min(1.0, (rows + columns) / max(1, flying))
-
-    def _timed(self, size: int, cold: bool, changes: Changes) -> RoundTime:
-        results = [self._run(sample, size, cold, changes) for sample in self.samples]
+    def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+        results = [self._run(sample, size, cold, changes, busy) for sample in self.samples]
+        if self._waits_for_outputs(results[0], busy):
+            # Outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
+            self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
+            return self._timed(size, cold, changes, busy)
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles, low)
@@ -264,11 +266,20 @@ class Predictor:
         slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
         return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
 
-    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes) -> Outcome:
-        key = sample.k, size, cold
+    def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
+        """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""
+        deeper = self.samples[0].k < self.samples[-1].k and 2 * self.samples[-1].k < self.problem.k
+        if not (deeper and self.spec.persistent and self.subject.uses("UTMASTG")):
+            return False
+        rate = self.rates.sm(self.resident, self.samples[0].apart, busy).tma_store_bytes_cycle
+        sms = len(set(self.samples[0].sm_of.values()))
+        return low.stored_bytes / sms / rate > _STORING * low.cycles
+
+    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Outcome:
+        model = replace(self.rates.sm(size, self.samples[0].apart, busy), **changes.sm)
+        key = sample.k, size, cold, model
         if changes == _NONE and key in self._known:
             return self._known[key]
-        model = replace(self._sm(size), **changes.sm)
         memory = self._memory(size, cold, changes, sample.workspace)
         if self.chosen[0] and sample.cluster_of.keys() >= set(self.chosen):
             if sample.k not in self._senders:
@@ -287,20 +298,6 @@ class Predictor:
         if changes == _NONE:
             self._known[key] = found
         return found
-
-    def _sm(self, size: int) -> SmParameters:
-        """The SM's parameters with the rates of L2 and DRAM for what these blocks read.
-
-        What only one block reads comes from L2 more slowly than what other SMs read too. Once blocks follow one
-        another, what they share crosses the bus of DRAM once.
-        """
-        sm, own, gpu = self.model.sm, self._own(size), self.gpu
-        l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
-        dram = sm.dram_sm_bytes_cycle
-        if self._first_touch(size) < 1:
-            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        store = min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * self.sms / min(self.sms, self.blocks))
-        return replace(sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, store_bytes_cycle=store)
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry

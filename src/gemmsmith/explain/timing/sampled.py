@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,6 +38,19 @@ class Sample:
     cluster_of: dict[int, int]
     k: int
     workspace: tuple[int, int] = (0, -1)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether blocks of one cluster, which are neighbours, load by TMA and nothing in common."""
+        readers: dict[tuple[int, ...], set[int]] = {}
+        for stream in self.streams:
+            for payload in stream.payloads:
+                if isinstance(payload, tuple) and payload and payload[0] == "tma":
+                    if len(payload[1]) > 1:  # several blocks get it
+                        return False
+                    readers.setdefault((self.cluster_of[stream.block], *payload[3]), set()).add(stream.block)
+        several = len(set(self.sm_of.values())) > 1
+        return several and bool(readers) and all(len(blocks) == 1 for blocks in readers.values())
 
 
 class Subject:

@@ -63,7 +63,13 @@ def _spills(i: MachineInstruction) -> bool:
 _ARITHMETIC = ("FFMA", "FADD", "FMUL", "HFMA2", "HADD2", "HMUL2", "DFMA", "DADD", "DMUL", "IDP")
 _CONTROL = ("WARPGROUP", "WARPSYNC")
 _OTHERS = (Pipe.FMA, Pipe.ALU, Pipe.UNIFORM, Pipe.NONE)
-_L2 = {"l2_bytes_cycle": _FREE, "l2_tma_bytes_cycle": _FREE, "dram_sm_bytes_cycle": _FREE, "tma_bytes_cycle": _FREE}
+_L2 = {
+    "l2_bytes_cycle": _FREE,
+    "l2_tma_bytes_cycle": _FREE,
+    "dram_sm_bytes_cycle": _FREE,
+    "tma_bytes_cycle": _FREE,
+    "dram_tma_bytes_cycle": _FREE,
+}
 _LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
 COSTS = (

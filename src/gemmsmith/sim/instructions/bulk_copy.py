@@ -222,7 +222,8 @@ def _one(
     if not machine.moves_data:
         places = np.array([_barrier_index(machine, block, barrier) for block in counting])
         if machine.recorder is not None:
-            machine.recorder.bulk_load(machine, operation, lane, [], places, nbytes, None)
+            source = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[1], form.from_shared)
+            machine.recorder.bulk_load(machine, operation, lane, [], places, nbytes, source)
         machine.unit(MBarriers).landed(places, np.full(places.size, nbytes))
         return
     targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]

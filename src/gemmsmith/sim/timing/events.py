@@ -19,7 +19,7 @@ class EventRecorder:
 
     SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes),
                      ("wait", place, parity, met)
-    UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each)
+    UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each, where they come from)
     UTMASTG          ("store", bytes)
     STAS             ("stas", ((place, bytes), ...))
     BAR              ("barrier", number), where a register has the number
@@ -70,8 +70,9 @@ class EventRecorder:
 
     def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
                   source: Any) -> None:  # fmt: skip
-        del targets, source
-        self._note(machine, operation, lane, ("tma", tuple(barriers.tolist()), nbytes))
+        del targets
+        where = (source.address if source.box is None else source.box.address, *source.at)
+        self._note(machine, operation, lane, ("tma", tuple(barriers.tolist()), nbytes, where))
 
     def bulk_store(self, machine: Any, operation: Any, lane: int, chunks: Array, nbytes: int, source: Any) -> None:
         del chunks, source

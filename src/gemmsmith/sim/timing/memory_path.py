@@ -168,7 +168,7 @@ class MemoryPath:
         if near:
             return max(arrival, self.memory.near_from + model.l2_latency)
         if self.memory.cold:
-            rate = model.tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
+            rate = model.dram_tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
             self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
             arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
         return arrival
@@ -184,13 +184,13 @@ class MemoryPath:
         return data + self.model.copy_latency
 
     def tma_store(self, part: int, nbytes: int, now: float) -> float:
-        """When a store by TMA has read shared memory, at the rate of loads."""
+        """When a store by TMA has read shared memory: as it goes out, behind stores before it."""
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
-        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
-        self.store_free[sm] = max(self.store_free[sm], start) + nbytes / model.store_bytes_cycle
+        self.tma_free[sm] = start + model.tma_gap
+        self.store_free[sm] = max(self.store_free[sm], start) + nbytes / model.tma_store_bytes_cycle
         self.out.stored_bytes += nbytes
-        return self.tma_free[sm]
+        return self.store_free[sm] + model.tma_store_latency
 
     def tma(self, part: int, payload: Any, now: float) -> None:
         if payload is None:
@@ -199,7 +199,7 @@ class MemoryPath:
             for place, nbytes in payload[1]:
                 self._later(now + self.model.cluster_barrier, place, nbytes)
             return
-        _, places, nbytes = payload
+        places, nbytes = payload[1], payload[2]
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
         self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)

@@ -25,9 +25,10 @@ class SmParameters:
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
-                          l2_tma_bytes_cycle: by TMA
-    dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM
-    store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work
+                          l2_tma_bytes_cycle: by TMA, of data that neighbours read too
+    dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM; dram_tma_bytes_cycle: by TMA
+    tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
+    store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
@@ -72,8 +73,12 @@ class SmParameters:
     barrier_warp: float = 2.0
     mbarrier: float = 30.0
     tma_latency: float = 150.0
-    tma_gap: float = 32.0
-    tma_bytes_cycle: float = 64.0
+    tma_gap: float = 45.0
+    tma_bytes_cycle: float = 107.0
+    tma_store_bytes_cycle: float = 32.0
+    tma_store_all_bytes_cycle: float = 19.2
+    tma_store_latency: float = 55.0
+    dram_tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
     fence: float = 590.0
     branch: float = 6.0
@@ -85,6 +90,8 @@ class SmParameters:
 class GpuParameters:
     """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
 
+    ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
+
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
     """
 
@@ -94,6 +101,7 @@ class GpuParameters:
     turnover: float
     cluster_launch_us: float
     cluster_turnover: float
+    large_cluster_sms: int
     dram_share: float
     tensor_mhz: float
     base_watts: float

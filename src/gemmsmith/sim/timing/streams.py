@@ -172,9 +172,12 @@ class StreamRecorder(Counters):
         for warp, tail in tails.items():
             orders.setdefault(warp, []).extend(sorted(tail))
         found = []
+        waits = any(_waits(payload) for mine in self._payloads.values() for payload in mine)
         for warp in sorted(orders):
             block, inside = divmod(warp, self.warps_per_block)
-            kept, paid = _without_spins(orders[warp], self._paid(warp, orders[warp]))
+            kept, paid = orders[warp], self._paid(warp, orders[warp])
+            if waits:
+                kept, paid = _without_spins(kept, paid)
             found.append(Stream(int(self._blocks[block]), inside, tuple(kept), tuple(paid)))
         return found
 
@@ -192,6 +195,11 @@ class StreamRecorder(Counters):
         return found
 
 
+def _waits(payload: Payload) -> bool:
+    """Whether a payload is that of a wait for an mbarrier."""
+    return isinstance(payload, tuple) and len(payload) == 4 and payload[0] == "wait"
+
+
 def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[int], list[Payload]]:
     """Drop what a warp did between a wait for an mbarrier that was in vain and the one that was not.
 
@@ -201,7 +209,7 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
     paid: list[Payload] = []
     vain: tuple[Any, ...] | None = None
     for position, payload in zip(positions, payloads, strict=True):
-        waits = isinstance(payload, tuple) and len(payload) == 4 and payload[0] == "wait"
+        waits = _waits(payload)
         if vain is not None:
             if waits and payload[1:3] == vain and payload[3]:
                 vain = None
