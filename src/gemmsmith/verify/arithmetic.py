@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
 
@@ -16,6 +17,11 @@ _MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async
 _NARROW = re.compile(
     r"^[\s{]*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M
 )
+# Factors of matrix instructions that C++ has no type of their size for.
+_PACKED = {
+    "s4": "4-bit integers", "u4": "unsigned 4-bit integers", "b1": "single bits", "e4m3": "fp8 (e4m3)",
+    "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
+}  # fmt: skip
 _LABEL = re.compile(r"^\s*(\$\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 _ATOMIC = re.compile(r"\b(?:red|atom)\.")
@@ -30,6 +36,7 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     if spec.is_rung:
         return spec
     products = [name for name in _MMA.findall(ptx) if name.startswith(("mma.", "wmma.mma", "wgmma"))]
+    _refuse_packed(spec, products)
     dtype, out = spec.dtypes[0], spec.out_dtypes[0]
     factors = {kind for name in products for kind in _factors(name)}
     if dtype == FP32 and "tf32" in factors:
@@ -39,6 +46,21 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
     return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
                    tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
+
+
+def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
+    """Raise for a kernel whose bytes hold something other than the integers that its parameters are declared as: with
+    those, a right kernel would look wrong."""
+    if not spec.dtypes[0].name.startswith(("int", "uint")):
+        return
+    kinds = dict.fromkeys(kind for name in products for kind in re.findall(r"\.(\w+)", name) if kind in _PACKED)
+    if kinds:
+        held = " and ".join(_PACKED[kind] for kind in kinds)
+        raise UnsupportedError(
+            f"{spec.signature.entry} multiplies {held} on tensor cores, which its {spec.dtypes[0].cuda} pointers hold: "
+            "check has no matrices of such numbers",
+            "give matrices of your own with --args, and the right answer with --expect",
+        )
 
 
 def _factors(name: str) -> list[str]:
