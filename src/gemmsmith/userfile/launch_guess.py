@@ -25,6 +25,8 @@ _NAMES = {
     "TN": ("TN", "THREAD_N", "THREAD_SIZE_X", "THREAD_TILE_N"),
 }  # fmt: skip
 _DEFAULT_TILE = 32
+# Ways to tell blocks and threads apart, beside threadIdx.
+_NUMBERED = re.compile(r"blockIdx|%\w*(?:ctaid|tid|laneid|warpid)|thread_rank|thread_index|block_rank|block_index")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class LaunchGuess:
         return block
 
     def grid(self, problem: Problem, block: Dim3) -> Dim3:
+        if _NUMBERED.search(self.reached) is None and "threadIdx" not in self.reached:
+            return 1, 1, 1
         rows, cols = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         linear = "blockIdx.y" not in self.reached
         if rows is None or cols is None:
@@ -91,6 +95,8 @@ class LaunchGuess:
         return self._constant(*_TILES) or _DEFAULT_TILE
 
     def _block(self) -> Dim3:
+        if _NUMBERED.search(self.reached) is None and "threadIdx" not in self.reached:
+            return 1, 1, 1  # every thread would do the same
         bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         tm, tn = self._constant(*_NAMES["TM"]), self._constant(*_NAMES["TN"])
         if self.two_dimensional:
