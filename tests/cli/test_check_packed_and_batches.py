@@ -20,7 +20,7 @@ def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: 
     return code, f"{found['error']['message']}; {found['error']['hint']}" if "error" in found else found
 
 
-# One warp for each 8x8 tile; row and column of a lane's operands as mma.m8n8k32 (4 bits) and m8n8k16 (8 bits) have them.
+# One warp for each 8x8 tile; a lane's operands as mma.m8n8k32 (4 bits) and m8n8k16 (8 bits) have them.
 ON_TENSOR_CORES = """
 #include <cstdint>
 __global__ void small_gemm(const int8_t* A, const int8_t* B, int* C, int M, int N, int K) {
@@ -73,11 +73,60 @@ CALLER
 
 
 @pytest.mark.parametrize("caller", ["", "int main() { Sizes cfg{512, 512, 512, 4, 10}; run(a, b, c, cfg, 0); }"])
-def test_a_grid_with_a_block_for_each_product(
-    caller: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_grid_with_a_block_for_each_product(caller: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One product is checked, whatever number host code has."""
     code, found = check(tmp_path, BATCHED_GRID.replace("CALLER", caller), capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
     assert found["launch"]["source"] == "launch site"
     assert found["launch"]["grid"][2] == 1
+
+
+ROUNDED_TILES = """
+#include <cuda_bf16.h>
+__global__ void rounded(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ __nv_bfloat16 a[16][16], b[16][16];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+    float s = 0;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        a[y][x] = __float2bfloat16(row < M && k0 + x < K ? A[row * K + k0 + x] : 0);
+        b[y][x] = __float2bfloat16(k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0);
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) s += __bfloat162float(a[y][k]) * __bfloat162float(b[LAST][x]);
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    rounded<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("last", "status"), [("k", "right"), ("k ^ (row == 5)", "wrong")])
+def test_tiles_in_a_narrow_type(
+    last: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """Judged with the roundoff of that type, as operands of tensor cores are, and not more leniently."""
+    code, found = check(tmp_path, ROUNDED_TILES.replace("LAST", last), capsys, "--trial", "random data")
+    assert (code, found["status"]) == (int(status != "right"), status), found
+    assert "it rounds its operands to bf16, and is judged as that" in found["found"]
+
+
+COUNTED_LONG = """
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0;
+    for (size_t k = FIRST; k < K; ++k) s += A[row * K + (int)k] * B[(int)k * N + col];
+    C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_counter_of_64_bits_promises_no_large_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, COUNTED_LONG.replace("FIRST", "0"), capsys)
+    assert (code, found["status"]) == (0, "right"), found
+    assert any("more than 2³¹" in trial["label"] and not trial["ok"] for trial in found["trials"])

@@ -312,6 +312,8 @@ def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) 
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
+        return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
     return roles | _extents({i: found[i].name for i in extents})
 
 

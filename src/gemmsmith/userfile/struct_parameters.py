@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
+from gemmsmith.userfile.span_parameters import span_fields
 
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -52,6 +53,8 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     if "*" in kind or "&" in kind:
         return ()
     plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
+    if span := span_fields(plain, sources, aliases):
+        return span
     plain = aliases.get(plain, plain)
     base, opened, rest = plain.partition("<")
     base = base.strip().rsplit("::", 1)[-1]

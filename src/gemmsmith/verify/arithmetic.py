@@ -22,6 +22,8 @@ _PACKED = {
     "s4": "4-bit integers", "u4": "unsigned 4-bit integers", "b1": "single bits", "e4m3": "fp8 (e4m3)",
     "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
 }  # fmt: skip
+_ROUNDED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
+_NAMES = {"f16": FP16.name, "bf16": BF16.name}
 _LABEL = re.compile(r"^\s*(\$\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 _ATOMIC = re.compile(r"\b(?:red|atom)\.")
@@ -44,6 +46,8 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     multiplies_in = ""
     if dtype == FP32 and factors & {"f16", "bf16"}:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
+    elif dtype == out == FP32 and not products:  # a SIMT kernel that stores its tiles in a narrow type
+        multiplies_in = _NAMES.get(" ".join(sorted(set(_ROUNDED.findall(ptx)))), "")
     return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
                    tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
 
@@ -73,7 +77,8 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
     """What the gates depend on, where it is not the usual fp32."""
     found = []
     if not spec.is_rung and spec.arithmetic:
-        found.append(f"it rounds its operands to {spec.arithmetic} for the tensor cores, and is judged as that")
+        where = " for the tensor cores" if spec.tensor_cores else ""
+        found.append(f"it rounds its operands to {spec.arithmetic}{where}, and is judged as that")
     if spec.accumulator in (FP16, BF16):
         found.append(f"it computes in {spec.accumulator}, and is judged with that type's roundoff")
     return tuple(found)

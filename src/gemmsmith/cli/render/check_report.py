@@ -33,6 +33,7 @@ _VECTORS = re.compile(
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 # Barriers and matrix descriptors have 64 bits, whatever the indices have.
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
+_COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
@@ -95,7 +96,7 @@ class Report:
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
-        code = _SHARED_ADDRESS.sub(" ", code)
+        code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
