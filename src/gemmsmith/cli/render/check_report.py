@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
@@ -193,7 +193,8 @@ class Report:
             "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
-            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k},
+            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k}
+            | ({"from_k": self.multiples.from_k} if self.multiples.from_k else {}),
             "certificate": self._certificate_json(),
         }  # fmt: skip
 
@@ -357,7 +358,7 @@ class Report:
     def _own_multiples(self) -> Multiples:
         """In the user's own M and N."""
         found = self.multiples
-        return Multiples(found.n, found.m, found.k) if self._is_column_major else found
+        return replace(found, m=found.n, n=found.m) if self._is_column_major else found
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
