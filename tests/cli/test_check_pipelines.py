@@ -1,4 +1,4 @@
-"""gemmsmith check on kernels whose pipeline needs several k-tiles: the least K is told, and a smaller one not judged."""
+"""gemmsmith check on kernels whose pipeline needs several k-tiles: the least K is told, a smaller one not judged."""
 
 from __future__ import annotations
 
