@@ -128,3 +128,56 @@ def test_a_single_thread(
     code, found = check(tmp_path, source, capsys, "--trial", "integers, bit for bit")
     assert (code, found["status"]) == (int(status != "right"), status), found
     assert found["launch"]["block"] == [1, 1, 1]
+
+
+STRUCTS = """
+struct Args { const float* A; const float* B; float* C; int M, N, K, lda, ldb, ldc; float alpha, beta; };
+struct Sizes { int m, n, k; };
+struct Tile { unsigned m, n, k; };
+__device__ float dot(const float* a, const float* b, int K, int ldb) {
+    float s = 0;
+    for (int k = 0; k < K; ++k) s += a[k] * b[k * ldb];
+    return s;
+}
+KERNEL
+"""
+ALL_ARGUMENTS = """
+__global__ void gemm(Args p) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row >= p.M || col >= p.N) return;
+    float* c = p.C + row * p.ldc + col;
+    *c = p.alpha * dot(p.A + row * p.lda, p.B + col, p.K, p.ldb) + (p.beta == 0 ? 0 : p.beta * *c);
+}
+void run(Args p) { gemm<<<dim3((p.N + 31) / 32, (p.M + 7) / 8), dim3(32, 8)>>>(p); }
+"""
+ALL_SIZES = """
+__global__ void gemm(const float* A, const float* B, float* C, Sizes d) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row < d.m && col < d.n) C[row * d.n + col] = dot(A + row * d.k, B + col, d.k, d.n);
+}
+void run(const float* A, const float* B, float* C, Sizes d) {
+    gemm<<<dim3((d.n + 31) / 32, (d.m + 7) / 8), dim3(32, 8)>>>(A, B, C, d);
+}
+"""
+
+
+@pytest.mark.parametrize(("kernel", "trial"), [(ALL_ARGUMENTS, "alpha and beta"), (ALL_SIZES, QUICK[1])])
+def test_structs_of_arguments(kernel: str, trial: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, STRUCTS.replace("KERNEL", kernel), capsys, "--trial", trial)
+    assert (code, found["status"], found["launch"]["source"]) == (0, "right", "launch site"), found
+
+
+def test_a_struct_of_a_tile_is_no_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = ALL_SIZES.replace("Sizes d)", "int M, int N, int K, Tile t)").replace("Sizes d", "Tile t")
+    kernel = kernel.replace("(A, B, C, d)", "(A, B, C, M, N, K, tile_of(M))").replace(
+        "row < d.m", "t.m == 8 && row < d.m"
+    )
+    for name in "mnk":
+        kernel = kernel.replace(f"d.{name}", name.upper())
+    code, said = check(tmp_path, STRUCTS.replace("KERNEL", kernel), capsys)
+    assert code == 2, said
+    assert "--signature A,B,C,M,N,K,?,?,?" in said
+    code, found = check(
+        tmp_path, STRUCTS.replace("KERNEL", kernel), capsys, *QUICK, "--signature", "A,B,C,M,N,K,8,32,1"
+    )
+    assert (code, found["status"]) == (0, "right"), found

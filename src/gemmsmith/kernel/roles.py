@@ -14,11 +14,11 @@ from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.element_types import ParameterType, parameter_type
 from gemmsmith.kernel.expressions import c_as_python
+from gemmsmith.kernel.field_roles import Field, field_roles, own_name
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
-    field_role,
     leading_of,
     leading_role,
     pointer_role,
@@ -109,7 +109,8 @@ def recognise(
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body, scratch)
-    roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
+    roles = pointers | _scalar_roles(found, body, pointers)
+    roles |= _field_roles(found, pointers, set(roles.values()))
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
@@ -232,7 +233,7 @@ def _roles_beside_maps(
     found: list[_Parameter], pointers: dict[int, str], mapped: set[str], body: str
 ) -> dict[int, str]:  # fmt: skip
     """Roles of the pointers of a kernel that takes other matrices as tensor maps; what neither tells stays open."""
-    named = {i: pointer_role(name) for i, name in pointers.items()}
+    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
     roles = {i: role if role in ("A", "B", "bias") and role not in mapped else "" for i, role in named.items()}
     if "C" not in mapped:
         free = [i for i in pointers if not found[i].type.const]
@@ -257,7 +258,7 @@ def with_written(signature: Signature, names: set[str]) -> Signature:
 
 def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> dict[int, str]:
     """Roles of pointers by their index. ``free``: those that may be written; ``used``: names that are."""
-    named = {i: pointer_role(name) for i, name in pointers.items()}
+    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
     output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
@@ -334,11 +335,9 @@ def _is_explicit(name: str, role: str) -> bool:
     return role == "K" or len(words(name)) > 1
 
 
-def _field_roles(found: list[_Parameter], pointers: Mapping[int, str]) -> dict[int, str]:
-    """Roles of the numbers of a struct: those of the matrix whose elements it points to."""
-    matrix = {found[i].place: role for i, role in pointers.items() if "." in found[i].name}
-    return {i: field_role(p.name.rpartition(".")[2], matrix.get(p.place, ""))
-            for i, p in enumerate(found) if "." in p.name and not p.is_pointer}  # fmt: skip
+def _field_roles(found: list[_Parameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
+    fields = [Field(i, p.name, p.place, p.is_pointer, p.type.is_integer) for i, p in enumerate(found) if "." in p.name]
+    return field_roles(fields, pointers, taken)
 
 
 def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:

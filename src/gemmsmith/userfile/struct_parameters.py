@@ -27,7 +27,7 @@ class FlatParameter:
 def flat_parameters(
     parameters: Sequence[KernelParameter], sources: Sequence[SourceFile], aliases: Mapping[str, str]
 ) -> tuple[FlatParameter, ...]:
-    """The parameters in order, with the fields of each struct that holds one pointer and numbers beside it."""
+    """The parameters in order, with the fields of each struct that holds pointers and numbers alone."""
     found: list[FlatParameter] = []
     for place, parameter in enumerate(parameters):
         fields = _fields(parameter.type, sources, aliases)
@@ -49,7 +49,7 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
 
 
 def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
-    """The fields of a struct type; none for other types, and for structs with anything but one pointer and numbers."""
+    """The fields of a struct type; none for other types, and for structs with anything but pointers and numbers."""
     if "*" in kind or "&" in kind:
         return ()
     plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
@@ -69,7 +69,7 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     usable = all(f.name and not f.counts and not f.align for f in fields)
     numbers = [t for t in types if not t.stars and t.scalar_code]
     pointers = [t for t in types if t.stars == 1]
-    return fields if usable and len(pointers) == 1 and len(numbers) == len(fields) - 1 else ()
+    return fields if usable and fields and len(pointers) + len(numbers) == len(fields) else ()
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:

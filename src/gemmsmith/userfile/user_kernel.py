@@ -203,7 +203,7 @@ def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) 
     names = ", ".join(parameter.name for parameter in missing)
     many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
     guess = next(template_guesses(missing), ())
-    example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
+    example = " ".join(f"-D {name}={value}" for name, value in guess or ((p.name, "64") for p in missing))
     every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
     return TemplateValueError(
         f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
