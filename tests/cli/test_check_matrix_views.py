@@ -142,7 +142,7 @@ __device__ float dot(const float* a, const float* b, int K, int ldb) {
 KERNEL
 """
 ALL_ARGUMENTS = """
-__global__ void gemm(Args p) {
+__global__ void gemm(const __grid_constant__ Args p) {
     int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
     if (row >= p.M || col >= p.N) return;
     float* c = p.C + row * p.ldc + col;
@@ -180,4 +180,26 @@ def test_a_struct_of_a_tile_is_no_size(tmp_path: Path, capsys: pytest.CaptureFix
     code, found = check(
         tmp_path, STRUCTS.replace("KERNEL", kernel), capsys, *QUICK, "--signature", "A,B,C,M,N,K,8,32,1"
     )
+    assert (code, found["status"]) == (0, "right"), found
+
+
+def test_a_pointer_to_a_matrix_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the change that makes it checkable, and that change does."""
+    source = """
+struct Mat { int rows, cols; float* data; };
+__global__ void gemm(const Mat* A, const Mat* B, Mat* C) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row >= C->rows || col >= C->cols) return;
+    float s = 0;
+    for (int k = 0; k < A->cols; ++k) s += A->data[row * A->cols + k] * B->data[k * B->cols + col];
+    C->data[row * C->cols + col] = s;
+}
+"""
+    code, said = check(tmp_path, source, capsys)
+    assert code == 2, said
+    assert "A points to a Mat in memory" in said
+    assert "`Mat A`" in said
+    by_value = source.replace("const Mat*", "Mat").replace("Mat*", "Mat").replace("->", ".")
+    grid = ("--grid", "ceil(N/32),ceil(M/8)", "--block", "32,8")
+    code, found = check(tmp_path, by_value, capsys, *QUICK, *grid)
     assert (code, found["status"]) == (0, "right"), found

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
@@ -31,7 +32,8 @@ def flat_parameters(
     found: list[FlatParameter] = []
     for place, parameter in enumerate(parameters):
         fields = _fields(parameter.type, sources, aliases)
-        const = "const " if re.search(r"\bconst\b", parameter.type) else ""
+        one = sum("*" in f.type for f in fields) == 1  # of several, a const struct may hold the output as well
+        const = "const " if one and re.search(r"\bconst\b", parameter.type) else ""
         if fields:
             found += [FlatParameter(f"{const}{f.type}", f"{parameter.name}.{f.name}", place) for f in fields]
         else:
@@ -46,6 +48,23 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
         text = arguments[place] if place < len(arguments) else ""
         found.append(f"{text}.{name.rpartition('.')[2]}" if text and "." in name else text)
     return tuple(found)
+
+
+def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: Sequence[SourceFile]) -> None:
+    """Raise for a pointer to a struct with pointers in it: the matrices are then told by memory, not by arguments."""
+    for parameter in parameters:
+        if parameter.type.count("*") != 1:
+            continue
+        base = " ".join(_QUALIFIERS.sub(" ", parameter.type).replace("__restrict__", " ").replace("*", " ").split())
+        base = base.partition("<")[0].rsplit("::", 1)[-1].strip()
+        fields = next((source.class_fields[base] for source in sources if base in source.class_fields), ())
+        if any("*" in field.type for field in fields):
+            raise SignatureError(
+                f"{entry}: {parameter.name} points to a {base} in memory, with the matrix behind another pointer: check "
+                "fills matrices, numbers and structs by value",
+                f"take it by value, `{base} {parameter.name}`: a launch copies its arguments, so that this costs "
+                "nothing, and check fills its members",
+            )
 
 
 def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:

@@ -29,7 +29,7 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
-from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
@@ -132,6 +132,7 @@ def _recognised(
     constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
     site: SiteValues | None = None,
 ) -> Signature:  # fmt: skip
+    refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
