@@ -60,8 +60,8 @@ def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: S
         fields = next((source.class_fields[base] for source in sources if base in source.class_fields), ())
         if any("*" in field.type for field in fields):
             raise SignatureError(
-                f"{entry}: {parameter.name} points to a {base} in memory, with the matrix behind another pointer: check "
-                "fills matrices, numbers and structs by value",
+                f"{entry}: {parameter.name} points to a {base} in memory, with the matrix behind another pointer: "
+                "check fills matrices, numbers and structs by value",
                 f"take it by value, `{base} {parameter.name}`: a launch copies its arguments, so that this costs "
                 "nothing, and check fills its members",
             )
