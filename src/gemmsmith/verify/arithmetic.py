@@ -63,7 +63,8 @@ def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
         raise UnsupportedError(
             f"{spec.signature.entry} multiplies {held} on tensor cores, which its {spec.dtypes[0].cuda} pointers hold: "
             "check has no matrices of such numbers",
-            "give matrices of your own with --args, and the right answer with --expect",
+            f"give matrices of your own and the right answer: --args '{spec.signature.arguments[0].name}="
+            "randint(-128,128,64,32,i8), ...' --expect FILE.py:FUNCTION --grid X,Y --block X",
         )
 
 
