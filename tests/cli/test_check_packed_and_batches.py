@@ -130,3 +130,36 @@ def test_a_counter_of_64_bits_promises_no_large_matrices(tmp_path: Path, capsys:
     code, found = check(tmp_path, COUNTED_LONG.replace("FIRST", "0"), capsys)
     assert (code, found["status"]) == (0, "right"), found
     assert any("more than 2³¹" in trial["label"] and not trial["ok"] for trial in found["trials"])
+
+
+FIXED = """
+#define M 16
+#define N 8
+#define M_TOTAL (M * 4)
+#define N_TOTAL (N * 12)
+#define K_TOTAL 32
+__global__ void fixed(const float* A, const float* B, float* C) {
+    int row = blockIdx.y * M + threadIdx.y, col = blockIdx.x * N + threadIdx.x;
+    float s = 0;
+    for (int k = 0; k < K_TOTAL; ++k) s += A[row * K_TOTAL + k] * B[k * N_TOTAL + WHICH];
+    C[row * N_TOTAL + col] = s;
+}
+void run(const float* A, const float* B, float* C) {
+    dim3 gridDim, blockDim;
+    blockDim.x = N;
+    blockDim.y = M;
+    gridDim.x = (N_TOTAL + N - 1) / N;
+    gridDim.y = (M_TOTAL + M - 1) / M;
+    fixed<<<gridDim, blockDim>>>(A, B, C);
+}
+"""
+
+
+@pytest.mark.parametrize(("which", "status"), [("col", "right"), ("(col ^ 1)", "wrong")])
+def test_totals_beside_the_tile_and_a_grid_set_part_by_part(
+    which: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    source = FIXED.replace("WHICH", which)
+    code, found = check(tmp_path, source, capsys, "--trial", "integers, bit for bit")
+    assert (code, found["status"], found["launch"]["source"]) == (int(status != "right"), status, "launch site"), found
+    assert found["launch"]["grid"] == [12, 4, 1]

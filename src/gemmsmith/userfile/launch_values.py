@@ -316,10 +316,10 @@ class SiteValues:
         new = set(re.findall(r"[A-Za-z_]\w*", self.site.configuration[0]))
         while new:
             names |= new
-            held = (self.site.frame.locals.variables.get(name) for name in new)
-            new = {
-                word for variable in held if variable for word in re.findall(r"[A-Za-z_]\w*", variable.value)
-            } - names
+            scope = self.site.frame.locals
+            held = [scope.variables[name] for name in new if name in scope.variables]
+            held += [member for path, member in scope.members.items() if path.partition(".")[0] in new]
+            new = {word for variable in held for word in re.findall(r"[A-Za-z_]\w*", variable.value)} - names
         return bool(names & (used | set(re.findall(r"[A-Za-z_]\w*", " ".join(self.site.template)))))
 
     def smem(self, sizes: Mapping[str, int]) -> int:
