@@ -43,8 +43,8 @@ EXTENTS = ("M", "N", "K")
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 # Names of constants that fix an extent, the most explicit first.
-_FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_TOTAL", "N_TOTAL", "K_TOTAL"), ("M_SIZE", "N_SIZE", "K_SIZE"),
-          ("M_DIM", "N_DIM", "K_DIM"), ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
+_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
+               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
 _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
