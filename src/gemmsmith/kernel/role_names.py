@@ -96,6 +96,8 @@ def leading_of(name: str, matrices: Mapping[str, str]) -> str:
 
 def field_role(field: str, matrix: str) -> str:
     """What a number beside the elements of ``matrix`` (A, B, C or D) means in a struct: width, height, stride."""
+    if field == "unit":  # the distance of two elements of a row
+        return "1"
     found = [word for word in words(field) if word not in _EXTENT_NOISE]
     if (not found and words(field) == ["ld"]) or (found and found[0] in ("stride", "pitch", "ld", "lda", "leading")):
         return f"ld{matrix.lower()}"

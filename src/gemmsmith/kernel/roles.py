@@ -14,11 +14,11 @@ from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.element_types import ParameterType, parameter_type
 from gemmsmith.kernel.expressions import c_as_python
+from gemmsmith.kernel.field_roles import Field, field_roles, own_name
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
-    field_role,
     leading_of,
     leading_role,
     pointer_role,
@@ -43,8 +43,8 @@ EXTENTS = ("M", "N", "K")
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 # Names of constants that fix an extent, the most explicit first.
-_FIXED = (("M_GLOBAL", "N_GLOBAL", "K_GLOBAL"), ("M_SIZE", "N_SIZE", "K_SIZE"), ("M_DIM", "N_DIM", "K_DIM"),
-          ("SIZE_M", "SIZE_N", "SIZE_K"), ("DIM_M", "DIM_N", "DIM_K"), ("M", "N", "K"))  # fmt: skip
+_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
+               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
 _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
@@ -109,7 +109,8 @@ def recognise(
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body, scratch)
-    roles = pointers | _scalar_roles(found, body, pointers) | _field_roles(found, pointers)
+    roles = pointers | _scalar_roles(found, body, pointers)
+    roles |= _field_roles(found, pointers, set(roles.values()))
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
@@ -232,7 +233,7 @@ def _roles_beside_maps(
     found: list[_Parameter], pointers: dict[int, str], mapped: set[str], body: str
 ) -> dict[int, str]:  # fmt: skip
     """Roles of the pointers of a kernel that takes other matrices as tensor maps; what neither tells stays open."""
-    named = {i: pointer_role(name) for i, name in pointers.items()}
+    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
     roles = {i: role if role in ("A", "B", "bias") and role not in mapped else "" for i, role in named.items()}
     if "C" not in mapped:
         free = [i for i in pointers if not found[i].type.const]
@@ -257,7 +258,7 @@ def with_written(signature: Signature, names: set[str]) -> Signature:
 
 def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> dict[int, str]:
     """Roles of pointers by their index. ``free``: those that may be written; ``used``: names that are."""
-    named = {i: pointer_role(name) for i, name in pointers.items()}
+    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
     output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
@@ -312,6 +313,8 @@ def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) 
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
+        return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
     return roles | _extents({i: found[i].name for i in extents})
 
 
@@ -332,11 +335,9 @@ def _is_explicit(name: str, role: str) -> bool:
     return role == "K" or len(words(name)) > 1
 
 
-def _field_roles(found: list[_Parameter], pointers: Mapping[int, str]) -> dict[int, str]:
-    """Roles of the numbers of a struct: those of the matrix whose elements it points to."""
-    matrix = {found[i].place: role for i, role in pointers.items() if "." in found[i].name}
-    return {i: field_role(p.name.rpartition(".")[2], matrix.get(p.place, ""))
-            for i, p in enumerate(found) if "." in p.name and not p.is_pointer}  # fmt: skip
+def _field_roles(found: list[_Parameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
+    fields = [Field(i, p.name, p.place, p.is_pointer, p.type.is_integer) for i, p in enumerate(found) if "." in p.name]
+    return field_roles(fields, pointers, taken)
 
 
 def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:

@@ -208,7 +208,7 @@ def signature_hint(signature: Signature, doubtful: str = "") -> str:
     """The ``--signature`` line to complete, filled in as far as it is known."""
     roles = ["?" if not arg.role or arg.role == doubtful else arg.role.removeprefix("map")
              for arg in signature.arguments]  # fmt: skip
-    return f"say what they are, replacing each '?': --signature {','.join(roles)}"
+    return f"say what they are, replacing each '?' (by M, N, K, lda or a number): --signature {','.join(roles)}"
 
 
 def undetermined(signature: Signature) -> SignatureError:

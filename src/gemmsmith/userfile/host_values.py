@@ -279,12 +279,26 @@ class HostScope(HostTypes):
         try:
             return self._called(short, template, arguments)
         except UnknownValueError:
+            if (found := self._asked_of(name, arguments)) is not None:
+                return found
             usual = _usual_function(short)
             if usual is None or len(arguments) != 2:
                 raise
             return usual(*(number(evaluate(text, self)) for text in arguments))
         finally:
             self.asked.depth -= 1
+
+    def _asked_of(self, name: str, arguments: Sequence[str]) -> Value | None:
+        """What a matrix says about itself, where its fields are known: ``C.rows()``, ``C.extent(1)``."""
+        owner, _, member = path_of(name).rpartition(".")
+        spelled = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride"}
+        field = spelled.get((member, arguments[0].strip()), "") if len(arguments) == 1 else member
+        if not owner or not field or len(arguments) > 1:
+            return None
+        for path in (f"{owner}.{field}", f"{owner}.{field}_", f"{owner}.m_{field}", f"{owner}._{field}"):
+            if path in self.sizes.bound:
+                return self.value(path)
+        return None
 
     def _called(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value:
         for source in self.frame.sources:

@@ -25,6 +25,8 @@ _NAMES = {
     "TN": ("TN", "THREAD_N", "THREAD_SIZE_X", "THREAD_TILE_N"),
 }  # fmt: skip
 _DEFAULT_TILE = 32
+# Ways to tell blocks and threads apart.
+_NUMBERED = re.compile(r"(?:block|thread)(?:Idx|_rank|_index)|%\w*(?:ctaid|tid|laneid|warpid)")
 
 
 def _place(axis: str) -> re.Pattern[str]:
@@ -60,6 +62,11 @@ class LaunchGuess:
         return "threadIdx.y" in self.reached
 
     @property
+    def alone(self) -> bool:
+        """Whether one thread does everything: the kernel asks for no number of a thread or block."""
+        return _NUMBERED.search(self.reached) is None
+
+    @property
     def has_sizes(self) -> bool:
         """Whether constants or ``__launch_bounds__`` say how large a block or a tile is."""
         return bool(self.bounds) or any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
@@ -84,6 +91,8 @@ class LaunchGuess:
         return block
 
     def grid(self, problem: Problem, block: Dim3) -> Dim3:
+        if self.alone:
+            return 1, 1, 1
         rows, cols = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         linear = "blockIdx.y" not in self.reached
         if rows is None or cols is None:
@@ -112,6 +121,8 @@ class LaunchGuess:
         return self._constant(*_TILES) or _DEFAULT_TILE
 
     def _block(self) -> Dim3:
+        if self.alone:
+            return 1, 1, 1
         bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         tm, tn = self._constant(*_NAMES["TM"]), self._constant(*_NAMES["TN"])
         if self.two_dimensional:

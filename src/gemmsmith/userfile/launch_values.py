@@ -96,8 +96,9 @@ class _UsualSizes(Mapping[str, int]):
         return True
 
 
-def _names(texts: Iterable[str]) -> set[str]:
-    return {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+def _paths_in(texts: Iterable[str]) -> set[str]:
+    """Names, and members by their whole path: "config.batches"."""
+    return {path_of(name) for text in texts for name in re.findall(r"[A-Za-z_]\w*(?:(?:\.|->)\w+)*", text)}
 
 
 @dataclass(frozen=True)
@@ -161,16 +162,21 @@ class SiteValues:
         for path, extents in known.items():
             if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
                 bound[path] = frozenset(sizes[role] for role in extents - {"K"})
-        if "batch" in sizes and "batch" not in self.roles.roles and "strideA" in self.roles.roles:
+        if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
             variables = self.site.frame.locals.variables
             texts = (*self.site.configuration, *variables, *(variable.value for variable in variables.values()))
-            for name in _names(texts):
-                if "".join(words(name)) in BATCH:
-                    bound.setdefault(name, frozenset({sizes["batch"]}))
+            for path in _paths_in(texts):
+                if "".join(words(path.rpartition(".")[2])) in BATCH:
+                    bound.setdefault(path, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)
+
+    def _counts_products(self) -> bool:
+        """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes
+        a third index of blocks."""
+        return "strideA" in self.roles.roles or "blockIdx.z" in self.site.kernel.body
 
     def _paths(self, text: str) -> list[str]:
         """The variable that is passed, and those that it is a plain copy of."""
@@ -310,10 +316,10 @@ class SiteValues:
         new = set(re.findall(r"[A-Za-z_]\w*", self.site.configuration[0]))
         while new:
             names |= new
-            held = (self.site.frame.locals.variables.get(name) for name in new)
-            new = {
-                word for variable in held if variable for word in re.findall(r"[A-Za-z_]\w*", variable.value)
-            } - names
+            scope = self.site.frame.locals
+            held = [scope.variables[name] for name in new if name in scope.variables]
+            held += [member for path, member in scope.members.items() if path.partition(".")[0] in new]
+            new = {word for variable in held for word in re.findall(r"[A-Za-z_]\w*", variable.value)} - names
         return bool(names & (used | set(re.findall(r"[A-Za-z_]\w*", " ".join(self.site.template)))))
 
     def smem(self, sizes: Mapping[str, int]) -> int:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
+from gemmsmith.userfile.span_parameters import span_fields
 
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -26,11 +28,12 @@ class FlatParameter:
 def flat_parameters(
     parameters: Sequence[KernelParameter], sources: Sequence[SourceFile], aliases: Mapping[str, str]
 ) -> tuple[FlatParameter, ...]:
-    """The parameters in order, with the fields of each struct that holds one pointer and numbers beside it."""
+    """The parameters in order, with the fields of each struct that holds pointers and numbers alone."""
     found: list[FlatParameter] = []
     for place, parameter in enumerate(parameters):
         fields = _fields(parameter.type, sources, aliases)
-        const = "const " if re.search(r"\bconst\b", parameter.type) else ""
+        one = sum("*" in f.type for f in fields) == 1  # of several, a const struct may hold the output as well
+        const = "const " if one and re.search(r"\bconst\b", parameter.type) else ""
         if fields:
             found += [FlatParameter(f"{const}{f.type}", f"{parameter.name}.{f.name}", place) for f in fields]
         else:
@@ -47,11 +50,30 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
     return tuple(found)
 
 
+def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: Sequence[SourceFile]) -> None:
+    """Raise for a pointer to a struct with pointers in it: the matrices are then told by memory, not by arguments."""
+    for parameter in parameters:
+        if parameter.type.count("*") != 1:
+            continue
+        base = " ".join(_QUALIFIERS.sub(" ", parameter.type).replace("__restrict__", " ").replace("*", " ").split())
+        base = base.partition("<")[0].rsplit("::", 1)[-1].strip()
+        fields = next((source.class_fields[base] for source in sources if base in source.class_fields), ())
+        if any("*" in field.type for field in fields):
+            raise SignatureError(
+                f"{entry}: {parameter.name} points to a {base} in memory, with the matrix behind another pointer: "
+                "check fills matrices, numbers and structs by value",
+                f"take it by value, `{base} {parameter.name}`: a launch copies its arguments, so that this costs "
+                "nothing, and check fills its members",
+            )
+
+
 def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
-    """The fields of a struct type; none for other types, and for structs with anything but one pointer and numbers."""
+    """The fields of a struct type; none for other types, and for structs with anything but pointers and numbers."""
     if "*" in kind or "&" in kind:
         return ()
     plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
+    if span := span_fields(plain, sources, aliases):
+        return span
     plain = aliases.get(plain, plain)
     base, opened, rest = plain.partition("<")
     base = base.strip().rsplit("::", 1)[-1]
@@ -66,7 +88,7 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     usable = all(f.name and not f.counts and not f.align for f in fields)
     numbers = [t for t in types if not t.stars and t.scalar_code]
     pointers = [t for t in types if t.stars == 1]
-    return fields if usable and len(pointers) == 1 and len(numbers) == len(fields) - 1 else ()
+    return fields if usable and fields and len(pointers) + len(numbers) == len(fields) else ()
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:

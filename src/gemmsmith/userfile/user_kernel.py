@@ -29,7 +29,7 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
-from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
@@ -132,6 +132,7 @@ def _recognised(
     constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
     site: SiteValues | None = None,
 ) -> Signature:  # fmt: skip
+    refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
@@ -203,7 +204,7 @@ def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) 
     names = ", ".join(parameter.name for parameter in missing)
     many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
     guess = next(template_guesses(missing), ())
-    example = " ".join(f"-D {name}={value}" for name, value in guess) or f"-D {missing[0].name}=64"
+    example = " ".join(f"-D {name}={value}" for name, value in guess or ((p.name, "64") for p in missing))
     every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
     return TemplateValueError(
         f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",

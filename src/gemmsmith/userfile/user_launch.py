@@ -138,8 +138,8 @@ class UserLaunch:
 
     @property
     def guessed(self) -> bool:
-        """Whether neither the file nor the user gives the grid."""
-        return self.sources(SAMPLE)[1] == "guessed"
+        """Whether neither the file nor the user gives the grid, and the kernel leaves a choice."""
+        return self.sources(SAMPLE)[1] == "guessed" and not self._guess().alone
 
     @property
     def block_known(self) -> bool:

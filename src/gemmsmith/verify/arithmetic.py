@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
 
@@ -16,6 +17,13 @@ _MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async
 _NARROW = re.compile(
     r"^[\s{]*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M
 )
+# Factors of matrix instructions that C++ has no type of their size for.
+_PACKED = {
+    "s4": "4-bit integers", "u4": "unsigned 4-bit integers", "b1": "single bits", "e4m3": "fp8 (e4m3)",
+    "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
+}  # fmt: skip
+_ROUNDED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
+_NAMES = {"f16": FP16.name, "bf16": BF16.name}
 _LABEL = re.compile(r"^\s*(\$\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 _ATOMIC = re.compile(r"\b(?:red|atom)\.")
@@ -30,6 +38,7 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     if spec.is_rung:
         return spec
     products = [name for name in _MMA.findall(ptx) if name.startswith(("mma.", "wmma.mma", "wgmma"))]
+    _refuse_packed(spec, products)
     dtype, out = spec.dtypes[0], spec.out_dtypes[0]
     factors = {kind for name in products for kind in _factors(name)}
     if dtype == FP32 and "tf32" in factors:
@@ -37,8 +46,26 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     multiplies_in = ""
     if dtype == FP32 and factors & {"f16", "bf16"}:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
+    elif dtype == out == FP32 and not products:  # a SIMT kernel that stores its tiles in a narrow type
+        multiplies_in = _NAMES.get(" ".join(sorted(set(_ROUNDED.findall(ptx)))), "")
     return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
                    tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
+
+
+def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
+    """Raise for a kernel whose bytes hold something other than the integers that its parameters are declared as: with
+    those, a right kernel would look wrong."""
+    if not spec.dtypes[0].name.startswith(("int", "uint")):
+        return
+    kinds = dict.fromkeys(kind for name in products for kind in re.findall(r"\.(\w+)", name) if kind in _PACKED)
+    if kinds:
+        held = " and ".join(_PACKED[kind] for kind in kinds)
+        raise UnsupportedError(
+            f"{spec.signature.entry} multiplies {held} on tensor cores, which its {spec.dtypes[0].cuda} pointers hold: "
+            "check has no matrices of such numbers",
+            f"give matrices of your own and the right answer: --args '{spec.signature.arguments[0].name}="
+            "randint(-128,128,64,32,i8), ...' --expect FILE.py:FUNCTION --grid X,Y --block X",
+        )
 
 
 def _factors(name: str) -> list[str]:
@@ -51,7 +78,8 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
     """What the gates depend on, where it is not the usual fp32."""
     found = []
     if not spec.is_rung and spec.arithmetic:
-        found.append(f"it rounds its operands to {spec.arithmetic} for the tensor cores, and is judged as that")
+        where = " for the tensor cores" if spec.tensor_cores else ""
+        found.append(f"it rounds its operands to {spec.arithmetic}{where}, and is judged as that")
     if spec.accumulator in (FP16, BF16):
         found.append(f"it computes in {spec.accumulator}, and is judged with that type's roundoff")
     return tuple(found)

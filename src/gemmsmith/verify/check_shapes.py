@@ -35,7 +35,12 @@ class CheckShapes:
     def probes(self) -> list[Shape]:
         """Shapes that decide what the kernel computes."""
         m, n, k = self.distinct
-        return [self.distinct, (m, n, max(_DEEPER, 2 * k))]
+        return [self.distinct, (m, n, 2 * k if self.base == _FOR_FEW_THREADS.base else max(_DEEPER, 2 * k))]
+
+
+# A kernel whose few threads compute all of C has no pipeline of tiles, and takes the simulator long.
+_FOR_FEW_THREADS = CheckShapes((8, 8, 8), (8, 12, 20))
+_FEW_THREADS = 31  # less than a warp
 
 
 def tile_of_grid(spec: KernelSpec, config: Config, tiles: tuple[int, ...] = _TILES) -> tuple[int, int]:
@@ -126,6 +131,9 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
         fixed = dict(own.signature.fixed)
         shape = fixed["M"], fixed["N"], fixed["K"]
         return CheckShapes(shape, shape)
+    if _has_few_threads(own, config):
+        base = _FOR_FEW_THREADS.base
+        return CheckShapes(base, base) if own.signature.square else _FOR_FEW_THREADS
     bm, bn = tile_of_grid(own, config)
     if own.signature.square:
         side = math.lcm(bm, bn)
@@ -138,6 +146,14 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
                  (m, wide))  # fmt: skip
     deep = next(k for k in (2 * _DEPTH, 3 * _DEPTH, 5 * _DEPTH) if k not in sides)
     return CheckShapes((m, n, _DEPTH), (*sides, deep))
+
+
+def _has_few_threads(spec: KernelSpec, config: Config) -> bool:
+    try:
+        launch = spec.geometry(_problem(spec, (_LEAST, _LEAST, _DEPTH)), config)
+    except GemmsmithError:
+        return False
+    return launch.blocks * math.prod(launch.block) <= _FEW_THREADS
 
 
 def _has_launch(spec: KernelSpec, config: Config, problem: Problem) -> bool:

@@ -336,7 +336,7 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         values += [n * unit + off for unit in subject.edges.depths[1:] for n in (1, 2) for off in (-1, 1)]
         values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
     values += [_up(1027, step), *([_up(4099, step), _up(8195, step)] if full else [])]
-    for k in dict.fromkeys(value for value in values if value > 0):
+    for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         yield _exact(subject, f"K = {k}", subject.one_tile(k))
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
 

@@ -102,10 +102,13 @@ class _Inputs:
         self.scalars: dict[int, Image] = {}
         self.alpha, self.beta = (field.image(np.array(x)) for x in (problem.alpha, problem.beta))
         for number, argument in enumerate(spec.signature.arguments):
+            if argument.role in ("alpha", "beta") and "." in argument.name:
+                raise NoProof(f"{argument.name} is a member of a struct")
             if argument.role in ("alpha", "beta") and argument.code in _SCALARS:
                 element = field.random_elements(self.random, (1,))
                 tag = np.full(1, tag_of(_SCALARS[argument.code], data=False))
-                self.scalars[number] = Image(tag, element, np.array([trees.leaf(argument.role)], np.uint64))
+                leaf = np.array([trees.leaf(argument.role)], np.uint64)
+                self.scalars[spec.signature.place(number)] = Image(tag, element, leaf)
                 setattr(self, argument.role, element)
         if not spec.signature.has("beta"):  # C is added as it is, or not at all
             self.beta = np.array(1, np.uint64)

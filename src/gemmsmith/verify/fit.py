@@ -17,6 +17,7 @@ from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
+from gemmsmith.verify.least_depth import with_least_depth
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -39,6 +40,9 @@ def fit_subject(
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)
         found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts, few)
+    if ragged is not None and found.multiples.k > 1 and not spec.signature.square:
+        least = with_least_depth(partial(_run, runner), ragged[0], base, found.multiples, edges.depth)
+        found = replace(found, multiples=least)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))

@@ -24,19 +24,22 @@ _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
 @dataclass(frozen=True)
 class Multiples:
-    """M, N and K must be multiples of these; 1: any."""
+    """M, N and K must be multiples of these; 1: any. ``from_k``: the least K; 0: the first multiple."""
 
     m: int = 1
     n: int = 1
     k: int = 1
+    from_k: int = 0
 
     def up(self, problem: Problem) -> Problem:
         """The product with extents rounded up to multiples."""
-        return problem.with_(m=_up(problem.m, self.m), n=_up(problem.n, self.n), k=_up(problem.k, self.k))
+        return problem.with_(
+            m=_up(problem.m, self.m), n=_up(problem.n, self.n), k=max(_up(problem.k, self.k), self.from_k)
+        )
 
     def __str__(self) -> str:
         words = [f"{step} in {axis}" for axis, step in (("M", self.m), ("N", self.n), ("K", self.k)) if step > 1]
-        return ", ".join(words)
+        return ", ".join(words) + (f" from {self.from_k}" if self.from_k else "")
 
 
 ANY = Multiples()

@@ -178,7 +178,9 @@ def settle(
         )
     if first.unknown:
         refused = undetermined(first)
-        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product", refused.hint)
+        launch = f"; and {_SAY_LAUNCH}" if getattr(spec.geometry, "guessed", False) else ""
+        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
+                             f"{refused.hint}{launch}")  # fmt: skip
     if spare := _spare(spec, first, shapes[0]):
         padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
         found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)

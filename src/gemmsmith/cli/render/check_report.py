@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
@@ -33,6 +33,7 @@ _VECTORS = re.compile(
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 # Barriers and matrix descriptors have 64 bits, whatever the indices have.
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
+_COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
@@ -95,7 +96,7 @@ class Report:
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
-        code = _SHARED_ADDRESS.sub(" ", code)
+        code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
@@ -192,7 +193,8 @@ class Report:
             "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
             "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
-            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k},
+            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k}
+            | ({"from_k": self.multiples.from_k} if self.multiples.from_k else {}),
             "certificate": self._certificate_json(),
         }  # fmt: skip
 
@@ -356,7 +358,7 @@ class Report:
     def _own_multiples(self) -> Multiples:
         """In the user's own M and N."""
         found = self.multiples
-        return Multiples(found.n, found.m, found.k) if self._is_column_major else found
+        return replace(found, m=found.n, n=found.m) if self._is_column_major else found
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""

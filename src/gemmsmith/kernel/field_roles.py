@@ -1,0 +1,48 @@
+"""What the members of structs mean that are passed by value: a matrix with its sizes, all arguments at once, a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gemmsmith.kernel.role_names import extent_role, field_role, leading_role, scalar_role
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member: its index among the arguments, its name "p.A", and the index of the parameter that it belongs to."""
+
+    index: int
+    name: str
+    place: int
+    is_pointer: bool
+    is_integer: bool
+
+
+def own_name(name: str) -> str:
+    """Of a member: "A" of "arguments.A"."""
+    return name.rpartition(".")[2]
+
+
+def field_roles(fields: Sequence[Field], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
+    """Roles of the numbers, by index. ``pointers``: those of the pointers; ``taken``: of parameters of their own.
+
+    Beside one pointer a number belongs to that matrix. Beside several, or none, its name must tell; a size that is told
+    elsewhere is then a tile's, and stays open.
+    """
+    matrices: dict[int, list[str]] = {}
+    for field in fields:
+        if field.is_pointer and field.index in pointers:
+            matrices.setdefault(field.place, []).append(pointers[field.index])
+    numbers = [field for field in fields if not field.is_pointer]
+    roles = {field.index: field_role(own_name(field.name), matrices[field.place][0]) for field in numbers
+             if len(matrices.get(field.place, ())) == 1}  # fmt: skip
+    for field in numbers:
+        if field.index in roles:
+            continue
+        name = own_name(field.name)
+        role = scalar_role(name)
+        if not role and field.is_integer:
+            role = leading_role(name, batched=False) or extent_role(name)
+        roles[field.index] = "" if role in taken | set(roles.values()) else role
+    return roles

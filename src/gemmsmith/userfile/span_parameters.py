@@ -1,0 +1,63 @@
+"""Matrices that are passed as a std::mdspan: a pointer, two extents, and two strides where its layout has any."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gemmsmith.userfile.launch_text import split_template
+from gemmsmith.userfile.parts import Field, SourceFile
+
+_DEEPEST = 4  # aliases of aliases
+_ALIAS_TEMPLATE = r"template\s*<([^<>]*)>\s*using\s+{name}\s*=\s*([^;]+);"
+# Fields in the order of libcu++'s mdspan; the last stride of a row-major matrix is one.
+_EXTENTS = ("rows", "cols")
+_STRIDES = ("stride", "unit")
+
+
+def span_fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
+    """The members of a two-dimensional mdspan whose extents are known at run time; none for other types."""
+    base, given = _parts(_resolved(kind, sources, aliases))
+    if base != "mdspan" or len(given) < 2:
+        return ()
+    index = _index_type(_resolved(given[1], sources, aliases))
+    layout = _parts(given[2])[0] if len(given) > 2 else "layout_right"
+    if not index or layout not in ("layout_right", "layout_left", "layout_stride"):
+        return ()
+    numbers = (*_EXTENTS, *_STRIDES) if layout == "layout_stride" else _EXTENTS
+    return Field(f"{given[0]}*", name="data"), *(Field(index, name=name) for name in numbers)
+
+
+def _resolved(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> str:
+    """A type without its aliases, and without those that are templates: ``View<float>``."""
+    for _ in range(_DEEPEST):
+        if kind in aliases:
+            kind = aliases[kind]
+            continue
+        base, given = _parts(kind)
+        pattern = re.compile(_ALIAS_TEMPLATE.format(name=re.escape(base)))
+        match = next((found for source in sources if (found := pattern.search(source.text))), None)
+        if match is None:
+            return kind
+        names = [(re.findall(r"\w+", part.partition("=")[0]) or [""])[-1] for part in match[1].split(",")]
+        values = dict(zip(names, given, strict=False))
+        kind = re.sub(r"[A-Za-z_]\w*", lambda word, known=values: known.get(word[0], word[0]), match[2]).strip()
+    return kind
+
+
+def _index_type(extents: str) -> str:
+    """The type of the extents: ``dextents<int, 2>``, ``dims<2>`` or ``extents<int, dynamic_extent, …>``."""
+    base, given = _parts(extents)
+    if base == "dextents" and len(given) == 2 and given[1] in ("2", "2u"):
+        return given[0]
+    if base == "dims" and given[:1] == ["2"]:
+        return given[1] if len(given) > 1 else "size_t"
+    dynamic = all(text.rsplit("::", 1)[-1] == "dynamic_extent" for text in given[1:])
+    return given[0] if base == "extents" and len(given) == 3 and dynamic else ""
+
+
+def _parts(kind: str) -> tuple[str, list[str]]:
+    """``cuda::std::mdspan<float, E>`` as "mdspan" and its arguments."""
+    base, opened, rest = kind.partition("<")
+    given = split_template(rest.rsplit(">", 1)[0]) if opened else []
+    return base.strip().rsplit("::", 1)[-1], [text.strip() for text in given]

@@ -1,0 +1,39 @@
+"""The least K of a kernel for whole k-tiles: a pipeline that loads several of them before its loop needs as many.
+
+A smaller K is no shape that such a kernel was meant for. It is told to the user, and not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gemmsmith.problem import Problem
+from gemmsmith.verify.raggedness import Multiples
+from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.verdict import Verdict, is_hazard
+
+_MOST_STAGES = 8
+
+
+def with_least_depth(
+    run: Callable[[Trial], Verdict | None], trial: Trial, base: Problem, multiples: Multiples, k_tile: int
+) -> Multiples:
+    """``multiples`` with ``from_k``, and with the k-tile where the base shape itself is the least K. ``base`` is right,
+    and ``k_tile`` is what the code's loop advances by, if that is known."""
+
+    def judged(k: int) -> Verdict | None:
+        return run(replace(trial, problem=base.with_(k=k)))
+
+    def passes(k: int) -> bool:
+        verdict = judged(k)
+        return verdict is not None and verdict.trusted
+
+    step, least = multiples.k, 0
+    if step == base.k and 1 < k_tile < step and step % k_tile == 0 and passes(step + k_tile):
+        step, least = k_tile, base.k
+    first = judged(step) if step < base.k else None
+    if first is None or first.trusted or is_hazard(first):
+        return replace(multiples, k=step, from_k=least)
+    stages = range(2, min(_MOST_STAGES, base.k // step) + 1)
+    return replace(multiples, k=step, from_k=next((n * step for n in stages if passes(n * step)), base.k))

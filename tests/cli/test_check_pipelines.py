@@ -1,0 +1,54 @@
+"""gemmsmith check on kernels whose pipeline needs several k-tiles: the least K is told, a smaller one not judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.cli.main import run_command
+
+# A block of 64 threads for 8x8 outputs; STAGES k-tiles of 32 are loaded before the loop, whatever K is.
+PIPELINE = """
+#define STAGES 3
+__global__ void staged(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[STAGES][8][32], b[STAGES][32][8];
+    int x = threadIdx.x % 8, y = threadIdx.x / 8, row = blockIdx.y * 8 + y, col = blockIdx.x * 8 + x;
+    for (int s = 0; s < STAGES; ++s)
+        for (int i = 0; i < 32; i += 8) {
+            a[s][y][i + x] = A[row * K + s * 32 + i + x];
+            b[s][i + y][x] = B[(s * 32 + i + y) * N + col];
+        }
+    float sum = 0;
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        int s = k0 / 32 % STAGES;
+        __syncthreads();
+        for (int k = 0; k < 32; ++k) sum += a[s][y][k] * b[s][k][x];
+        __syncthreads();
+        int next = k0 + STAGES * 32;
+        if (next < K)
+            for (int i = 0; i < 32; i += 8) {
+                a[s][y][i + x] = A[row * K + next + i + x];
+                b[s][i + y][x] = B[(next + i + y) * N + col];
+            }
+    }
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    staged<<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("stages", "least"), [(1, 0), (3, 96)])
+def test_the_least_k_of_a_pipeline(
+    stages: int, least: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    file = tmp_path / "k.cu"
+    file.write_text(PIPELINE.replace("#define STAGES 3", f"#define STAGES {stages}"), encoding="utf-8")
+    code = run_command(["check", str(file), "--json", "--cures", "0"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+    assert (found["multiples"]["k"], found["multiples"].get("from_k", 0)) == (32, least)
+    assert ("32 in K from 96" in found["verdict"]) == (stages == 3)
