@@ -80,7 +80,7 @@ def run(item: Mistake | Clean, schedule: str) -> dict[str, Any]:
     return {
         "name": item.name, "rung": item.rung, "schedule": schedule, "alarm": not verdict.trusted,
         "seconds": round(time.process_time() - begun, 2), "said": said[:_SAID],
-        **({"words": item.words, "by_name": item.words in said} if isinstance(item, Mistake) else {}),
+        **({"words": item.words, "by_name": item.is_named_in(said)} if isinstance(item, Mistake) else {}),
     }  # fmt: skip
 
 

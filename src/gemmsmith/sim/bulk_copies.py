@@ -14,10 +14,9 @@ import numpy as np
 
 from gemmsmith.sim.async_hazards import INIT_FENCE, WAIT_READ, ProxyFences, side
 from gemmsmith.sim.clocks import Clock, ordered
-from gemmsmith.sim.copy_waits import REMEDY as WAIT_PHASE
 from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.shadow import Landing
@@ -83,11 +82,12 @@ class BulkCopies:
 
     def load(self, copy: Load) -> None:
         landing, released = self._issued(copy)
+        phases = {} if self.machine.shadow is None else self.machine.unit(MBarriers).phases(copy.barriers)
         if self.machine.at_once():
-            self._land(copy, landing, released)
+            self._land(copy, landing, released, phases)
         else:
             self.flying.append(copy)
-            self.machine.postponed.append(lambda: self._land(copy, landing, released))
+            self.machine.postponed.append(lambda: self._land(copy, landing, released, phases))
 
     def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
         """Tell the race detector: the copy is a write of its threads that others see through the mbarrier."""
@@ -117,14 +117,14 @@ class BulkCopies:
             self._landings.append((copy, landing))
         return landing, clock
 
-    def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
+    def _land(self, copy: Load, landing: Landing | None, released: Clock | None, issued: dict[int, int]) -> None:
         self.flying = [other for other in self.flying if other is not copy]
         if self.machine.moves_data:
             copy.write(copy.read())
         if self.machine.shadow is not None:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
             phases = self.machine.unit(MBarriers).phases(copy.barriers)
-            self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, phases)
+            self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, issued, phases)
         self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
 
     def flying_to(self, index: int) -> str:

@@ -14,21 +14,28 @@ import numpy as np
 from gemmsmith.sim.async_hazards import ProxyFences, side
 from gemmsmith.sim.clocks import Moment, ordered
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 
 CHUNK = 16
-REMEDY = "a wait for the mbarrier's phase (mbarrier.try_wait) must come between them"
+TOO_FEW = (
+    "phase {phase} of the mbarrier ended before the copy that was issued in it: "
+    "expect_tx of that phase must count the bytes of all its copies"
+)
 _MOST_COPIES = 1024  # that are remembered
 
 
 @dataclass
 class _Landed:
-    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them."""
+    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them.
+
+    ``issued`` are the phases when the copy was issued.
+    """
 
     operation: Operation[Any]
     lane: int
+    issued: dict[int, int]
     phases: dict[int, int]
     waited: Array
     waits: list[tuple[Moment, int]] = field(default_factory=list)
@@ -47,11 +54,13 @@ class CopyWaits:
             machine.shadow.on_access.append(self.accessed)
             machine.unit(ProxyFences).written.append(self.wrote)
 
-    def landed(self, operation: Operation[Any], lanes: Array, targets: Array, phases: dict[int, int]) -> None:
+    def landed(
+        self, operation: Operation[Any], lanes: Array, targets: Array, issued: dict[int, int], phases: dict[int, int]
+    ) -> None:
         self._number += 1
         self._owner[targets // CHUNK] = self._number
         lane = int(lanes[0])
-        self._copies[self._number] = _Landed(operation, lane, phases, np.zeros(self.machine.wave.lanes, bool))
+        self._copies[self._number] = _Landed(operation, lane, issued, phases, np.zeros(self.machine.wave.lanes, bool))
         for place in phases:
             self._by_barrier.setdefault(place, []).append(self._number)
         if len(self._copies) > _MOST_COPIES:
@@ -109,7 +118,8 @@ class CopyWaits:
     def _report(self, copy: _Landed, operation: Operation[Any], lane: int, index: int) -> None:
         machine = self.machine
         assert machine.log is not None
+        ended = [phase for place, phase in copy.issued.items() if phase < copy.phases[place]]
         machine.log.add((0, copy.operation.position, operation.position), Hazard(
             HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane),
             side(machine, copy.operation, copy.lane), side(machine, operation, lane), across_warps=True,
-            remedy=REMEDY))  # fmt: skip
+            remedy=TOO_FEW.format(phase=ended[0]) if ended else WAIT_PHASE))  # fmt: skip

@@ -185,7 +185,8 @@ class PhaseWait:
         expected = int(expected_count(bits))
         return (f"{step.traits.called} never completes: phase {int(phase_number(bits))} of the mbarrier lacks "
                 f"{int(pending_count(bits))} arrivals{f' and {nbytes:,} bytes' if nbytes else ''} (of {expected} "
-                f"arrivals, at shared address {int(index[0]) % machine.shared.stride:#x})")  # fmt: skip
+                f"arrivals, at shared address {int(index[0]) % machine.shared.stride:#x})"
+                f"{machine.unit(MBarriers).passed_over(int(index[0]), lane)}")  # fmt: skip
 
 
 def _decode_wait(m: Modifiers) -> PhaseWait:
