@@ -21,7 +21,7 @@ RACE = "race on"
 # A copy for the next phase is announced before the phase has ended: nobody waited for the stage to be empty.
 EARLY_ARRIVAL = "a wait for the end of phase"
 # The phase ended without all of its copies' bytes, and wgmma read the rest before anything could hang.
-TOO_FEW_BYTES = "expect_tx of that phase must count the bytes of all its copies"
+TOO_FEW_BYTES = "expect_tx must count the bytes of all its copies"
 # The refill ended the phases that a slower warpgroup was still to wait for, so it never came to read the stage.
 OVERTAKEN = "those who arrive must first wait for this thread"
 TWO = (("BM", 128), ("CONSUMERS", 2))  # consumers, with setmaxnreg

@@ -19,23 +19,16 @@ from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 
 CHUNK = 16
-TOO_FEW = (
-    "phase {phase} of the mbarrier ended before the copy that was issued in it: "
-    "expect_tx of that phase must count the bytes of all its copies"
-)
+TOO_FEW = "the mbarrier's phase ended without this copy: expect_tx must count the bytes of all its copies"
 _MOST_COPIES = 1024  # that are remembered
 
 
 @dataclass
 class _Landed:
-    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them.
-
-    ``issued`` are the phases when the copy was issued.
-    """
+    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them."""
 
     operation: Operation[Any]
     lane: int
-    issued: dict[int, int]
     phases: dict[int, int]
     waited: Array
     waits: list[tuple[Moment, int]] = field(default_factory=list)
@@ -54,13 +47,11 @@ class CopyWaits:
             machine.shadow.on_access.append(self.accessed)
             machine.unit(ProxyFences).written.append(self.wrote)
 
-    def landed(
-        self, operation: Operation[Any], lanes: Array, targets: Array, issued: dict[int, int], phases: dict[int, int]
-    ) -> None:
+    def landed(self, operation: Operation[Any], lanes: Array, targets: Array, phases: dict[int, int]) -> None:
         self._number += 1
         self._owner[targets // CHUNK] = self._number
         lane = int(lanes[0])
-        self._copies[self._number] = _Landed(operation, lane, issued, phases, np.zeros(self.machine.wave.lanes, bool))
+        self._copies[self._number] = _Landed(operation, lane, phases, np.zeros(self.machine.wave.lanes, bool))
         for place in phases:
             self._by_barrier.setdefault(place, []).append(self._number)
         if len(self._copies) > _MOST_COPIES:
@@ -118,8 +109,8 @@ class CopyWaits:
     def _report(self, copy: _Landed, operation: Operation[Any], lane: int, index: int) -> None:
         machine = self.machine
         assert machine.log is not None
-        ended = [phase for place, phase in copy.issued.items() if phase < copy.phases[place]]
+        assert machine.shadow is not None
         machine.log.add((0, copy.operation.position, operation.position), Hazard(
             HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane),
             side(machine, copy.operation, copy.lane), side(machine, operation, lane), across_warps=True,
-            remedy=TOO_FEW.format(phase=ended[0]) if ended else WAIT_PHASE))  # fmt: skip
+            remedy=machine.shadow.why_in_flight(copy.operation.position) or WAIT_PHASE))  # fmt: skip

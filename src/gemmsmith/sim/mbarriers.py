@@ -182,8 +182,8 @@ class MBarriers:
             lacks, flying = pending - (int(sums[here - 1]) if here else 0), self._bytes.get(place, 0)
             early = (f" and waits for {flying} bytes: this arrival is meant for the next phase; a wait for the end of "
                      f"phase {phase} must come first") if not lacks and flying > 0 else ""  # fmt: skip
-            before = self.machine.before_the_end()
-            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks {lacks}{early}{before}")
+            race = self.machine.before_the_end()
+            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks {lacks}{early}{race}")
         mine, total = members[:here], int(sums[here - 1])
         if total == pending and not completes:
             raise LaneFault(int(mine[-1]), "an arrival with .noComplete completes the phase of its mbarrier")
