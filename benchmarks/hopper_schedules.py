@@ -85,8 +85,8 @@ def run(item: Mistake | Clean, schedule: str) -> dict[str, Any]:
 
 
 def _pairs(known: set[tuple[str, str]]) -> list[tuple[Mistake | Clean, str]]:
-    """Long launches last."""
-    items: list[Mistake | Clean] = sorted([*CLEAN, *MISTAKES], key=_is_long)
+    """Short launches first."""
+    items: list[Mistake | Clean] = sorted([*CLEAN, *MISTAKES], key=lambda item: (_is_long(item), "fp32" in item.rung))
     return [(item, name) for item in items for name in NAMES if (item.name, name) not in known]
 
 
