@@ -136,7 +136,9 @@ def _launched(
     padded, signature = _takes_leading(spec.signature), spec.signature
     room = (exact_limit(spec) - 5 * _ADDEND) / (problem.alpha * problem.k)
     bound = max(1, min(127, math.isqrt(max(0, int(room)))))
-    if problem.out_dtype == BF16:  # alpha·A·B may be rounded before beta·C is added: sums below 256 are exact either way
+    if (
+        problem.out_dtype == BF16
+    ):  # alpha·A·B may be rounded before beta·C is added: sums below 256 are exact either way
         bound = 1
     sizes = [
         ld * max(problem.m, problem.n, problem.k) if has else rows * columns
