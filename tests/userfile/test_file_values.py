@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.conditions import condition_value
 from gemmsmith.userfile.given_values import with_given_values
 from gemmsmith.userfile.parts import TemplateParameter
@@ -84,6 +85,9 @@ __global__ void sized(const float* A, const float* B, float* C) {
     pause<0>();
     if (i < M) C[i * N + j] = sum;
 }
+void run(float* A, float* B, float* C) { sized<<<1, 512>>>(A, B, C); }
 """)
     spec = user_kernel(tmp_path / "sized.cu", UserOptions())
     assert dict(spec.signature.fixed) == {"M": 64, "N": 8, "K": 16}
+    # The one grid of host code is that of the one size.
+    assert spec.geometry(Problem(64, 8, 16), spec.config()).grid == (1, 1, 1)
