@@ -80,13 +80,13 @@ def run(item: Mistake | Clean, schedule: str) -> dict[str, Any]:
     return {
         "name": item.name, "rung": item.rung, "schedule": schedule, "alarm": not verdict.trusted,
         "seconds": round(time.process_time() - begun, 2), "said": said[:_SAID],
-        **({"words": item.words, "by_name": item.words in said} if isinstance(item, Mistake) else {}),
+        **({"words": item.words, "by_name": item.is_named_in(said)} if isinstance(item, Mistake) else {}),
     }  # fmt: skip
 
 
 def _pairs(known: set[tuple[str, str]]) -> list[tuple[Mistake | Clean, str]]:
-    """Long launches last."""
-    items: list[Mistake | Clean] = sorted([*CLEAN, *MISTAKES], key=_is_long)
+    """Short launches first."""
+    items: list[Mistake | Clean] = sorted([*CLEAN, *MISTAKES], key=lambda item: (_is_long(item), "fp32" in item.rung))
     return [(item, name) for item in items for name in NAMES if (item.name, name) not in known]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gemmsmith.cli.check_run import _watched_before
+from gemmsmith.cli.check_run import _fitted_trials, _watched_before
 from gemmsmith.problem import Problem
-from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, SCALED, Trial
+from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, Trial
 
 BASE = Problem(64, 64, 64)
 FIRST = Trial("integers, bit for bit", BASE, "exact", "integers", "lockstep")
@@ -35,3 +35,13 @@ def seen(hazards: bool = True) -> Any:
 def test_what_counts_as_the_same_launch(again: Trial, watched: bool) -> None:
     assert _watched_before(again, seen()) is watched
     assert not _watched_before(again, seen(hazards=False))
+
+
+def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
+    """To plan them takes seconds too."""
+    passed = (trial(RAGGED, BASE), SimpleNamespace(trusted=True))
+    report: Any = SimpleNamespace(verdicts=[passed], ragged=None, skipped=[], budget=0.0)
+    asked: Any = SimpleNamespace(free=True, budget=15.0)
+    assert _fitted_trials(None, report, asked, -1e6, lambda: None)  # type: ignore[arg-type]
+    assert report.skipped == [("trials that fit it", "no time in 15 s; gemmsmith verify --full runs them")]
+    assert report.budget == 15.0

@@ -1,7 +1,8 @@
 """Mistakes in the rungs for Hopper: TMA, mbarriers, clusters, wgmma, stores, registers and dependent launches.
 
 Each is an edit of one rung or header, compiled in the rung's small configuration, and the words that its report has
-under ``lockstep``. Under other schedules the same mistake may be found another way.
+under ``lockstep``. Under other schedules the same mistake may be found another way, first: ``also`` has the words of
+those reports, which name the same missing construct.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ HANG = "never completes"
 PHASE = "mbarrier wait never completes"
 UNWAITED = "a wait for the mbarrier's phase"
 RACE = "race on"
+# A copy for the next phase is announced before the phase has ended: nobody waited for the stage to be empty.
+EARLY_ARRIVAL = "a wait for the end of phase"
+# The phase ended without all of its copies' bytes, and wgmma read the rest before anything could hang.
+TOO_FEW_BYTES = "expect_tx must count the bytes of all its copies"
+# The refill ended the phases that a slower warpgroup was still to wait for, so it never came to read the stage.
+OVERTAKEN = "those who arrive must first wait for this thread"
 TWO = (("BM", 128), ("CONSUMERS", 2))  # consumers, with setmaxnreg
 
 
@@ -32,11 +39,16 @@ class Mistake:
     config: tuple[tuple[str, int], ...] = ()
     layout: str = "NN"
     out_dtype: str = "fp16"
+    also: tuple[str, ...] = ()
+
+    def is_named_in(self, report: str) -> bool:
+        return any(words in report for words in (self.words, *self.also))
 
 
 def mistake(name: str, rung: str, words: str, *edits: Edit, shape: tuple[int, int, int] = (64, 64, 320),
-            config: tuple[tuple[str, int], ...] = (), layout: str = "NN", out: str = "fp16") -> Mistake:  # fmt: skip
-    return Mistake(name, rung, edits, words, shape, config, layout, "fp32" if rung.startswith("fp32") else out)
+            config: tuple[tuple[str, int], ...] = (), layout: str = "NN", out: str = "fp16",
+            also: tuple[str, ...] = ()) -> Mistake:  # fmt: skip
+    return Mistake(name, rung, edits, words, shape, config, layout, "fp32" if rung.startswith("fp32") else out, also)
 
 
 def _gone(file: str, text: str) -> Edit:
@@ -94,9 +106,9 @@ PLAIN = (
             _gone(TMA, "        wgmma_wait<0>();\n")),
     mistake("no barrier before the refill", "wgmma_tma", RACE,
             _gone(TMA, "        __syncthreads();  // all warpgroups have read the stage: it may be refilled\n"),
-            shape=(128, 64, 320), config=(("BM", 128),)),
+            shape=(128, 64, 320), config=(("BM", 128),), also=(OVERTAKEN,)),
     mistake("the bytes of A alone are expected", "wgmma_tma", PHASE,
-            Edit(TMA, "(barrier, STAGE_BYTES)", "(barrier, TileA::BYTES)")),
+            Edit(TMA, "(barrier, STAGE_BYTES)", "(barrier, TileA::BYTES)"), also=(TOO_FEW_BYTES,)),
     mistake("two arrivals fill a stage", "wgmma_tma", PHASE, Edit(TMA, "(full + 8 * i, 1)", "(full + 8 * i, 2)")),
     mistake("no fence of the initialisation", "wgmma_tma", "fence.mbarrier_init",
             _gone(TMA, "        mbarrier_init_fence();\n")),
@@ -114,7 +126,8 @@ PLAIN = (
     mistake("a stage too far", "wgmma_tma", "", Edit(TMA, "stages + ring.stage * STAGE_BYTES, warpgroup",
                                                     "stages + (ring.stage + 1) * STAGE_BYTES, warpgroup")),
     mistake("no wait for an empty stage", "wgmma_specialized", PHASE,
-            _gone(SPECIALIZED, "                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
+            _gone(SPECIALIZED, "                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n"),
+            also=(EARLY_ARRIVAL,)),
     mistake("the wrong parity of empty", "wgmma_specialized", PHASE, Edit(SPECIALIZED, "ring.parity ^ 1);",
                                                                         "ring.parity);")),
     mistake("too few bytes expected", "wgmma_specialized", "lacks 0 arrivals and -128 bytes",
@@ -172,7 +185,8 @@ STORES = (
             Edit(PERSISTENT, "        if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0)"
                              " tma_store_wait_read<0>();\n", ""), shape=WIDE),
     mistake("no wait for an empty stage of rung 18", "wgmma_persistent", PHASE,
-            _gone(PERSISTENT, "                    mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n")),
+            _gone(PERSISTENT, "                    mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);\n"),
+            also=(EARLY_ARRIVAL,)),
     mistake("too many bytes expected of rung 18", "wgmma_persistent", PHASE,
             Edit(PERSISTENT, "(barrier, STAGE_BYTES)", "(barrier, STAGE_BYTES + 16)")),
     mistake("a store at the wrong row", "wgmma_persistent", "",

@@ -102,22 +102,22 @@ extern "C" __global__ void changed_unfenced(CUtensorMap* map, unsigned* out, con
 }
 
 // Two blocks: 1 the mask misses a block, 2 the barriers' initialisation is not waited for, 3 a block ends early,
-// 4 a block ends while the other reads its memory, 5 the mask has a block too many.
+// 4 a block ends while the other reads its memory, 5 the mask has a block too many, 6 the other block has no barrier.
 template <int MISTAKE> __device__ void pair(const void* map, unsigned* out) {
     __shared__ alignas(1024) unsigned tile[256];
     __shared__ Barrier full;
     __shared__ unsigned mine;
     if (threadIdx.x == 0) {
-        init(&full, 1);
+        if (MISTAKE != 6 || rank() == 0) init(&full, 1);
         init_fence();
         mine = 7 + rank();
     }
     if (MISTAKE == 2) __syncthreads(); else cluster_sync();
     if (threadIdx.x == 0) {
-        expect(&full, 1024);
+        if (MISTAKE != 6 || rank() == 0) expect(&full, 1024);
         if (rank() == 0) multicast(map, tile, 0, 0, &full, MISTAKE == 1 ? 1 : MISTAKE == 5 ? 7 : 3);
     }
-    if (MISTAKE == 3 && rank() == 1) return;
+    if ((MISTAKE == 3 || MISTAKE == 6) && rank() == 1) return;
     wait(&full, 0);
     for (int i = threadIdx.x; i < 256; i += blockDim.x) out[256 * blockIdx.x + i] = tile[i];
     if (MISTAKE == 2) return;
@@ -136,10 +136,12 @@ PAIR(pair_uninitialised, 2)
 PAIR(pair_ended, 3)
 PAIR(pair_read_ended, 4)
 PAIR(pair_too_many, 5)
+PAIR(pair_unset, 6)
 
 // One product of a warpgroup, A and B by TMA with a swizzle of 128 bytes: 1 another swizzle, 2 another stride,
 // 3 another start, 4 too few bytes are expected, 5 the wrong parity, 6 no fence, 7 accumulators before the wait,
-// 8 no wait for the tile, 9 another arrival is expected.
+// 8 no wait for the tile, 9 another arrival is expected, 10 the copies are issued behind the product, 11 only A's bytes
+// are expected, 12 a second phase ends before the other warps have waited for the first.
 __device__ inline unsigned long long descriptor(unsigned start, unsigned stride, unsigned long long swizzle) {
     return (start >> 4 & 0x3FFF) | (unsigned long long)1 << 16 | (unsigned long long)(stride >> 4) << 32 |
            swizzle << 62;
@@ -150,12 +152,18 @@ template <int MISTAKE> __device__ void product(const void* map_a, const void* ma
     if (threadIdx.x == 0) {
         init(&full, MISTAKE == 9 ? 2 : 1);
         init_fence();
-        expect(&full, (MISTAKE == 4 ? -64 : 0) + 128 * 72);
-        load(map_a, a, 0, 0, &full);
-        load(map_b, b, 0, 0, &full);
+        if (MISTAKE != 10) {
+            expect(&full, (MISTAKE == 4 ? -64 : MISTAKE == 11 ? -128 * 8 : 0) + 128 * 72);
+            load(map_a, a, 0, 0, &full);
+            load(map_b, b, 0, 0, &full);
+        }
+        if (MISTAKE == 12) {
+            wait(&full, 0);
+            expect(&full, 0);
+        }
     }
     __syncthreads();
-    if (MISTAKE != 8) wait(&full, MISTAKE == 5 ? 1 : 0);
+    if (MISTAKE != 8 && MISTAKE != 10 && (MISTAKE != 12 || threadIdx.x >= 32)) wait(&full, MISTAKE == 5 ? 1 : 0);
     float d[4] = {0, 0, 0, 0};
     if (MISTAKE != 6) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     for (int k = 0; k < 4; ++k) {
@@ -169,6 +177,12 @@ template <int MISTAKE> __device__ void product(const void* map_a, const void* ma
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     if (MISTAKE == 7) out[threadIdx.x] = __fadd_rn(d[0], 1.0f);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    if (MISTAKE == 10 && threadIdx.x == 0) {
+        expect(&full, 128 * 72);
+        load(map_a, a, 0, 0, &full);
+        load(map_b, b, 0, 0, &full);
+    }
+    if (MISTAKE == 10) wait(&full, 0);
     for (int i = 0; i < 4; ++i) out[128 * i + threadIdx.x] = d[i];
 }
 #define PRODUCT(name, mistake) extern "C" __global__ void __launch_bounds__(128) \
@@ -184,6 +198,9 @@ PRODUCT(product_unfenced, 6)
 PRODUCT(product_early, 7)
 PRODUCT(product_unwaited, 8)
 PRODUCT(product_arrivals, 9)
+PRODUCT(product_before, 10)
+PRODUCT(product_of_a, 11)
+PRODUCT(product_overtaken, 12)
 
 // A store by TMA: 1 no proxy fence, 2 the source is reused too early, 3 the group is not committed, which is no mistake
 // here, as the kernel waits for nothing else.

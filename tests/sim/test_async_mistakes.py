@@ -30,6 +30,7 @@ WRONG = {
     "pair_ended": "before the block ends",
     "pair_read_ended": "before the block ends",
     "pair_too_many": "a multicast to 0x7: the cluster has 2 blocks",
+    "pair_unset": "the mbarrier there, in block (1,0,0), is not initialised",
     "product_swizzle": "reads bytes that belong to element",
     "product_stride": "reads bytes that belong to element",
     "product_start": "reads bytes that belong to element",
@@ -39,6 +40,9 @@ WRONG = {
     "product_early": "wgmma.wait_group must come between them",
     "product_unwaited": "a wait for the mbarrier's phase",
     "product_arrivals": "never completes: phase 0 of the mbarrier lacks 1 arrivals",
+    "product_before": "uninitialised shared read by wgmma",
+    "product_of_a": "expect_tx must count the bytes of all its copies",
+    "product_overtaken": "those who arrive must first wait for this thread",
     "stored_unfenced": "fence.proxy.async",
     "stored_reused": "cp.async.bulk.wait_group.read",
 }

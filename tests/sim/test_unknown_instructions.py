@@ -81,6 +81,18 @@ def test_an_unknown_instruction_raises_and_is_named(instruction: str, mod32: boo
 
 
 @pytest.mark.parametrize(
+    ("instruction", "says"),
+    [("multimem.st.relaxed.sys.global.f32 [%d1], %f1", "several GPUs"),
+     ("multimem.red.relaxed.sys.global.add.f32 [%d1], %f1", "several GPUs"),
+     ("tcgen05.fence::before_thread_sync", "sm_100"), ("vadd4.u32.u32.u32 %r1, %r2, %r3, %r4", "--device gpu")],
+)  # fmt: skip
+def test_what_the_simulated_gpu_does_not_have_is_said(instruction: str, says: str) -> None:
+    with pytest.raises(UnknownInstructionError) as caught:
+        load(instruction)
+    assert says in caught.value.hint
+
+
+@pytest.mark.parametrize(
     "instruction",
     ["add.u32 %r1, %r2", "mov.b64 %d1", "ld.global.u32 %r1", "st.shared.u32 [%r1]", "ld.global.v2.u32 %r1, [%d1]",
      "ld.param.u32 %r1", "atom.global.add.u32 %r1, [%d1]", "red.global.add.u32 [%d1]", "bra", "bar.sync",

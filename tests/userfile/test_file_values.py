@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.conditions import condition_value
 from gemmsmith.userfile.given_values import with_given_values
 from gemmsmith.userfile.parts import TemplateParameter
@@ -70,3 +71,23 @@ def test_a_header_elsewhere_in_the_repository_of_a_relative_path(
         encoding="utf-8")  # fmt: skip
     monkeypatch.chdir(tmp_path / "src")
     assert user_kernel(Path("k.cu"), UserOptions()).entry == "k"
+
+
+def test_a_template_argument_of_a_device_function_does_not_change_a_constant_of_the_file(tmp_path: Path) -> None:
+    """``wait<0>()`` of a ``template <int N>`` leaves the file's N alone."""
+    (tmp_path / "sized.cu").write_text("""
+const int M = 64, N = 8, K = 16;
+template <int N> __device__ void pause() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N)); }
+__global__ void sized(const float* A, const float* B, float* C) {
+    const int i = threadIdx.x / N, j = threadIdx.x % N;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[i * K + k] * B[k * N + j];
+    pause<0>();
+    if (i < M) C[i * N + j] = sum;
+}
+void run(float* A, float* B, float* C) { sized<<<1, 512>>>(A, B, C); }
+""")
+    spec = user_kernel(tmp_path / "sized.cu", UserOptions())
+    assert dict(spec.signature.fixed) == {"M": 64, "N": 8, "K": 16}
+    # The one grid of host code is that of the one size.
+    assert spec.geometry(Problem(64, 8, 16), spec.config()).grid == (1, 1, 1)

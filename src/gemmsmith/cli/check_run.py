@@ -142,6 +142,12 @@ def _fitted_trials(
     ragged = next((trial for trial, _ in report.verdicts if trial.label == RAGGED), report.ragged)
     if RAGGED in run and run[RAGGED].trusted:
         ragged = None
+    if ragged is None and asked.free and seconds_used() - started > asked.budget:
+        report.budget = asked.budget
+        report.skipped.append(
+            ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
+        )
+        return True
     subject, found = fit_subject(runner, report.base, report.trials[0].c,
                                  (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
     report.multiples = found.multiples

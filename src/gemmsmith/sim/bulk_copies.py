@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.async_hazards import INIT_FENCE, WAIT_READ, ProxyFences, side
+from gemmsmith.sim.bundle import single
 from gemmsmith.sim.clocks import Clock, ordered
-from gemmsmith.sim.copy_waits import REMEDY as WAIT_PHASE
-from gemmsmith.sim.copy_waits import CopyWaits
+from gemmsmith.sim.copy_waits import TOO_FEW, CopyWaits
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.faults import describe_fault
+from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
+from gemmsmith.sim.memory import AccessFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.shadow import Landing
 from gemmsmith.sim.traits import Access, Effect, Space
@@ -78,16 +80,32 @@ class BulkCopies:
         self.flying: list[Load] = []  # into shared memory
         self._landings: list[tuple[Load, Landing]] = []
         machine.at_end.append(self._end)
+        # By the position of an instruction: the mbarriers of its copies; and those whose phase ended before the copy.
+        self._barriers: dict[int, set[int]] = {}
+        self._left_behind: set[int] = set()
+        self._phases: list[tuple[Load, dict[int, int]]] = []  # of the copies in flight when they were issued
+        if machine.shadow is not None:
+            machine.shadow.why_in_flight = self._why_in_flight
 
     # -- into shared memory -----------------------------------------------------------------------
 
     def load(self, copy: Load) -> None:
         landing, released = self._issued(copy)
+        phases = {} if self.machine.shadow is None else self.machine.unit(MBarriers).phases(copy.barriers)
         if self.machine.at_once():
-            self._land(copy, landing, released)
+            self._land(copy, landing, released, phases)
         else:
             self.flying.append(copy)
-            self.machine.postponed.append(lambda: self._land(copy, landing, released))
+            self._phases.append((copy, phases))
+            self.machine.postponed.append(lambda: self._land_late(copy, landing, released, phases))
+
+    def _land_late(self, copy: Load, landing: Landing | None, released: Clock | None, issued: dict[int, int]) -> None:
+        """Where nobody executes the instruction any more: a fault is still the copy's."""
+        try:
+            self._land(copy, landing, released, issued)
+        except AccessFault as fault:
+            fault.position = 0
+            raise describe_fault(self.machine, single(copy.operation, 0), copy.lanes[:1], fault) from None
 
     def _issued(self, copy: Load) -> tuple[Landing | None, Clock | None]:
         """Tell the race detector: the copy is a write of its threads that others see through the mbarrier."""
@@ -117,13 +135,29 @@ class BulkCopies:
             self._landings.append((copy, landing))
         return landing, clock
 
-    def _land(self, copy: Load, landing: Landing | None, released: Clock | None) -> None:
+    def _why_in_flight(self, position: int) -> str:
+        """Whether a phase ended before a copy that was issued in it, or nobody expects what the copy brought."""
+        for copy, issued in self._phases:
+            self._look_at_phases(copy, issued)
+        barriers = self.machine.unit(MBarriers)
+        unexpected = any(barriers.expected_bytes(place) < 0 for place in self._barriers.get(position, ()))
+        return TOO_FEW if unexpected or position in self._left_behind else ""
+
+    def _look_at_phases(self, copy: Load, issued: dict[int, int]) -> None:
+        position, current = copy.operation.position, self.machine.unit(MBarriers).phases(copy.barriers)
+        self._barriers.setdefault(position, set()).update(current)
+        if any(phase < current[place] for place, phase in issued.items()):
+            self._left_behind.add(position)
+
+    def _land(self, copy: Load, landing: Landing | None, released: Clock | None, issued: dict[int, int]) -> None:
         self.flying = [other for other in self.flying if other is not copy]
+        self._phases = [each for each in self._phases if each[0] is not copy]
         if self.machine.moves_data:
             copy.write(copy.read())
         if self.machine.shadow is not None:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
             phases = self.machine.unit(MBarriers).phases(copy.barriers)
+            self._look_at_phases(copy, issued)
             self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, phases)
         self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
 

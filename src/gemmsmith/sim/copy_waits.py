@@ -14,12 +14,12 @@ import numpy as np
 from gemmsmith.sim.async_hazards import ProxyFences, side
 from gemmsmith.sim.clocks import Moment, ordered
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 
 CHUNK = 16
-REMEDY = "a wait for the mbarrier's phase (mbarrier.try_wait) must come between them"
+TOO_FEW = "the mbarrier's phase ended without this copy: expect_tx must count the bytes of all its copies"
 _MOST_COPIES = 1024  # that are remembered
 
 
@@ -109,7 +109,8 @@ class CopyWaits:
     def _report(self, copy: _Landed, operation: Operation[Any], lane: int, index: int) -> None:
         machine = self.machine
         assert machine.log is not None
+        assert machine.shadow is not None
         machine.log.add((0, copy.operation.position, operation.position), Hazard(
             HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane),
             side(machine, copy.operation, copy.lane), side(machine, operation, lane), across_warps=True,
-            remedy=REMEDY))  # fmt: skip
+            remedy=machine.shadow.why_in_flight(copy.operation.position) or WAIT_PHASE))  # fmt: skip

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.global_shadow import Look
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory, WindowMemory, resolve_generic
+from gemmsmith.sim.memory import GlobalMemory, Unwritten, WindowMemory, resolve_generic
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.recorder import Recorder
@@ -87,6 +88,22 @@ class Execution(WaveState):
             self._units[kind] = kind(self)
         found: U = self._units[kind]
         return found
+
+    def read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten, again: Callable[[], None]) -> None:
+        """A bundle reads what no thread has written; ``again`` repeats the read."""
+        del step, lanes, again
+        raise fault
+
+    def before_the_end(self) -> str:
+        """In words: the first race of a launch that cannot go on, more likely the cause than where it stops."""
+        if self.shadow is None or self.log is None:
+            return ""
+        before = ""
+        try:
+            self.shadow.finish()
+        except SimulationError as error:
+            before = error.message
+        return f"; before that: {self.log.found[0] if self.log.found else before}" if before or self.log.found else ""
 
     def place_of(self, step: Bundle[Any], lanes: Lanes) -> tuple[Space, Array]:
         """The space that a bundle's first pointer reaches, and the addresses inside it."""

@@ -50,6 +50,8 @@ class Side:
 FENCE_REMEDY = ("a barrier is no fence: put __threadfence() after the loop that waits for the flag, or an acquire load "
                 "into it; else this read may get old data from L1")  # fmt: skip
 
+WAIT_PHASE = "a wait for the mbarrier's phase (mbarrier.try_wait) must come between them"
+
 
 @dataclass(frozen=True)
 class Hazard:
@@ -81,6 +83,8 @@ class Hazard:
     def needed(self) -> str:
         if self.remedy:
             return self.remedy
+        if self.kind is HazardKind.IN_FLIGHT_COPY and self.first.verb.endswith("TMA"):
+            return WAIT_PHASE
         if self.kind is HazardKind.IN_FLIGHT_COPY:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
         if self.across_blocks:

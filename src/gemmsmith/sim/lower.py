@@ -15,6 +15,14 @@ from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
 from gemmsmith.sim.rewriting import Rewriting
 from gemmsmith.sim.syntax import Entry, Instruction
 
+# What instructions need that the simulated GPU, one of sm_90a or older, does not have.
+_HINTS = {
+    "multimem": "multimem works on addresses that several GPUs share (multicast objects), and the simulator is one: "
+    "run the program on its GPUs",
+    "tcgen05": "tcgen05 is of sm_100 (Blackwell), and the simulator knows up to sm_90a: run this kernel on such a GPU",
+    "clusterlaunchcontrol": "clusterlaunchcontrol is of sm_100 (Blackwell), and the simulator knows up to sm_90a: run "
+    "this kernel on such a GPU",
+}
 _TEXTURES = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq")
 
 
@@ -52,6 +60,7 @@ def unknown(instruction: Instruction, register: str = "") -> UnknownInstructionE
     if instruction.opcode in _TEXTURES:
         hint = ("of textures and surfaces, tex and tld4 of 1, 2 and 3 dimensions and layers are simulated, and suld.b "
                 "and sust.b: run this kernel on a GPU with --device gpu")  # fmt: skip
+    hint = _HINTS.get(instruction.opcode.partition(".")[0], hint)
     return UnknownInstructionError(
         f"the simulator does not know the {what} ({instruction.text}; {instruction.where})", hint
     )

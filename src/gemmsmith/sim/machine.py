@@ -110,14 +110,7 @@ class Machine(Stepper):
         if mixed.any():
             return divergent_barrier(self, int(np.argmax(mixed)), self.waiting(self.at_block.groups))
         hang = stuck(self, self.live, self.waiting(self.at_event.groups or self.at_block.groups or self.at_warp.groups))
-        if self.shadow is not None and self.log is not None:
-            before = ""
-            try:
-                self.shadow.finish()
-            except SimulationError as error:
-                before = error.message
-            if before or self.log.found:  # more likely the cause than what nobody arrives at
-                hang.message += f"; before that: {self.log.found[0] if self.log.found else before}"
+        hang.message += self.before_the_end()
         return hang
 
     def _start(self) -> list[Group]:

@@ -67,6 +67,8 @@ class MBarriers:
         self._unfenced: dict[int, Clock] = {}
         self._fenced: dict[int, Clock] = {}
         self._bytes: dict[int, int] = {}  # that the current phase still expects; below 0 if they came early
+        # By object: how many phases had ended when each lane last waited for one, if races are looked for.
+        self._ended: dict[int, Array] = {}
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
 
@@ -77,6 +79,7 @@ class MBarriers:
             self._released.pop(place, None)
             self._completed.pop(place, None)
             self._bytes.pop(place, None)
+            self._ended.pop(place, None)
 
     def initialised(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """These lanes have initialised objects: other blocks of the cluster may not know yet."""
@@ -125,7 +128,10 @@ class MBarriers:
         try:
             found: Array = self.machine.shared.gather(index, BYTES).view(np.uint64)
         except Unwritten as fault:  # no value can stand for an object that another thread may yet initialise
-            raise AccessFault(fault.kind, fault.position, fault.address, fault.detail, fault.space) from None
+            first = int(np.argmax(self.machine.block == fault.index // self.machine.shared.stride))
+            block = self.machine.block_name(first)
+            detail = f"{fault.detail}: the mbarrier there, in block {block}, is not initialised"
+            raise AccessFault(fault.kind, fault.position, fault.address, detail, fault.space) from None
         expected, pending = expected_count(found), pending_count(found)
         invalid = (expected == 0) & (pending == 0)
         if invalid.any():
@@ -176,7 +182,8 @@ class MBarriers:
             lacks, flying = pending - (int(sums[here - 1]) if here else 0), self._bytes.get(place, 0)
             early = (f" and waits for {flying} bytes: this arrival is meant for the next phase; a wait for the end of "
                      f"phase {phase} must come first") if not lacks and flying > 0 else ""  # fmt: skip
-            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks {lacks}{early}")
+            race = self.machine.before_the_end()
+            raise LaneFault(at, f"{int(counts[at])} arrivals at an mbarrier whose phase lacks {lacks}{early}{race}")
         mine, total = members[:here], int(sums[here - 1])
         if total == pending and not completes:
             raise LaneFault(int(mine[-1]), "an arrival with .noComplete completes the phase of its mbarrier")
@@ -247,7 +254,18 @@ class MBarriers:
             mine = lanes[index == place]
             if place in self._completed:
                 shadow.acquire(mine, self._completed[place])
-            self.machine.unit(CopyWaits).waited(place, self._parts(place)[2], mine)
+            phase = self._parts(place)[2]
+            self._ended.setdefault(place, np.zeros(self.machine.wave.lanes, np.int64))[mine] = phase
+            self.machine.unit(CopyWaits).waited(place, phase, mine)
+
+    def passed_over(self, place: int, lane: int) -> str:
+        """In words: the phases that ended since a lane last waited, if it now waits for a later one."""
+        ended, phase = self._ended.get(place), self._parts(place)[2]
+        known = 0 if ended is None else int(ended[lane])
+        if self.machine.shadow is None or phase < known + 2:
+            return ""
+        return (f"; phases {known} to {phase - 1} ended, and this thread waited for none of them: those who arrive "
+                "must first wait for this thread (a barrier, or an mbarrier that it arrives at)")  # fmt: skip
 
     def note(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Tell the race detector of an atomic access to the objects."""

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.clocks import Clock, Clocks, Moment
-from gemmsmith.sim.hazards import Hazard, HazardLog, Side
+from gemmsmith.sim.clocks import Clock, Clocks, Moment, ordered
+from gemmsmith.sim.hazards import Hazard, HazardKind, HazardLog, Side
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch
+from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch, RacingPair
 from gemmsmith.sim.shared_arrays import SharedArray, array_at, meant_arrays, plain_name
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
@@ -100,6 +100,8 @@ class Shadow:
         self._known: set[tuple[int, int]] = set()
         # Who else wants to know of writes, and of all accesses.
         self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None
+        # In words: why an instruction's copies were still in flight, if their mbarrier's phase ended without them.
+        self.why_in_flight: Callable[[int], str] = lambda _: ""
         self.on_access: list[Callable[[Operation[Any], Array, Array], None]] = []
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
@@ -162,9 +164,13 @@ class Shadow:
         for moment, lane, units, fault in self._unwritten:
             block = self.state.block[lane]
             for record in self._records:
-                kind, epochs = record.event.kind, record.event.moment.epochs
-                here = kind is Kind.COPY or (kind is not Kind.READ and epochs[block] == moment.epochs[block])
-                if here and np.isin(self._units(record)[1], units).any():
+                kind, then = record.event.kind, record.event.moment
+                if kind is Kind.READ or (kind is not Kind.COPY and then.epochs[block] != moment.epochs[block]):
+                    continue
+                lanes, written = self._units(record)
+                lanes = lanes[np.isin(written, units)]
+                # A copy that is issued behind the read comes too late; one that nothing orders is a race.
+                if lanes.size and not (kind is Kind.COPY and ordered(moment, np.full(1, lane), then, lanes[:1])[0]):
                     break
             else:
                 raise fault
@@ -421,7 +427,11 @@ class Shadow:
             self.log.add(pair.rank, Hazard(pair.kind, address, block, self._side(*pair.first, apart),
                                            self._side(*pair.second, apart), pair.across_warps,
                                            across_blocks=apart, array=array_at(self.state.lowered, address),
-                                           remedy=_CLUSTER_REMEDY if apart else ""))  # fmt: skip
+                                           remedy=_CLUSTER_REMEDY if apart else self._remedy(pair)))  # fmt: skip
+
+    def _remedy(self, pair: RacingPair) -> str:
+        in_flight = pair.kind is HazardKind.IN_FLIGHT_COPY
+        return self.why_in_flight(pair.first[0].operation.position) if in_flight else ""
 
     def _side(self, event: Event, lane: int, apart: bool) -> Side:
         i = event.operation.instruction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,7 +91,7 @@ class Stepper(Execution):
             self._by_space(step, active)
             return
         except Unwritten as fault:
-            self._read_unwritten(step, active, fault)
+            self.read_unwritten(step, active, fault, lambda: step.execute(self, step, active))
         except AccessFault as fault:
             raise describe_fault(self, step, active, fault) from None
         if self.dependency is not None and step.access is not None:
@@ -107,18 +107,19 @@ class Stepper(Execution):
         if space is Space.GLOBAL or step.access.effect is Effect.COPY or step.traits.called.startswith(_BY_TMA):
             self.dependency.touched(step.first, self.indices(lanes))
 
-    def _read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten) -> None:
+    def read_unwritten(self, step: Bundle[Any], lanes: Lanes, fault: Unwritten, again: Callable[[], None]) -> None:
         """Read what was never written all the same, if another thread may still write it: then it is a race."""
         described = describe_fault(self, step, lanes, fault)
         if fault.space is Space.SHARED and (flying := self.unit(BulkCopies).flying_to(fault.index)):
             described.message += f": {flying}"
-        if self.shadow is None or fault.space is not Space.SHARED or step.access is None:
+        if self.shadow is None or fault.space is not Space.SHARED:
             raise described from None
         mine = self.indices(lanes)
-        self.shadow.read_unwritten(int(mine[fault.position % mine.size]), fault.index, step.access.width, described)
+        width = 1 if step.access is None else step.access.width
+        self.shadow.read_unwritten(int(mine[fault.position % mine.size]), fault.index, width, described)
         self.shared.check = False
         try:
-            step.execute(self, step, lanes)
+            again()
         except AccessFault as other:  # beyond its array, too
             raise describe_fault(self, step, lanes, other) from None
         finally:

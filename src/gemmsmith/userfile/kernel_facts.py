@@ -67,13 +67,17 @@ class KernelFacts:
         return found
 
     def _called_with(self) -> dict[str, str]:
-        """Template arguments that the kernel passes on to device functions: ``matrix_mul<16>(…)``."""
+        """Template arguments that the kernel passes on to device functions: ``matrix_mul<16>(…)``.
+
+        A name that the kernel itself uses for a constant of its file keeps that value: ``wait<0>()`` of a
+        ``template <int N>`` does not change N.
+        """
         found: dict[str, str] = {}
         functions = {f.name: f for source in reversed(self._near()) for f in source.functions if f.template}
         for name, texts in re.findall(r"\b(\w+)\s*<([^;<>(){}]*)>\s*\(", self.kernel.body):
             if name in functions:
                 for parameter, text in zip(functions[name].template or (), texts.split(","), strict=False):
-                    if text.strip() != parameter.name:
+                    if text.strip() != parameter.name and parameter.name not in self.constants_used:
                         found.setdefault(parameter.name, text.strip())
         return found
 

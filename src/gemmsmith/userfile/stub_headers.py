@@ -109,6 +109,15 @@ struct Min { template <class T> __device__ T operator()(const T& a, const T& b) 
 }
 #endif
 """
+# Macros for its namespaces that CUDA's C++ library had before CUDA 13, and that copies of its code still use.
+_LIBCUXX_MACROS = """#include <cuda/std/version>
+#ifndef _CUDA_VSTD
+#define _CUDA_VSTD ::cuda::std
+#endif
+#ifndef _CUDA_VPTX
+#define _CUDA_VPTX ::cuda::ptx
+#endif
+"""
 # Types of host APIs that kernels take.
 _HOST_TYPES = {
     "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
@@ -142,6 +151,8 @@ def prelude(
         parts.append("#define register\n")
     if any(_TORCH.fullmatch(name) for name in includes):
         parts.append(_stub("torch.h"))
+    if libcuxx and re.search(r"\b_CUDA_V(?:STD|PTX)\b", whole):
+        parts.append(_LIBCUXX_MACROS)
     if libcuxx and any(name == "cub/cub.cuh" or name.startswith("cub/") for name in includes):
         used = set(_CUB.findall(whole))
         if re.search(r"\busing\s+namespace\s+cub\b", whole):

@@ -341,7 +341,8 @@ class UserLaunch:
         return values[0], values[1], values[2]
 
     def _site(self, index: int, problem: Problem) -> Dim3 | None:
-        """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only."""
+        """Grid (0) or block (1) at the launch site. A grid that does not depend on M, N or K fits one problem only, as
+        does a kernel whose sizes are constants."""
         if self.site is None:
             return None
         if index == 0 and self.only_equal is not None:
@@ -353,7 +354,7 @@ class UserLaunch:
         except (GemmsmithError, RecursionError):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
-        return found if index or walks else None
+        return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
         """The launch site's grid, which is valid only with the launch site's block."""

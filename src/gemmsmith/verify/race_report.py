@@ -100,7 +100,9 @@ class RaceReporter(Marker):
 
     def _race_notes(self, hazard: Hazard, first: Spot, between: str, together: bool) -> list[str]:
         notes = []
-        if hazard.kind is HazardKind.IN_FLIGHT_COPY:
+        if hazard.kind is HazardKind.IN_FLIGHT_COPY and hazard.first.verb.endswith("TMA"):
+            notes.append(hazard.needed)
+        elif hazard.kind is HazardKind.IN_FLIGHT_COPY:
             notes.append("an asynchronous copy goes on in the background: its own thread must wait for it "
                          "(cp.async.wait_group, __pipeline_wait_prior), then a barrier must follow")  # fmt: skip
         elif hazard.remedy:

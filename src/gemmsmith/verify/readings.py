@@ -25,7 +25,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import UINT8, DType, Problem, ceil_div
+from gemmsmith.problem import BF16, UINT8, DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
@@ -136,6 +136,10 @@ def _launched(
     padded, signature = _takes_leading(spec.signature), spec.signature
     room = (exact_limit(spec) - 5 * _ADDEND) / (problem.alpha * problem.k)
     bound = max(1, min(127, math.isqrt(max(0, int(room)))))
+    if (
+        problem.out_dtype == BF16
+    ):  # alpha·A·B may be rounded before beta·C is added: sums below 256 are exact either way
+        bound = 1
     sizes = [
         ld * max(problem.m, problem.n, problem.k) if has else rows * columns
         for (rows, columns), ld, has in zip(((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)),

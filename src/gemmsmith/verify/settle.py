@@ -180,7 +180,7 @@ def settle(
         refused = undetermined(first)
         launch = f"; and {_SAY_LAUNCH}" if getattr(spec.geometry, "guessed", False) else ""
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
-                             f"{refused.hint}{launch}")  # fmt: skip
+                             f"{refused.hint}{launch}{_table_hint(first)}")  # fmt: skip
     if spare := _spare(spec, first, shapes[0]):
         padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
         found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
@@ -205,6 +205,16 @@ def settle(
     meant = replace(first, activation="relu") if says_relu(first.entry) else first
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _table_hint(signature: Signature) -> str:
+    """How to run a kernel that reads a table which its host code computes."""
+    tables = [arg.name for arg in signature.unknown if arg.code == "P"]
+    if not tables:
+        return ""
+    own = ", ".join(f"{name}={name}.npy" for name in tables)
+    return (f"\nif host code fills {' and '.join(tables)} with values of its own, save them and run one launch: "
+            f"--grid … --block … --args '…, {own}' --expect FILE.py:FUNCTION")  # fmt: skip
 
 
 def says_relu(entry: str) -> bool:

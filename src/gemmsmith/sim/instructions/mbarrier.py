@@ -183,9 +183,11 @@ class PhaseWait:
         _, index = places(machine, step, np.array([lane]), self.generic)
         bits, nbytes = machine.unit(MBarriers).load(index)[0], machine.unit(MBarriers).expected_bytes(int(index[0]))
         expected = int(expected_count(bits))
+        many = "; its copies brought more bytes than it expects: expect_tx must count the bytes of all its copies"
         return (f"{step.traits.called} never completes: phase {int(phase_number(bits))} of the mbarrier lacks "
                 f"{int(pending_count(bits))} arrivals{f' and {nbytes:,} bytes' if nbytes else ''} (of {expected} "
-                f"arrivals, at shared address {int(index[0]) % machine.shared.stride:#x})")  # fmt: skip
+                f"arrivals, at shared address {int(index[0]) % machine.shared.stride:#x}){many if nbytes < 0 else ''}"
+                f"{machine.unit(MBarriers).passed_over(int(index[0]), lane)}")  # fmt: skip
 
 
 def _decode_wait(m: Modifiers) -> PhaseWait:

@@ -18,7 +18,7 @@ from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
-from gemmsmith.sim.memory import AccessFault, LaneFault
+from gemmsmith.sim.memory import AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.register_pool import RegisterRequest
 from gemmsmith.sim.sparse_operands import positions, row_metadata, sparse_product
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
@@ -227,7 +227,14 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     def compute(chosen: Array) -> None:
         warps = chosen[::WARP] // WARP
         some = compact(mine[chosen])
-        _products(machine, step, some, None if of_a is None else of_a[warps], of_b[warps], keep[warps])
+
+        def products() -> None:
+            _products(machine, step, some, None if of_a is None else of_a[warps], of_b[warps], keep[warps])
+
+        try:
+            products()
+        except Unwritten as fault:
+            machine.read_unwritten(step, some, fault, products)
 
     def touch(chosen: Array, by: int | None) -> None:
         warps = chosen[::WARP] // WARP
