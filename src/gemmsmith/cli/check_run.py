@@ -104,9 +104,13 @@ def _plain_trials(
         slow = pace * work_of(trial.problem) > left / 2
         if trial.label == DISTINCT and asked.free and slow and prepared.tile_is_known(runner.config):
             smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
-            if runner.run(smaller).trusted:  # else the grid may not show the tile: the larger one decides
+            verdict = runner.run(smaller)
+            if verdict.trusted:  # else the grid may not show the tile: the larger one decides
                 planned[number] = report.trials[report.trials.index(trial)] = trial = smaller
-        trial, verdict = _run(runner, trial, report)
+            else:
+                trial, verdict = _run(runner, trial, report)
+        else:
+            trial, verdict = _run(runner, trial, report)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
