@@ -25,6 +25,7 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
+from gemmsmith.userfile.read_once import files_read_once
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
@@ -74,6 +75,15 @@ def command(
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
     if "" in kernels:  # as a path it would be the current folder
         raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
+    with files_read_once():
+        _check(kernels, options, shape, device, timeout, arguments, checks, cache, trial, cures, on, output)
+
+
+def _check(
+    kernels: list[str], options: KernelOptions, shape: FittedShapeOptions, device: DeviceOptions, timeout: float,
+    arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions, cures: float,
+    on: KernelsOnOptions, output: FormatOptions,
+) -> None:  # fmt: skip
     if len(kernels) > 1 or Path(kernels[0]).is_dir() or _has_several(kernels[0], options, arguments):
         from gemmsmith.cli.check_folder import check_folders
 
