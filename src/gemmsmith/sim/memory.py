@@ -329,6 +329,15 @@ class GlobalMemory:
         """All bytes of an allocation."""
         return self._data[base]
 
+    def parts_missing(self, addresses: Array, nbytes: int) -> bool:
+        """Whether some of these ranges of bytes are not wholly in memory that may be read."""
+        try:
+            self.gather(addresses, 1)
+            self.gather(addresses + np.uint64(nbytes - 1), 1)
+        except AccessFault:
+            return True
+        return any(self.locate(int(first), nbytes) is None for first in np.unique(addresses))
+
     def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
         """The allocations that addresses lie in, with the addresses that do; None for all."""
         if addresses.size == 0:
