@@ -103,11 +103,11 @@ def widening_step(slot: int, a: int, letter: str, before: int, mask: int) -> Ste
 
 
 def compare_step(
-    test: Callable[[float, float], bool], slot: int, a: int, b: int, letter: str, width: int,
+    test: Callable[[float, float], bool], slot: int, places: Sequence[int], letter: str, width: int,
     note: Callable[[int], None],
 ) -> Step:  # fmt: skip
     """A comparison of two integers; ``note`` is told the sign of their difference."""
-    all_bits, sign = signs_of(letter, width)
+    (a, b), (all_bits, sign) = places, signs_of(letter, width)
 
     def step(r: Registers) -> None:
         x, y = r[a], r[b]

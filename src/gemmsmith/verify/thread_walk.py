@@ -238,7 +238,7 @@ class ThreadWalk:
         word = combined[0] if combined else ""
         places = self._places(each.operands[targets : targets + 2])
         if places is not None and not combined and letter != "f" and targets == 1 and slots[0] >= 0:
-            return compare_step(test, slots[0], *places, letter, width, partial(self._note, site))
+            return compare_step(test, slots[0], places, letter, width, partial(self._note, site))
 
         def compare(registers: Registers) -> None:
             x, y = a(registers), b(registers)
