@@ -92,8 +92,10 @@ class CopyWaits:
             early = np.unique(lanes[owners == number])
             early = early[~copy.waited[early]]
             if early.size and (early := self._unordered(copy, early)).size:
-                at = int(np.argmax(np.isin(lanes, early[:1]) & (owners == number)))
-                self._report(copy, operation, int(early[0]), int(index.reshape(-1)[at]))
+                these = np.flatnonzero(np.isin(lanes, early) & (owners == number))
+                places = index.reshape(-1)[these].tolist()
+                at = min(range(these.size), key=lambda n: (copy.lane_of(places[n] // CHUNK * CHUNK), lanes[these[n]]))
+                self._report(copy, operation, int(lanes[these[at]]), places[at])
 
     def _unordered(self, copy: _Landed, lanes: Array) -> Array:
         now = self.machine.clocks.now()
