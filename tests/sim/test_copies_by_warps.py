@@ -74,9 +74,7 @@ def outcome(changes: dict[str, str], order: str, skew: int = 0) -> tuple[list[fl
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", CASES)
-def test_hazards_are_those_of_one_copy_after_another(
-    case: str, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hazards_are_those_of_one_copy_after_another(case: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     together = outcome(CASES[case], order)
     monkeypatch.setattr(bulk_copy, "_copy_by_warps", lambda *_: False)
     alone = outcome(CASES[case], order)

@@ -38,6 +38,7 @@ from gemmsmith.sim.wave import Wave, by_cluster
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
 _RESIDENT_REGISTER_BYTES = 1 << 30  # for kernels whose blocks wait for one another, and so must run together
+_MOST_PLACES = 4  # of a kernel's variables, for which its code is kept
 _GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
 
 Run = Callable[[Schedule, HazardLog | None, Counters | None, Look | None], None]
@@ -52,7 +53,8 @@ class LoadedPtx:
     programs: dict[int, Program] = field(default_factory=dict)
     registers: int = 0  # of a thread at launch; 0 if not known
     named: frozenset[str] = frozenset()  # variables of the module that code, or another variable, names
-    placed: dict[str, int] = field(default_factory=dict)  # the addresses of these that it was lowered for
+    placed: tuple[int, ...] = ()  # the addresses of these that it was lowered for
+    elsewhere: dict[tuple[int, ...], LoadedPtx] = field(default_factory=dict)  # the same, for other addresses
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -163,14 +165,20 @@ class SimDevice:
         named = mentioned(ptx, (v.name for v in entry.variables)) if known is None else known.named
         addresses = self.variables[entry.name] = self._place_variables(entry, named)
         # Code holds the addresses of variables: where these are elsewhere, it is lowered anew.
-        if known is not None and known.placed == addresses:
+        placed = tuple(addresses.values())
+        if known is not None and known.placed != placed:
+            known = known.elsewhere.get(placed)
+        if known is not None:
             self._relocate(entry, {**addresses, **known.lowered.functions}, named)
             return known
         lowered = lower(entry, addresses, self.mod32, contracts=self.contracts)
         self._relocate(entry, {**addresses, **lowered.functions}, named)
         loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name), named=named,
-                           placed=dict(addresses))  # fmt: skip
-        return self.loads.setdefault(key, loaded) if known is None else loaded
+                           placed=placed)  # fmt: skip
+        first = self.loads.setdefault(key, loaded)
+        if first is not loaded and len(first.elsewhere) < _MOST_PLACES:
+            first.elsewhere[placed] = loaded
+        return loaded
 
     def _place_variables(self, entry: Entry, named: frozenset[str]) -> dict[str, int]:
         """Allocate these variables of the module and set them to their initial values."""
