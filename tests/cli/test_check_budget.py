@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gemmsmith.cli.check_run import _fitted_trials, _watched_before
+from gemmsmith.cli.check_run import _fitted_trials, _watched_any, _watched_before
+from gemmsmith.cli.commands import check
+from gemmsmith.cli.cpu_seconds import seconds_used
+from gemmsmith.cli.main import run_command
 from gemmsmith.problem import Problem
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, Trial
 
@@ -45,3 +50,38 @@ def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
     assert _fitted_trials(None, report, asked, -1e6, lambda: None)  # type: ignore[arg-type]
     assert report.skipped == [("trials that fit it", "no time in 15 s; gemmsmith verify --full runs them")]
     assert report.budget == 15.0
+
+
+def test_races_are_looked_for_once_whatever_it_costs() -> None:
+    assert not _watched_any(trial("random data", BASE), seen(hazards=False))
+    assert _watched_any(trial(DISTINCT, Problem(64, 128, 192)), seen())
+
+
+KERNEL = """
+__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+"""
+
+
+def test_seconds_count_from_the_start_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that has used up its seconds before the first trial runs those that every kernel gets, and says what it
+    left out."""
+    path = tmp_path / "mine.cu"
+    path.write_text(KERNEL, encoding="utf-8")
+    monkeypatch.setattr(check, "seconds_used", lambda: seconds_used() - 100)
+    assert run_command(["check", str(path), "--block", "16,16", "--grid", "ceil(N/16),ceil(M/16)", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    skipped = str(found["skipped"])
+    assert "warps reversed" in skipped
+    assert f"races in '{DISTINCT}'" in skipped
+    assert found["trials"][0]["label"] == "integers, bit for bit"
+    assert len(found["trials"]) < 8
+    assert found["seconds"] > 100
+    assert "no time in 15 s" in found["certificate"]["reason"]

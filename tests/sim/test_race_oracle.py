@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
 from ptx_launch import SCHEDULES, launch, scheduled, words
 
 from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.race_pairs import _sorted_by
+from gemmsmith.sim.shadow import Shadow
 
 THREADS, WORDS = 64, 3
 
@@ -81,8 +84,8 @@ def races(lines: list[Line]) -> set[tuple[int, int]]:
 def found_by_simulator(lines: list[Line], space: str, schedule: tuple[str, int]) -> set[tuple[int, int]]:
     """The pairs of lines that the simulator names."""
     room = "room" if space == "shared" else "%b0"
-    start = "and.b32 %r20, %t, 31; setp.lt.u32 %p9, %t, 32; mov.u32 %r9, 0; "
-    start += "; ".join(f"st.shared.u32 [room+{4 * n}], 0" for n in range(WORDS)) + "; bar.sync 0;\n"
+    start = "and.b32 %r20, %t, 31; setp.lt.u32 %p9, %t, 32; mov.u32 %r9, 0; setp.eq.u32 %p8, %t, 0; "
+    start += "; ".join(f"@%p8 st.shared.u32 [room+{4 * n}], 0" for n in range(WORDS)) + "; bar.sync 0;\n"
     body = start
     for line in lines:
         low, high = line.masks
@@ -128,3 +131,41 @@ def test_the_same_answer_without_room_for_all_accesses(part: int, monkeypatch: p
         found = found_by_simulator(program(seed), "shared", ("lockstep", 0))
         assert found <= expected, seed
         assert bool(found) == bool(expected), (seed, program(seed))
+
+
+def test_the_same_pairs_where_accesses_of_several_epochs_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the blocks of a wave come to their barriers at different times."""
+    used = []
+    by_epoch = Shadow._suspects_by_epoch
+    monkeypatch.setattr("gemmsmith.sim.shadow.ALL", None)
+    monkeypatch.setattr(Shadow, "_all_that_live", lambda *_: False)
+    monkeypatch.setattr(Shadow, "_suspects_by_epoch", lambda self, n: (used.append(n), by_epoch(self, n))[1])
+    for seed in range(30):
+        lines = program(seed)
+        assert found_by_simulator(lines, "shared", ("lockstep", 0)) == races(lines), (seed, lines)
+    assert max(used) > 2
+
+
+def test_a_block_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = []
+    judge = Shadow._judge
+    monkeypatch.setattr(Shadow, "_judge", lambda self: (judged.append(len(self._records)), judge(self))[1])
+    body = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 ret;
+    shl.b32 %r2, %t, 2; mov.u32 %r3, room; add.u32 %r3, %r3, %r2;
+    st.shared.u32 [%r3], 1; bar.sync 0; ld.shared.u32 %r4, [room]; bar.sync 0; st.shared.u32 [room], 2; bar.sync 0;
+    """
+    launch(body, words(1), grid=(3, 1, 1), block=(64, 1, 1), declarations=".shared .align 4 .b8 room[256];",
+           hazards=True)  # fmt: skip
+    assert judged == [1, 1, 1, 0]  # at each barrier, and at the end
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["packed", "too far apart to be packed"])
+def test_accesses_are_sorted_as_lexsort_does(far: bool) -> None:
+    random = np.random.default_rng(3)
+    size, wide = 4000, random.integers(-(2**62), 2**62, 4000)
+    columns = (random.integers(0, 99, size), random.integers(0, 2, size) > 0, random.integers(0, 40, size),
+               wide[random.integers(0, 9, size)], random.integers(-1, 2**32, size),
+               random.integers(0, 512, size))  # fmt: skip
+    columns = (*columns, wide, wide[::-1], wide[::7].repeat(7)[:size]) if far else columns
+    assert np.array_equal(_sorted_by(columns), np.lexsort(columns[::-1]))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gemmsmith.cli.check_run import Asked, run_check, seconds_used
+from gemmsmith.cli.check_run import Asked, run_check
+from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import (

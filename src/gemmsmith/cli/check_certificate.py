@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.certificate import Certificate, certify
@@ -14,6 +14,7 @@ from gemmsmith.verify.trial_runner import TrialRunner
 
 # Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
 _ENOUGH = 1 << 22
+_LONGEST = 60.0  # seconds of one run
 
 
 def add_certificate(report: Report, runner: TrialRunner) -> None:
@@ -26,9 +27,9 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
         return
     left = report.budget - report.seconds if report.budget else math.inf
+    no_time = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"
     if left <= 0:
-        why = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"
-        report.certificate = Certificate(report.base, reason=why)
+        report.certificate = Certificate(report.base, reason=no_time)
         return
     passed = {trial.label: trial.problem for trial, verdict in report.verdicts if verdict.trusted}
     failed = {trial.label for trial, verdict in report.verdicts if not verdict.trusted}
@@ -39,7 +40,9 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
     try:
         report.certificate = certify(runner.spec, runner.config, base, runner.compile_fn, report.compiled.arch,
                                      also=also, any_m=ragged is not None, other_m=other_m,
-                                     seconds=left, loads=device.loads)  # fmt: skip
+                                     timeout=min(_LONGEST, left), seconds=left, loads=device.loads)  # fmt: skip
+    except TimeLimitError as error:
+        report.certificate = Certificate(base, reason=no_time if left < _LONGEST else error.message)
     except GemmsmithError as error:  # what the trials did not meet is no proof of anything
         report.certificate = Certificate(base, reason=error.message)
 

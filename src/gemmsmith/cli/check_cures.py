@@ -57,7 +57,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             racing = replace(trial, hazards=True)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
-        whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions())
+        whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions(), started=None)
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
         if trial.label in _EDGES:

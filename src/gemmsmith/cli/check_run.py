@@ -7,7 +7,6 @@ On the simulator the trials also look for races: a kernel that races fails, even
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
+from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
 from gemmsmith.cli.options.groups import option_words
@@ -39,12 +39,12 @@ from gemmsmith.verify.verdict import Verdict, is_hazard
 
 __all__ = ["Asked", "run_check"]
 
-_SPARE = 1 / 3  # of it, for starting the program, the last trial, the certificate and the report
+_SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
-    started = seconds_used()
+    started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
     check_accepts(prepared.spec, prepared.base)
     check_memory(prepared.base)
@@ -86,7 +86,7 @@ def _plain_trials(
     runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, advance: Callable[[], None]
 ) -> bool:
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
-    warps are left out: races are found in any order.
+    warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
     again = _again(asked)
     pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
@@ -98,15 +98,20 @@ def _plain_trials(
             report.trials.remove(trial)
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
-        if asked.free and pace * (others + work_of(trial.problem)) > left and _watched_before(trial, report):
+        short = asked.free and pace * (others + work_of(trial.problem)) > left
+        if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
             report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
             planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, hazards=False)
         slow = pace * work_of(trial.problem) > left / 2
         if trial.label == DISTINCT and asked.free and slow and prepared.tile_is_known(runner.config):
             smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
-            if runner.run(smaller).trusted:  # else the grid may not show the tile: the larger one decides
+            verdict = runner.run(smaller)
+            if verdict.trusted:  # else the grid may not show the tile: the larger one decides
                 planned[number] = report.trials[report.trials.index(trial)] = trial = smaller
-        trial, verdict = _run(runner, trial, report)
+            else:
+                trial, verdict = _run(runner, trial, report)
+        else:
+            trial, verdict = _run(runner, trial, report)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
@@ -127,6 +132,11 @@ def _watched_before(trial: Trial, report: Report) -> bool:
         each.hazards and each.schedule == trial.schedule and each.problem.with_() == own
         for each, _ in report.verdicts
     )  # fmt: skip
+
+
+def _watched_any(trial: Trial, report: Report) -> bool:
+    """Whether races were looked for in any launch before."""
+    return trial.hazards and any(each.hazards for each, _ in report.verdicts)
 
 
 def _is_order(trial: Trial) -> bool:
@@ -186,12 +196,6 @@ def _repeat(verdict: Verdict, asked: Asked) -> str:
         return shlex.join(["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)])
     words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
     return shlex.join([*shlex.split(verdict.repeat), *words])
-
-
-def seconds_used() -> float:
-    """CPU seconds of this process and of the compiler: what one idle core would take, whatever else runs."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verdict]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gemmsmith.cli.check_attempts import check_product
 from gemmsmith.cli.check_prepare import Asked
-from gemmsmith.cli.check_run import seconds_used
+from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.options.device import DEFAULT_ARCH, DEFAULT_GPU, CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions, ProblemOptions

@@ -57,7 +57,7 @@ class Load:
     """A copy into shared memory: ``read`` fetches its source, ``write`` writes it; then bytes have landed.
 
     ``lanes`` issue it. ``targets`` are the byte positions of what each writes, ``width`` bytes at a time, and
-    ``barriers`` those of the mbarriers that count ``nbytes`` each.
+    ``barriers`` those of the mbarriers that count ``nbytes`` each, ``parts`` times.
     """
 
     operation: Operation[Any]
@@ -68,6 +68,11 @@ class Load:
     write: Callable[[Array], None]
     barriers: Array
     nbytes: int
+    parts: int = 1  # copies of lanes of a warp, of one size and at one mbarrier, that are made together
+
+    def lane_of(self, index: int) -> int:
+        """Who writes a position; the first lane for one that nobody writes."""
+        return int(self.lanes[int(np.argmax((self.targets <= index) & (index < self.targets + self.width)))])
 
 
 class BulkCopies:
@@ -120,10 +125,12 @@ class BulkCopies:
         for place in np.unique(copy.barriers):
             # A copy by one lane may count at several mbarriers; of st.async, each lane has its own.
             one = lanes[:1] if copy.barriers.size != copy.lanes.size else copy.lanes[copy.barriers == place][:1]
+            one = lanes if copy.parts > 1 else one
+            there = np.full(one.size, place)
             if own:
                 fences.look(copy.operation, int(one[0]), np.array([place]), BYTES, INIT_FENCE)
-            machine.unit(MBarriers).check_visible(copy.operation, one, np.array([place]))
-            shadow.atomic(counted, one, np.array([place]))
+            machine.unit(MBarriers).check_visible(copy.operation, one, there)
+            shadow.atomic(counted, one, there)
         shadow.copy_issued(copy.operation, copy.lanes, copy.targets)
         landing = shadow.landing()
         moment = shadow.arrive(lanes)
@@ -158,16 +165,19 @@ class BulkCopies:
             self.machine.shadow.copy_waited(copy.lanes, copy.targets, copy.width, landing)
             phases = self.machine.unit(MBarriers).phases(copy.barriers)
             self._look_at_phases(copy, issued)
-            self.machine.unit(CopyWaits).landed(copy.operation, copy.lanes, copy.targets, phases)
-        self.machine.unit(MBarriers).landed(copy.barriers, np.full(copy.barriers.size, copy.nbytes), released)
+            self.machine.unit(CopyWaits).landed(copy.operation, copy.lane_of, copy.targets, phases)
+        self.machine.unit(MBarriers).landed(
+            copy.barriers, np.full(copy.barriers.size, copy.nbytes), released, copy.parts
+        )
 
     def flying_to(self, index: int) -> str:
         """The copy in flight that is to write a position, in words; '' if there is none."""
         for copy in self.flying:
             if ((copy.targets <= index) & (index < copy.targets + copy.width)).any():
                 i = copy.operation.instruction
-                return (f"the {copy.operation.traits.verb} at {i.where} by thread "
-                        f"{self.machine.thread_name(int(copy.lanes[0]))} is still in flight; {WAIT_PHASE}")  # fmt: skip
+                thread = self.machine.thread_name(copy.lane_of(index))
+                return (f"the {copy.operation.traits.verb} at {i.where} by thread {thread} is still in flight; "
+                        f"{WAIT_PHASE}")  # fmt: skip
         return ""
 
     # -- out of shared memory ---------------------------------------------------------------------

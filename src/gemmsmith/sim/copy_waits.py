@@ -6,6 +6,7 @@ the issue orders nothing; only a wait for the phase does, by the thread itself o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +26,11 @@ _MOST_COPIES = 1024  # that are remembered
 
 @dataclass
 class _Landed:
-    """A copy, the phases it counts for by the positions of their mbarriers, and who has waited for them."""
+    """A copy, whose it is at each place, the phases it counts for by the positions of their mbarriers, and who has
+    waited for them."""
 
     operation: Operation[Any]
-    lane: int
+    lane_of: Callable[[int], int]
     phases: dict[int, int]
     waited: Array
     waits: list[tuple[Moment, int]] = field(default_factory=list)
@@ -47,11 +49,13 @@ class CopyWaits:
             machine.shadow.on_access.append(self.accessed)
             machine.unit(ProxyFences).written.append(self.wrote)
 
-    def landed(self, operation: Operation[Any], lanes: Array, targets: Array, phases: dict[int, int]) -> None:
+    def landed(
+        self, operation: Operation[Any], lane_of: Callable[[int], int], targets: Array, phases: dict[int, int]
+    ) -> None:
+        """A copy has written ``targets``; ``lane_of`` tells whose it is at one of them."""
         self._number += 1
         self._owner[targets // CHUNK] = self._number
-        lane = int(lanes[0])
-        self._copies[self._number] = _Landed(operation, lane, phases, np.zeros(self.machine.wave.lanes, bool))
+        self._copies[self._number] = _Landed(operation, lane_of, phases, np.zeros(self.machine.wave.lanes, bool))
         for place in phases:
             self._by_barrier.setdefault(place, []).append(self._number)
         if len(self._copies) > _MOST_COPIES:
@@ -88,8 +92,10 @@ class CopyWaits:
             early = np.unique(lanes[owners == number])
             early = early[~copy.waited[early]]
             if early.size and (early := self._unordered(copy, early)).size:
-                at = int(np.argmax(np.isin(lanes, early[:1]) & (owners == number)))
-                self._report(copy, operation, int(early[0]), int(index.reshape(-1)[at]))
+                these = np.flatnonzero(np.isin(lanes, early) & (owners == number))
+                places = index.reshape(-1)[these].tolist()
+                at = min(range(these.size), key=lambda n: (copy.lane_of(places[n] // CHUNK * CHUNK), lanes[these[n]]))
+                self._report(copy, operation, int(lanes[these[at]]), places[at])
 
     def _unordered(self, copy: _Landed, lanes: Array) -> Array:
         now = self.machine.clocks.now()
@@ -110,7 +116,8 @@ class CopyWaits:
         machine = self.machine
         assert machine.log is not None
         assert machine.shadow is not None
+        first = side(machine, copy.operation, copy.lane_of(index // CHUNK * CHUNK))
         machine.log.add((0, copy.operation.position, operation.position), Hazard(
-            HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane),
-            side(machine, copy.operation, copy.lane), side(machine, operation, lane), across_warps=True,
+            HazardKind.IN_FLIGHT_COPY, index % machine.shared.stride, machine.block_name(lane), first,
+            side(machine, operation, lane), across_warps=True,
             remedy=machine.shadow.why_in_flight(copy.operation.position) or WAIT_PHASE))  # fmt: skip

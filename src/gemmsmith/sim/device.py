@@ -38,6 +38,7 @@ from gemmsmith.sim.wave import Wave, by_cluster
 _WAVE_LANES = 1 << 15
 _WAVE_REGISTER_BYTES = 1 << 27
 _RESIDENT_REGISTER_BYTES = 1 << 30  # for kernels whose blocks wait for one another, and so must run together
+_MOST_PLACES = 4  # of a kernel's variables, for which its code is kept
 _GRID_GPU = "H200"  # a persistent grid is as large as on this GPU
 
 Run = Callable[[Schedule, HazardLog | None, Counters | None, Look | None], None]
@@ -51,6 +52,9 @@ class LoadedPtx:
     lowered: Lowered
     programs: dict[int, Program] = field(default_factory=dict)
     registers: int = 0  # of a thread at launch; 0 if not known
+    named: frozenset[str] = frozenset()  # variables of the module that code, or another variable, names
+    placed: tuple[int, ...] = ()  # the addresses of these that it was lowered for
+    elsewhere: dict[tuple[int, ...], LoadedPtx] = field(default_factory=dict)  # the same, for other addresses
 
     def program(self, lanes: int) -> Program:
         """The program for waves of this many lanes."""
@@ -130,9 +134,12 @@ class SimDevice:
     def symbol(self, loaded: LoadedPtx, name: str) -> tuple[int, int]:
         """Address and bytes of a variable of the module that the kernel uses."""
         sizes = {each.name: each.size for each in loaded.entry.variables}
-        known = self.variables.get(loaded.entry.name, {})
+        known = self.variables.setdefault(loaded.entry.name, {})
         if name not in known:
-            raise SimulationError(f"the kernel uses no variable {name}")
+            if name not in sizes:
+                raise SimulationError(f"the kernel uses no variable {name}")
+            known.update(self._place_variables(loaded.entry, frozenset({name})))
+            self._relocate(loaded.entry, {**known, **loaded.lowered.functions}, frozenset({name}))
         return known[name], sizes[name]
 
     def _view(self, address: int, nbytes: int) -> Bytes:
@@ -155,33 +162,38 @@ class SimDevice:
         key = ptx, entry_name, self.contracts
         known = self.loads.get(key)
         entry = parse(ptx).entry(entry_name) if known is None else known.entry
-        addresses = self._place_variables(entry)
+        named = mentioned(ptx, (v.name for v in entry.variables)) if known is None else known.named
+        addresses = self.variables[entry.name] = self._place_variables(entry, named)
+        # Code holds the addresses of variables: where these are elsewhere, it is lowered anew.
+        placed = tuple(addresses.values())
+        if known is not None and known.placed != placed:
+            known = known.elsewhere.get(placed)
         if known is not None:
-            self._relocate(entry, {**addresses, **known.lowered.functions})
+            self._relocate(entry, {**addresses, **known.lowered.functions}, named)
             return known
         lowered = lower(entry, addresses, self.mod32, contracts=self.contracts)
-        self._relocate(entry, {**addresses, **lowered.functions})
-        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name))
-        # Addresses of variables are of this device: code that names one is lowered anew by every load.
-        if not addresses or not mentioned(ptx, addresses):
-            self.loads[key] = loaded
+        self._relocate(entry, {**addresses, **lowered.functions}, named)
+        loaded = LoadedPtx(entry, lowered, registers=registers_at_launch(ptx, entry_name), named=named,
+                           placed=placed)  # fmt: skip
+        first = self.loads.setdefault(key, loaded)
+        if first is not loaded and len(first.elsewhere) < _MOST_PLACES:
+            first.elsewhere[placed] = loaded
         return loaded
 
-    def _place_variables(self, entry: Entry) -> dict[str, int]:
-        """Allocate the module's variables and set them to their initial values."""
+    def _place_variables(self, entry: Entry, named: frozenset[str]) -> dict[str, int]:
+        """Allocate these variables of the module and set them to their initial values."""
         addresses: dict[str, int] = {}
         for variable in entry.variables:
-            if variable.space in ("global", "const"):
-                address = addresses[variable.name] = self.allocate(variable.size)
+            if variable.space in ("global", "const") and variable.name in named:
+                address = addresses[variable.name] = self.memory.allocate_variable(variable.size)
                 self.memory.label_variable(address, plain_name(variable.name), max(1, min(8, variable.align)))
                 self.write(address, np.frombuffer(variable.initial.ljust(variable.size, b"\0"), np.uint8))
-        self.variables[entry.name] = addresses
         return addresses
 
-    def _relocate(self, entry: Entry, symbols: dict[str, int]) -> None:
-        """Put the addresses of variables and functions into the variables that are initialised with them."""
+    def _relocate(self, entry: Entry, symbols: dict[str, int], those: frozenset[str]) -> None:
+        """Put the addresses of variables and functions into those variables that are initialised with them."""
         for variable in entry.variables:
-            for place in variable.relocations:
+            for place in variable.relocations if variable.name in those else ():
                 if (value := symbols.get(place.symbol)) is not None:
                     data = (value + place.addend).to_bytes(place.nbytes, "little")
                     self.write(symbols[variable.name] + place.offset, np.frombuffer(data, np.uint8))

@@ -216,8 +216,9 @@ class MBarriers:
         for n, place in enumerate(index.tolist()):
             self._count(n, place, int(nbytes[n]))
 
-    def landed(self, index: Array, nbytes: Array, clock: Clock | None = None) -> None:
-        """So many bytes have landed; ``clock``: what those who wait for them learn, if races are looked for."""
+    def landed(self, index: Array, nbytes: Array, clock: Clock | None = None, parts: int = 1) -> None:
+        """So many bytes have landed, ``parts`` times; ``clock``: what those who wait for them learn, if races are
+        looked for."""
         self.load(index)
         first: dict[int, int] = {}
         totals: dict[int, int] = {}
@@ -227,8 +228,11 @@ class MBarriers:
         for place, total in sorted(totals.items()):
             if clock is not None:
                 self._released[place] = clock.joined(self._released.get(place, clock))
-            self._count(first[place], place, -total)
-            self._complete(place)
+            # A phase that lacks bytes alone may end between two of the parts.
+            apart = parts if parts > 1 and self._parts(place)[0] == 0 else 1
+            for _ in range(apart):
+                self._count(first[place], place, -total * parts // apart)
+                self._complete(place)
         self.machine.progress += 1
 
     def _count(self, lane: int, place: int, nbytes: int) -> None:

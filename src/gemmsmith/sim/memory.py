@@ -8,7 +8,7 @@ that into a message with instruction, source line, block, thread and address.
 from __future__ import annotations
 
 import mmap
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,9 @@ PARAM_WINDOW = 0x0003_0000_0000_0000
 _WINDOW_SIZE = 1 << 32
 # The first global allocation: high enough that an address truncated to 32 bits is never valid.
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
+# Variables of modules have addresses of their own: a kernel that is loaded on a fresh device finds them where it did
+# before, whatever was allocated first.
+_FIRST_VARIABLE = 0x0000_6800_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
 _NEAR_NULL = 1 << 16
@@ -147,18 +150,28 @@ class GlobalMemory:
         self._names: dict[int, str] = {}
         self._variables: set[int] = set()
         self._itemsizes: dict[int, int] = {}
-        self._next = _FIRST_ADDRESS
+        self._next, self._next_variable = _FIRST_ADDRESS, _FIRST_VARIABLE
         self._before: dict[int, Saved] | None = None
         # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
         self.last_read: tuple[Array, int, Array] = np.zeros(0), 0, np.zeros(0)
 
     def allocate(self, nbytes: int) -> int:
         base = self._next
+        self._next = self._place(base, nbytes)
+        return base
+
+    def allocate_variable(self, nbytes: int) -> int:
+        """Memory of a module's variable."""
+        base = self._next_variable
+        self._next_variable = self._place(base, nbytes)
+        return base
+
+    def _place(self, base: int, nbytes: int) -> int:
+        """Make an allocation at ``base``; returns where the next one may begin."""
         self._data[base] = lazy_zeros(max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT)
         self._size[base] = nbytes
-        self._bases.append(base)
-        self._next = base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
-        return base
+        insort(self._bases, base)
+        return base + -(-(nbytes + _GAP) // ALIGNMENT) * ALIGNMENT
 
     def device_heap(self) -> DeviceHeap:
         """The heap of malloc, made when a kernel first asks for it."""
@@ -315,6 +328,15 @@ class GlobalMemory:
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""
         return self._data[base]
+
+    def parts_missing(self, addresses: Array, nbytes: int) -> bool:
+        """Whether some of these ranges of bytes are not wholly in memory that may be read."""
+        try:
+            self.gather(addresses, 1)
+            self.gather(addresses + np.uint64(nbytes - 1), 1)
+        except AccessFault:
+            return True
+        return any(self.locate(int(first), nbytes) is None for first in np.unique(addresses))
 
     def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
         """The allocations that addresses lie in, with the addresses that do; None for all."""

@@ -104,10 +104,10 @@ class _Reader:
 _WORD = re.compile(r"[$%\w]+")
 
 
-def mentioned(text: str, names: Iterable[str]) -> bool:
-    """Whether one of these variables is named anywhere but where it is declared. NVRTC writes every constexpr down."""
+def mentioned(text: str, names: Iterable[str]) -> frozenset[str]:
+    """Which of these variables are named anywhere but where they are declared. NVRTC writes every constexpr down."""
     found = Counter(_WORD.findall(_COMMENT.sub("", text)))
-    return any(found[name] > 1 for name in names)
+    return frozenset(name for name in names if found[name] > 1)
 
 
 _REGISTERS_PER_BLOCK = 1 << 16

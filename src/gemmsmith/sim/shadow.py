@@ -112,7 +112,7 @@ class Shadow:
         """All threads of these lanes' blocks have passed a barrier."""
         self.clocks.barrier(lanes)
         everybody = isinstance(lanes, slice) and lanes == ALL
-        if everybody or np.unique(self.state.block[lanes]).size == len(self.state.wave.blocks):
+        if everybody or self._all_that_live(lanes):
             self._judge()
             self._raise_unwritten()
             if self._reaches_others:  # a barrier of one block orders nothing for the others of its cluster
@@ -121,6 +121,13 @@ class Shadow:
             self._records = list(self._flying.values())
             self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
+
+    def _all_that_live(self, lanes: Lanes) -> bool:
+        """Whether these lanes are of every block that has not ended: then no access from before meets a later one."""
+        waits_or_ended = np.ones(len(self.state.wave.blocks), bool)
+        waits_or_ended[self.state.block[self.state.alive]] = False
+        waits_or_ended[self.state.block[lanes]] = True
+        return bool(waits_or_ended.all())
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """These lanes passed a warp-wide barrier, with one member mask."""
@@ -363,6 +370,8 @@ class Shadow:
     def _suspects(self) -> Array | None:
         """The locations that some thread wrote and another accessed; None if there are none."""
         hot: list[Array] = []
+        if (size := self._epochs_apart()) > 1:
+            return self._suspects_by_epoch(size)
         marked: list[Array] = []
         for record in sorted(self._records, key=lambda r: r.event.kind is not Kind.COPY):
             if record.event.kind is Kind.READ:
@@ -400,6 +409,40 @@ class Shadow:
         mask = np.zeros(self._writer.size, bool)
         mask[found] = True
         return mask
+
+    def _epochs_apart(self) -> int:
+        """How many epochs of blocks the records are of, if accesses of different epochs cannot race; else 1.
+
+        Blocks pass barriers at different times, so there may be records of many epochs. Copies last longer than one,
+        and threads of other blocks know nothing of a block's epochs.
+        """
+        records = self._records
+        if not records or self._reaches_others or any(record.event.kind is Kind.COPY for record in records):
+            return 1
+        moments = {id(record.event.moment): record.event.moment for record in records}.values()
+        spread = max(int(m.epochs.max()) for m in moments) - min(int(m.epochs.min()) for m in moments) + 1
+        return spread if spread * self._writer.size <= _MOST_ACCESSES else 1
+
+    def _suspects_by_epoch(self, epochs: int) -> Array | None:
+        """The locations that some thread wrote and another accessed before the next barrier of their block."""
+        writer = np.full((epochs, self._writer.size), _NOBODY, np.int32).reshape(-1)
+        first = min(int(record.event.moment.epochs.min()) for record in self._records)
+        mask = np.zeros(self._writer.size, bool)
+        for reads in (False, True):
+            for record in self._records:
+                if (record.event.kind is Kind.READ) != reads or record.lanes.size == 0:
+                    continue
+                lanes, units = self._units(record)
+                places = (record.event.moment.epoch(lanes).astype(np.int64) - first) * mask.size + units
+                before = writer[places]
+                if reads:
+                    clash = (before != _NOBODY) & (before != lanes)
+                else:
+                    mine = _ATOMIC if record.event.kind is Kind.UPDATE else lanes
+                    writer[places] = mine
+                    clash = ((before != _NOBODY) & (before != mine)) | (writer[places] != mine)
+                mask[units[clash]] = True
+        return mask if mask.any() else None
 
     def _search(self, hot: Array) -> None:
         """Judge every access to the suspicious locations against every other."""

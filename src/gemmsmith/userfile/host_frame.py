@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gemmsmith.userfile.host_scope import LocalScope, local_scope
 from gemmsmith.userfile.parts import FunctionSource, SourceFile
@@ -27,18 +28,18 @@ class Frame:
     arguments: tuple[str, ...] = ()
     template: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def locals(self) -> LocalScope:
         return local_scope(self.function, self.start) if self.function is not None else LocalScope()
 
-    @property
+    @cached_property
     def sources(self) -> tuple[SourceFile, ...]:
         """This file, the headers that it includes, then what else the user's file includes."""
         reached = (self.source, *self.project.sources(self.source.path)[1:])
         paths = {source.path for source in reached}
         return (*reached, *(s for s in self.project.sources(self.project.path) if s.path not in paths))
 
-    @property
+    @cached_property
     def reached(self) -> tuple[SourceFile, ...]:
         """The sources of this place and of the calls that lead there: callers may define configurations."""
         return self.sources if self.caller is None else (*self.sources, *self.caller.reached)

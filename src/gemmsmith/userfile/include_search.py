@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from gemmsmith.regular_file import regular
+from gemmsmith.userfile.read_once import once
 
 _USUAL = ("", "include", "src", "csrc", "inc")
 _SOURCES = (".h", ".hpp", ".cuh", ".cu", ".inl", ".hxx", ".hh", ".h++", ".inc", ".ipp", ".tpp", ".cu.h")
@@ -141,10 +142,7 @@ class IncludeSearch:
 
     @cached_property
     def _index(self) -> dict[str, list[Path]]:
-        index: dict[str, list[Path]] = {}
-        for path in _source_files(self.root):
-            index.setdefault(path.name, []).append(path)
-        return index
+        return once("names", self.root, lambda: _by_name(self.root))
 
 
 def repository_of(file: Path) -> Path:
@@ -153,6 +151,13 @@ def repository_of(file: Path) -> Path:
         if (folder / ".git").exists():
             return folder
     return file.parent
+
+
+def _by_name(root: Path) -> dict[str, list[Path]]:
+    index: dict[str, list[Path]] = {}
+    for path in _source_files(root):
+        index.setdefault(path.name, []).append(path)
+    return index
 
 
 def _source_files(root: Path) -> Iterator[Path]:

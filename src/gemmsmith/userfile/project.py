@@ -10,6 +10,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.include_search import IncludeSearch
 from gemmsmith.userfile.parts import SourceFile
+from gemmsmith.userfile.read_once import once
 from gemmsmith.userfile.repository import RepositoryFiles
 from gemmsmith.userfile.source import read_source_file, read_sources
 
@@ -25,6 +26,11 @@ class Project:
     _closures: dict[Path, tuple[SourceFile, ...]] = field(default_factory=dict)
     _repositories: dict[Path, RepositoryFiles] = field(default_factory=dict)
     _mentions: dict[tuple[Path, str], tuple[Path, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: Path, include: tuple[Path, ...] = (), edited: Edited = ()) -> Project:
+        """The project of a file; the same one as before, where a command reads files once."""
+        return once("project", (path, include, edited), lambda: cls(path, include, edited))
 
     @cached_property
     def _search(self) -> IncludeSearch:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gemmsmith.regular_file import regular
 from gemmsmith.userfile.include_search import IncludeSearch, repository_of
+from gemmsmith.userfile.read_once import once
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".inl"})
 _SKIPPED = frozenset(
@@ -55,7 +56,8 @@ class RepositoryFiles:
 
     @classmethod
     def around(cls, path: Path) -> RepositoryFiles:
-        return cls(repository_of(path.resolve()))
+        root = repository_of(path.resolve())
+        return once("repository", root, lambda: cls(root))
 
     def mentioning(self, path: Path, name: str) -> tuple[Path, ...]:
         """Files with ``name`` in their text: those that include ``path`` first, then the others, nearer ones first."""

@@ -27,6 +27,7 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, role
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.read_once import once
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
@@ -99,13 +100,17 @@ def read_facts(path: Path, options: UserOptions) -> tuple[KernelFacts, Mapping[s
 
 
 def _read(path: Path, options: UserOptions) -> _Read:
+    return once("kernel", (path, options), lambda: _read_now(path, options))
+
+
+def _read_now(path: Path, options: UserOptions) -> _Read:
     text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
-    project = Project(path, options.include, options.edited)
+    project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
-    project = Project(translation_unit(project, entry.kernel), options.include, options.edited)
+    project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
     template = site.template()[0] if site is not None else {}

@@ -55,6 +55,12 @@ class UserLaunch:
         self.signature = Signature(facts.kernel.name, ())
         self.maps: tuple[HostMap, ...] = ()
         self.swapped = self.flipped = self.padded = False
+        self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
+
+    def __copy__(self) -> UserLaunch:
+        other = object.__new__(UserLaunch)
+        other.__dict__.update(self.__dict__, _known={})
+        return other
 
     def with_maps(self, maps: tuple[HostMap, ...]) -> UserLaunch:
         """The same launch, with the tensor maps that its host code encodes."""
@@ -248,6 +254,12 @@ class UserLaunch:
         return found[:_MOST_VERSIONS]
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
+        key = problem, config
+        if key not in self._known:
+            self._known[key] = self._geometry(problem, config)
+        return self._known[key]
+
+    def _geometry(self, problem: Problem, config: Config) -> Geometry:
         if self.swapped:
             problem = problem.with_(m=problem.n, n=problem.m)
         names = {**self.constants, **dict(config.values), **_named_sizes(problem)}

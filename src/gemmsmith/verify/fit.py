@@ -4,7 +4,7 @@ alone."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import SCRATCH
@@ -39,9 +39,10 @@ def fit_subject(
         axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)
-        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts, few)
+        run = cache(partial(_run, runner))  # some extents are asked for twice
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few)
     if ragged is not None and found.multiples.k > 1 and not spec.signature.square:
-        least = with_least_depth(partial(_run, runner), ragged[0], base, found.multiples, edges.depth)
+        least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip

@@ -23,14 +23,8 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
-from gemmsmith.verify.thread_walk import (
-    ABOVE,
-    BELOW,
-    EQUAL,
-    Thread,
-    ThreadWalk,
-    thread_walk,
-)
+from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
+from gemmsmith.verify.thread_walk import Thread, ThreadWalk, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)

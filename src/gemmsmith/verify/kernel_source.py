@@ -39,7 +39,7 @@ class SourceOfKernel:
 
     @cached_property
     def _project(self) -> Project:
-        return Project(self.unit or self.path, self.include)
+        return Project.of(self.unit or self.path, self.include)
 
     @cached_property
     def _paths(self) -> dict[str, list[Path]]:

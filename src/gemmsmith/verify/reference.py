@@ -152,7 +152,7 @@ def _product(left: F64, right: F64) -> tuple[F64, F64]:
     """
     finite_left, finite_right = np.isfinite(left), np.isfinite(right)
     if finite_left.all() and finite_right.all():
-        return left @ right, np.abs(left) @ np.abs(right)
+        return left @ right, _magnitude(left, right)
     plain_left, plain_right = np.where(finite_left, left, 0.0), np.where(finite_right, right, 0.0)
     product = plain_left @ plain_right
     up = _any_term(left == np.inf, right > 0) | _any_term(left == -np.inf, right < 0)
@@ -162,7 +162,16 @@ def _product(left: F64, right: F64) -> tuple[F64, F64]:
     undefined = _any_term(np.isinf(left), right == 0) | _any_term(left == 0, np.isinf(right))
     undefined |= np.isnan(left).any(axis=1, keepdims=True) | np.isnan(right).any(axis=0, keepdims=True) | (up & down)
     product = np.where(up, np.inf, np.where(down, -np.inf, product))
-    return np.where(undefined, np.nan, product), np.abs(plain_left) @ np.abs(plain_right)
+    return np.where(undefined, np.nan, product), _magnitude(plain_left, plain_right)
+
+
+def _magnitude(left: F64, right: F64) -> F64:
+    """|A|·|B|, in float64 where it neither overflows nor underflows: errors are compared with it, and BLAS is fast."""
+    left, right = np.abs(left), np.abs(right)
+    if all(((x == 0) | ((x > 2.0**-400) & (x < 2.0**400))).all() for x in (left, right)):
+        left, right = left.astype(np.float64), right.astype(np.float64)
+    found: F64 = left @ right
+    return found
 
 
 def _any_term(left: Mask, right: Mask) -> Mask:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
@@ -24,14 +25,20 @@ from gemmsmith.verify.integer_ops import (
     read_as,
     type_of,
 )
+from gemmsmith.verify.integer_steps import (
+    ABOVE,
+    BELOW,
+    EQUAL,
+    Registers,
+    Step,
+    binary_step,
+    compare_step,
+    low_step,
+    widening_step,
+)
 
-BELOW, EQUAL, ABOVE = 1, 2, 4
 _STOP = -1
 _MOST_STEPS = 60_000  # of one walk, unless told otherwise
-
-Registers = list[Value]
-Step = Callable[[Registers], int | None]
-"""Runs one instruction; returns where to go on, if not at the next."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class ThreadWalk:
         self._complete = True
         self._barriers = 0
         self._slots: dict[str, int] = {}
+        self._constants: dict[int, int] = {}
         self._special: dict[int, str] = {}
         self._parameters: dict[int, tuple[str, int, int]] = {}
         self._labels: dict[str, int] = {}
@@ -91,17 +99,36 @@ class ThreadWalk:
             self._labels[label] = position[later] if later is not None else len(kept)
         self._tables = dict(entry.tables)
         self._steps = [self._step(entry.instructions[n], at) for at, n in enumerate(kept)]
+        self._jumping = [entry.instructions[n].opcode in _JUMPS for n in kept]
+        self._straight: dict[int, tuple[int, list[Step]]] = {}
 
     def follow(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> Walk:
         """Walk as ``thread``; ``arguments`` by the names of the entry's parameters, unknown ones left out."""
         registers = self._started(thread, arguments)
         steps, at, end, taken = self._steps, 0, len(self._steps), 0
+        straight = self._straight
         while 0 <= at < end and taken < most_steps:
+            stop, body = straight.get(at) or self._straight_from(at)
+            if taken + stop - at < most_steps:
+                for step in body:
+                    step(registers)
+                taken += stop - at
+                at = stop
+                if at == end:
+                    break
             target = steps[at](registers)
             at = at + 1 if target is None else target
             taken += 1
         self._complete &= taken < most_steps
         return Walk(self._signs, self._jumps, self._complete, taken, self._barriers)
+
+    def _straight_from(self, at: int) -> tuple[int, list[Step]]:
+        """Where the next jump is, and the steps up to there."""
+        stop = at
+        while stop < len(self._steps) and not self._jumping[stop]:
+            stop += 1
+        self._straight[at] = stop, self._steps[at:stop]
+        return self._straight[at]
 
     def visited(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> frozenset[int]:
         """The places in the code that ``thread`` comes to."""
@@ -117,6 +144,8 @@ class ThreadWalk:
     def _started(self, thread: Thread, arguments: Mapping[str, bytes]) -> Registers:
         special = thread.special()
         registers: Registers = [None] * len(self._slots)
+        for slot, value in self._constants.items():
+            registers[slot] = value
         for slot, name in self._special.items():
             registers[slot] = special.get(name)
         for slot, (name, offset, width) in self._parameters.items():
@@ -207,6 +236,9 @@ class ThreadWalk:
         other = self._source(each.operands[targets + 2]) if combined else None
         site = self._site(each) if letter != "f" else -1
         word = combined[0] if combined else ""
+        places = self._places(each.operands[targets : targets + 2])
+        if places is not None and not combined and letter != "f" and targets == 1 and slots[0] >= 0:
+            return compare_step(test, slots[0], places, letter, width, partial(self._note, site))
 
         def compare(registers: Registers) -> None:
             x, y = a(registers), b(registers)
@@ -242,6 +274,9 @@ class ThreadWalk:
         source, mask = self._source(each.operands[1]), (1 << self._width(each)) - 1
         limit = 1 << (width - (to == "s"))
         site = self._site(each) if width < before else -1
+        places = self._places(each.operands[1:2])
+        if places is not None and site < 0 and width >= 32:
+            return widening_step(slot, places[0], letter, before, mask)
 
         def convert(registers: Registers) -> None:
             x = source(registers)
@@ -280,6 +315,12 @@ class ThreadWalk:
         wide = ".wide" in each.name
         limit = _limit(each)
         site = self._site(each) if limit is not None else -1
+        places = self._places(each.operands[1:])
+        if places is not None and site < 0:
+            if (low := low_step(each.name, slot, places, mask)) is not None:
+                return low
+            if len(places) == 2:
+                return binary_step(run, slot, places, letter, width, mask)
 
         def compute(registers: Registers) -> None:
             values: list[int] = []
@@ -310,6 +351,23 @@ class ThreadWalk:
 
     def _slot(self, name: str) -> int:
         return self._slots.setdefault(name, len(self._slots))
+
+    def _places(self, operands: Sequence[Operand]) -> list[int] | None:
+        """The slots of operands that have one; None if some have none."""
+        found: list[int] = []
+        for operand in operands:
+            if isinstance(operand, Immediate):
+                slot = self._slot(f"#{operand.bits}")
+                self._constants[slot] = operand.bits
+            elif isinstance(operand, Register) or (isinstance(operand, Symbol) and operand.name.startswith("%")):
+                slot = self._slot(operand.name)  # of a special register: _source sees to its value
+            else:
+                return None
+            found.append(slot)
+        return found
+
+    def _note(self, site: int, sign: int) -> None:
+        self._signs[site] |= sign
 
     def _target(self, each: Instruction) -> int:
         first = each.operands[0]
@@ -418,6 +476,7 @@ def _sources(each: Instruction) -> list[str]:
     return found + ([each.guard.name] if each.guard is not None else [])
 
 
+_JUMPS = ("bra", "brx", "ret", "exit", "trap")
 _BARRIERS = ("bar", "barrier")
 _CONTROL = ("bra", "brx", "ret", "exit", "trap", *_BARRIERS)
 

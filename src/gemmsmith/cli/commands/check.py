@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.error_output import error_object
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -25,6 +26,7 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
+from gemmsmith.userfile.read_once import files_read_once
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
@@ -70,10 +72,21 @@ def command(
     Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races,
     2 if it cannot be run, 3 if a device or tool is missing.
     """
+    started = seconds_used()
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
     if "" in kernels:  # as a path it would be the current folder
         raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
+    with files_read_once():
+        _check(kernels, options, shape, device, timeout, arguments, checks, cache, trial, cures, on, output,
+               started)  # fmt: skip
+
+
+def _check(
+    kernels: list[str], options: KernelOptions, shape: FittedShapeOptions, device: DeviceOptions, timeout: float,
+    arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions, cures: float,
+    on: KernelsOnOptions, output: FormatOptions, started: float,
+) -> None:  # fmt: skip
     if len(kernels) > 1 or Path(kernels[0]).is_dir() or _has_several(kernels[0], options, arguments):
         from gemmsmith.cli.check_folder import check_folders
 
@@ -84,7 +97,8 @@ def command(
     if on.dry_run:
         sys.stdout.write("1 task: one kernel is checked in this process, whatever --on says\n")
         return
-    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures)
+    asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures,
+                   started)  # fmt: skip
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -123,6 +137,7 @@ class _Asked:
     form: Format
     trial: TrialOptions
     cures: float
+    started: float  # CPU seconds of the process when the command began
 
 
 def _check_launches(asked: _Asked) -> bool:
@@ -140,7 +155,8 @@ def _check_product(asked: _Asked) -> bool:
 
     shape, free = asked.shape.shape, asked.shape.is_free
     report = check_product(Asked(asked.kernel, asked.options, shape, free, asked.device, asked.timeout,
-                                 asked.checks, asked.cache, asked.trial, asked.cures))  # fmt: skip
+                                 asked.checks, asked.cache, asked.trial, asked.cures,
+                                 started=asked.started))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:

@@ -24,7 +24,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
 from gemmsmith.sim.map_changes import MapChanges
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
-from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
+from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
 from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
@@ -173,6 +173,8 @@ def _copy(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> None:
     form, mine = step.detail, machine.indices(lanes)
     pointers = [machine.addresses(pointer, lanes, 1) for pointer in step.pointers]
     sources = [machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources]
+    if mine.size > 1 and _copy_by_warps(machine, step.first, form, mine, pointers, sources):
+        return
     requests: set[tuple[int, ...]] = set()
     for n, lane in enumerate(mine.tolist()):
         at = [int(p[n]) for p in pointers]
@@ -185,6 +187,52 @@ def _copy(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> None:
             _one(machine, step.first, form, lane, at, values)
         except LaneFault as fault:
             raise LaneFault(n, fault.detail) from None
+
+
+def _copy_by_warps(
+    machine: Execution, operation: Operation[Transfer], form: Transfer, lanes: Array, pointers: list[Array],
+    sources: list[Array],
+) -> bool:  # fmt: skip
+    """Make copies of plain bytes that all lanes of a warp issue as one, as cuda::memcpy_async of single threads does.
+
+    False, and nothing is done, where copies differ in more than their addresses, or one is at fault.
+    """
+    plain = form.to_shared and not (form.from_shared or form.rank or form.multicast or form.reduce)
+    if not plain or not machine.moves_data or machine.counters is not None or machine.recorder is not None:
+        return False
+    to, start, barrier = pointers
+    nbytes, last = int(sources[0][0]), machine.shared.size
+    if nbytes <= 0 or nbytes % CHUNK or (sources[0] != nbytes).any() or machine.wave.cluster_blocks > 1:
+        return False
+    if ((to % CHUNK) | (start % CHUNK) | (barrier % BYTES)).any() or int(barrier.max()) + BYTES > last:
+        return False
+    if int(to.max()) + nbytes > last or machine.memory.parts_missing(start, nbytes):
+        return False
+    base, chunks = machine.shared_base[lanes], np.arange(0, nbytes, CHUNK)
+    targets = (to.astype(np.int64) + base)[:, None] + chunks
+    wanted = start[:, None] + chunks.astype(np.uint64)
+    places = barrier.astype(np.int64) + base
+    try:
+        machine.unit(MBarriers).load(places)
+    except AccessFault:
+        return False
+    warps = machine.warp[lanes]
+    keys = np.stack((warps, places), axis=1)
+    for warp, place in sorted({(int(a), int(b)) for a, b in keys}):
+        these = np.flatnonzero((warps == warp) & (places == place))
+        index, source = targets[these].reshape(-1), wanted[these].reshape(-1)
+        machine.memory.gather(source, CHUNK)
+        write = _write_shared(machine, [index])
+        if machine.shadow is not None:
+            write = _noting(machine, write, None, (), operation, int(lanes[these[0]]), [index])
+        machine.unit(BulkCopies).load(Load(
+            operation, np.repeat(lanes[these], chunks.size), index, CHUNK, _reading(machine, source), write,
+            np.array([place]), nbytes, these.size))  # fmt: skip
+    return True
+
+
+def _reading(machine: Execution, source: Array) -> Callable[[], Array]:
+    return lambda: machine.memory.gather(source, CHUNK)
 
 
 def _is_plain_store(form: Transfer) -> bool:
