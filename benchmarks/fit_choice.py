@@ -50,7 +50,7 @@ GPU, DEVICE = "H200", "NVIDIA H200"
 CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
-TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 400, 4, 0.06, 24, 0.6, 0.3, 6
+TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
 CLEARLY, EQUAL = 1.03, 1.01
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 

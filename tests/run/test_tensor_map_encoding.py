@@ -139,9 +139,9 @@ def test_the_driver_is_given_every_field_and_aligned_memory() -> None:
     kept = [encode(PLAIN, 0x7F00_0000_0010) for _ in range(5)]  # several buffers
     assert kept == [(0, b"\7" * 128)] * 5
     extents, strides = [4096, 300, 7], [8192, 8192 * 300]
-    assert fake.seen == [(0, 9, 3, 0x7F00_0000_0010, extents, strides, [64, 128, 1], [1, 1, 1], (0, 3, 3, 0))] * 5
+    assert fake.seen == [(0, 9, 3, 0x7F00_0000_0010, extents, strides, [64, 128, 1], [1, 1, 1], (0, 3, 2, 0))] * 5
     encode(TensorMap("C", FP32, (10,), (), (8,), 32), 16)
-    assert fake.seen[-1] == (0, 7, 1, 16, [10], [], [8], [1], (0, 1, 3, 0))
+    assert fake.seen[-1] == (0, 7, 1, 16, [10], [], [8], [1], (0, 1, 2, 0))
 
 
 @pytest.mark.parametrize(("extents", "strides", "given"), [
@@ -175,6 +175,19 @@ def test_the_drivers_numbers_of_types_and_swizzles() -> None:
             int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
             int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         )
+
+
+@pytest.mark.parametrize(
+    ("pitch", "address", "promoted"),
+    [(8192, 0, "256B"), (8320, 128, "256B"), (8192, 64, "128B"), (8208, 0, "128B"), (8256, 0, "128B")],
+)
+def test_rows_that_straddle_lines_are_fetched_in_lines(pitch: int, address: int, promoted: str) -> None:
+    from cuda.bindings import driver
+
+    fake = FakeEncode()
+    driver_encoder(fake.address)(replace(PLAIN, strides=(pitch, pitch * 300)), address)
+    named = getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{promoted}")
+    assert fake.seen[0][-1][2] == int(named)
 
 
 # --- the GPU as a device

@@ -20,6 +20,7 @@ import numpy as np
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
 from gemmsmith.choose.features import features
+from gemmsmith.choose.half_aligned import half_aligned_seconds
 from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, TileGrid, resident_blocks, tile_grid, used_sms, waves_by_width
 from gemmsmith.gpus import GPU, Wgmma, architecture, cuda_limits
@@ -153,7 +154,7 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     arriving = BOX_ROW * (t.bm + _loaded_columns(shapes, tiles)) * together
     in_flight = np.maximum(1, t.stages - 1) * t.depth  # k-tiles that are loaded while one stage is multiplied
     step = _soft_maximum(mma, from_l2 / c.l2, arriving / c.ingress, c.latency / in_flight)
-    step = np.maximum(step, _half_aligned_seconds(shapes, tiles) * together) + c.step / t.depth
+    step = np.maximum(step, half_aligned_seconds(shapes, tiles) * together) + c.step / t.depth
     # Threads load an unaligned operand in whole sectors, through registers.
     loaded = BOX_ROW * t.bm * (1.0 + fixed.sector_overhead / t.depth) * together * np.minimum(1.0, shapes.k / BOX)
     result: Column = (
@@ -198,26 +199,6 @@ def _epilogue_seconds(shapes: Shapes, tiles: Tiles, constants: Constants, output
     from_registers = (t.staged_columns == 0) | (~is_16_bit & (t.swap == 0))
     boxes = np.where((t.persistent > 0) & from_registers & (t.slices == 1), direct, boxes)
     result: Column = np.where(is_16_bit & (np.asarray(shapes.unaligned_c) > 0), stored + pieces, boxes)
-    return result
-
-
-def _half_aligned_seconds(shapes: Shapes, tiles: Tiles) -> Column:
-    """TMA time of an SM for a block's part of a k-tile where rows are half aligned.
-
-    Each 128 bytes of a row take the same time, one after another: once per row of the tile or, for an MN-major operand,
-    once per row of k in each box. What another block of the cluster multicasts costs this one nothing.
-    """
-
-    def pieces(side: Column, mn_major: Any) -> Column:
-        return np.where(mn_major, np.minimum(BOX, shapes.k) * ceil(side / BOX), side)
-
-    swapped = tiles.swap > 0
-    rows = np.minimum(np.where(swapped, tiles.bn, tiles.bm), shapes.m)
-    cols = np.minimum(np.where(swapped, tiles.bm, tiles.bn), shapes.n)
-    of_a = pieces(rows, shapes.mn_major_a) / np.where(swapped, tiles.cluster_m, tiles.cluster_n)
-    of_b = pieces(cols, shapes.mn_major_b) / np.where(swapped, tiles.cluster_n, tiles.cluster_m)
-    both = shapes.half_aligned_a * of_a + shapes.half_aligned_b * of_b
-    result: Column = both * wgmma_costs().half_aligned_row
     return result
 
 
