@@ -38,6 +38,7 @@ _OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
 
 
+_COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
 
 
@@ -148,6 +149,8 @@ class UserLaunch:
         """Where host code launches it with one grid, whatever M, N and K are, though the kernel does not ask how many
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
+            return ""
+        if _COUNTS.search(self.facts.reached):
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
@@ -338,6 +341,7 @@ class UserLaunch:
         except (GemmsmithError, RecursionError):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
+        walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
         return found if index or walks else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:

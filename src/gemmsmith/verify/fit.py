@@ -16,7 +16,7 @@ from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import kernel_edges
+from gemmsmith.verify.kernel_edges import kernel_edges, with_extent
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -38,7 +38,8 @@ def fit_subject(
         axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)
-        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts, few)
+        unit = partial(_grid_unit, spec, config, base)
+        found = find_raggedness(partial(_run, runner), *ragged, base, tile, edges, axes, parts, few, unit)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
@@ -50,6 +51,22 @@ def _rounds_down(spec: KernelSpec, config: Config, base: Problem, shorter: Probl
     if shorter.k != base.k or no_launch(spec, config, shorter):
         return False
     return spec.geometry(shorter, config).blocks < spec.geometry(base, config).blocks
+
+
+def _grid_unit(spec: KernelSpec, config: Config, base: Problem, axis: str, extent: int, tile: int) -> int:
+    """Rows or columns that the grid counts by: 16 of ``(M / 16 + 1) / 2``, which gives a block of 32 rows to the last 16
+    as well. 0: it counts single ones, or whole tiles."""
+    if axis == "K" or not 1 < tile <= extent:
+        return 0
+
+    def blocks(value: int) -> int:
+        shorter = with_extent(base, axis, value)
+        return 0 if no_launch(spec, config, shorter) else spec.geometry(shorter, config).blocks
+
+    whole = blocks(extent)
+    first = next((value for value in range(extent - tile + 1, extent + 1) if blocks(value) == whole), extent)
+    unit = first - (extent - tile)
+    return unit if whole and 1 < unit < tile and tile % unit == 0 else 0
 
 
 def _ends_in_corner(runner: TrialRunner, subject: Subject) -> bool:

@@ -18,6 +18,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.slots import SlotBytes
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
@@ -184,7 +185,8 @@ class _Probe:
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
         if not self._can_be_followed():  # such walks are long, and tell little
-            return frozenset(axis for axis in "MN" if self._is_compared_with(axis)), frozenset(), ()
+            guards = frozenset(axis for axis in "MN" if self._is_compared_with(axis))
+            return guards, frozenset(), tuple((axis, line) for axis in sorted(guards) for line in self._lines_with(axis))
         found = self._parted(ended=False)
         more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
         guards, unguarded = set(found) | more, frozenset[int]()
@@ -252,9 +254,21 @@ class _Probe:
     def _is_compared_with(self, axis: str) -> bool:
         """Whether the source compares something with an extent, beside the ends of loops."""
         facts = getattr(self.spec.geometry, "facts", None)
+        return self._compares(axis, _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", ""))))
+
+    def _compares(self, axis: str, text: str) -> bool:
         name = re.escape(self.spec.signature.named(axis))
-        text = _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", "")))
         return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
+
+    def _lines_with(self, axis: str) -> list[int]:
+        """The lines of the kernel's own text that compare something with an extent, as ``_is_compared_with`` does."""
+        kernel = getattr(getattr(self.spec.geometry, "facts", None), "kernel", None)
+        if kernel is None:
+            return []
+        first, last = kernel.line, kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+        lines = strip_comments(self.spec.code).split("\n") if kernel.file == self.spec.source else []
+        return [n for n, text in enumerate(lines, 1)
+                if first <= n <= last and self._compares(axis, _LOOP_HEAD.sub(" ", text + "\n"))]  # fmt: skip
 
     def _shuts_some_out(self, axis: str, depths: tuple[int, ...]) -> bool:
         """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
