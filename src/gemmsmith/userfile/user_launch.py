@@ -19,6 +19,7 @@ from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_loops import loop_around
+from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -32,6 +33,9 @@ from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
 _UNEQUAL = Problem(1024, 2048, 512)
+_FEW_ROUNDS = Problem(96, 160, 224)
+_ARRAYS = ("A", "B", "C", "D", "bias")
+_INTEGERS = frozenset("iIqQhHbB?")
 _MOST_VERSIONS = 3
 _LARGE_TILE = 256
 _OTHER = {"A": "B", "B": "A"}
@@ -63,6 +67,7 @@ class UserLaunch:
     def read_as(self, signature: Signature) -> UserLaunch:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
+        other.__dict__.pop("in_rounds", None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
@@ -134,6 +139,40 @@ class UserLaunch:
         """Where host code launches it on one part of its matrices after another; empty for others."""
         return loop_around(self.site.site) if self.site is not None else ""
 
+    @cached_property
+    def in_rounds(self) -> bool:
+        """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
+        if self.options.block or self.options.grid or self.maps or not self.loop or self.padded:
+            return False
+        try:
+            return bool(self._rounds(_FEW_ROUNDS))
+        except (GemmsmithError, RecursionError, ArithmeticError):
+            return False
+
+    def rounds(self, problem: Problem) -> tuple[Round, ...]:
+        """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
+        if not self.in_rounds:
+            return ()
+        try:
+            return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        except (RecursionError, ArithmeticError) as error:
+            raise UsageError(f"its host code's loop ({self.loop}) is not understood: {error}") from None
+
+    @property
+    def divided(self) -> frozenset[str]:
+        """The extents that host code divides among the rounds, each of which is told how long its part is."""
+        if not self.in_rounds or self.site is None:
+            return frozenset()
+        other = {"M": "N", "N": "M"} if self.swapped else {}
+        return frozenset(other.get(role, role) for role in divided(self.site))
+
+    def _rounds(self, problem: Problem) -> tuple[Round, ...]:
+        assert self.site is not None
+        named = list(enumerate(self.signature.arguments))
+        pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
+        integers = frozenset(i for i, arg in named if arg.code in _INTEGERS)
+        return rounds(self.site, problem_sizes(problem), pointers, integers)
+
     @property
     def guessed(self) -> bool:
         """Whether neither the file nor the user gives the grid."""
@@ -177,7 +216,7 @@ class UserLaunch:
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block"):
+        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = None
         return other
@@ -214,7 +253,7 @@ class UserLaunch:
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block"):
+        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = site
         return other

@@ -32,6 +32,8 @@ def fit_subject(
     """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed or has no launch."""
     spec, config, ptx = runner.spec, runner.config, runner.compiled.ptx
     edges = kernel_edges(spec, config, runner.compiled, base)
+    # Host code that computes how long the last part is was meant to take any extent.
+    edges = replace(edges, guards=edges.guards | getattr(spec.geometry, "divided", frozenset()))
     tile = tile_of_grid(spec, config)
     found = Raggedness(ANY)
     if ragged is not None:
@@ -54,8 +56,8 @@ def _rounds_down(spec: KernelSpec, config: Config, base: Problem, shorter: Probl
 
 
 def _grid_unit(spec: KernelSpec, config: Config, base: Problem, axis: str, extent: int, tile: int) -> int:
-    """Rows or columns that the grid counts by: 16 of ``(M / 16 + 1) / 2``, which gives a block of 32 rows to the last 16
-    as well. 0: it counts single ones, or whole tiles."""
+    """Rows or columns that the grid counts by: 16 of ``(M / 16 + 1) / 2``, which gives a block of 32 rows to the last
+    16 as well. 0: it counts single ones, or whole tiles."""
     if axis == "K" or not 1 < tile <= extent:
         return 0
 

@@ -185,8 +185,9 @@ class _Probe:
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
         if not self._can_be_followed():  # such walks are long, and tell little
-            guards = frozenset(axis for axis in "MN" if self._is_compared_with(axis))
-            return guards, frozenset(), tuple((axis, line) for axis in sorted(guards) for line in self._lines_with(axis))
+            compared = [axis for axis in "MN" if self._is_compared_with(axis)]
+            marked = tuple((axis, line) for axis in compared for line in self._lines_with(axis))
+            return frozenset(compared), frozenset(), marked
         found = self._parted(ended=False)
         more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
         guards, unguarded = set(found) | more, frozenset[int]()
@@ -478,7 +479,7 @@ class _Probe:
 
     def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
         try:
-            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True).kernel
+            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True, alone=True).kernel
         except (GemmsmithError, ArithmeticError, ValueError):
             return None
         if not legal_grid(planned.geometry):

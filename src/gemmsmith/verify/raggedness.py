@@ -116,10 +116,14 @@ def find_raggedness(
             judged = near[1]
             if axis == "K" and (less := lost(near, single, vector)):
                 return Raggedness(Multiples(), axis, single(less), near[less])
-            if axis == "M" and not base.trans_a and judged is not None and edges.guarded(axis, vector):
-                # No vector lies along the rows of A and C: a guard lets too many rows through, or too few.
-                if _drops(judged, rounds_down, single(1).problem) or _passed_a_guard(judged, edges, axis):
-                    return Raggedness(Multiples(), axis, single(1), judged)
+            rows = axis == "M" and not base.trans_a and judged is not None and edges.guarded(axis, vector)
+            # No vector lies along the rows of A and C: a guard lets too many rows through, or too few.
+            if (
+                rows
+                and judged is not None
+                and (_drops(judged, rounds_down, single(1).problem) or _passed_a_guard(judged, edges, axis))
+            ):
+                return Raggedness(Multiples(), axis, single(1), judged)
             if not (axis == "K" and edges.tail_k) or judged is None or refuses_extent(judged):
                 continue
         elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):

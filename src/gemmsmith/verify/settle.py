@@ -27,7 +27,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
-from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
@@ -371,7 +371,8 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         c = reading.signature.named(reading.signature.output)
         lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
     if loop := getattr(spec.geometry, "loop", ""):
-        lines.append(f"its host code launches it for parts of the product ({loop}): one launch is judged, not the loop")
+        whole = "the whole loop is judged" if in_rounds(found) else "one launch is judged, not the loop"
+        lines.append(f"its host code launches it for parts of the product ({loop}): {whole}")
     if reading.signature.activation:
         lines.append(f"it computes {formula(reading)}")
     if reading.bias == "row":
