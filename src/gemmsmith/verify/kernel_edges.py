@@ -36,6 +36,10 @@ from gemmsmith.verify.thread_walk import (
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
+_MOST_K = 2**15  # for constants that the code compares with
+_SIXTEEN_BITS = re.compile(
+    r"\band\.b\d+\s.*\b(65535|32767)$|\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s"
+)
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -74,6 +78,7 @@ class KernelEdges:
     guard_lines  the extent and the line of each guard
     tail_k    there is code that runs only where K is no multiple of the k-tile
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
+    narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
     """
 
     depths: tuple[int, ...] = ()
@@ -85,6 +90,7 @@ class KernelEdges:
     guard_lines: tuple[tuple[str, int], ...] = ()
     tail_k: bool = False
     looks_at_alignment: bool = False
+    narrow: tuple[int, ...] = ()
 
     def guarded(self, axis: str, step: int) -> bool:
         """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
@@ -112,9 +118,19 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        return replace(probe.found(), stored=_stored(compiled.ptx))
+        narrow = _narrow(site.text for site in probe.walk.sites)
+        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow)
     except GemmsmithError:
         return KernelEdges()
+
+
+def _narrow(texts: Iterable[str]) -> tuple[int, ...]:
+    """From which numbers on masks and conversions of integers to 16 bits lose something."""
+    found = set()
+    for match in filter(None, map(_SIXTEEN_BITS.search, texts)):
+        mask, *signs = match.groups()
+        found.add(int(mask) + 1 if mask else 2**15 if "s" in signs else 2**16)
+    return tuple(sorted(found))
 
 
 def _stored(ptx: str) -> tuple[int, ...]:
@@ -380,7 +396,15 @@ class _Probe:
 
     def _along(self, start: Problem, axis: str, units: Iterable[int]) -> list[Edge]:
         values = self._values(_LARGEST[axis], units)
+        if axis == "K":
+            far = (c for c in self._compared() if _LARGEST[axis] < c < _MOST_K)
+            values = sorted({*values, *(c + more for c in far for more in (-1, 0, 1))})
         return self._search(axis, values, lambda v: self._signs(with_extent(start, axis, v), (0, 0, 0)))
+
+    def _compared(self) -> set[int]:
+        """Constants that the code compares integers with."""
+        return {o.bits for site in self.walk.sites if site.text.startswith("setp") for o in site.operands
+                if isinstance(o, Immediate) and o.kind == "int"}  # fmt: skip
 
     def _block_edges(self, start: Problem) -> list[Edge]:
         """Edges that depend on which block it is, in a product with many."""
