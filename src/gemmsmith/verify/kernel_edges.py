@@ -124,6 +124,15 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         return KernelEdges()
 
 
+def k_tile(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Problem) -> int:
+    """How far K goes in one round of the main loop; 0 where that is not known."""
+    try:
+        entry = parse(compiled.ptx).entry(compiled.entry)
+        return max(_Probe(spec, config, entry, thread_walk(entry), base).depths(), default=0)
+    except GemmsmithError:
+        return 0
+
+
 def _narrow(texts: Iterable[str]) -> tuple[int, ...]:
     """From which numbers on masks and conversions of integers to 16 bits lose something."""
     found = set()
@@ -154,7 +163,7 @@ class _Probe:
                                  if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
 
     def found(self) -> KernelEdges:
-        depths = self._depths()
+        depths = self.depths()
         edges = self._single_edges(self.base, depths) + self._block_edges(self._shallow(self.base, depths))
         edges += self._paired_edges(depths, {edge.text for edge in edges})
         # A condition may hide behind another one: look again from beyond the first edges.
@@ -360,7 +369,7 @@ class _Probe:
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
-    def _depths(self) -> tuple[int, ...]:
+    def depths(self) -> tuple[int, ...]:
         """ΔK ÷ Δrounds of each loop whose number of rounds grows with K."""
         small, large = (self._jumps(k) for k in (_PROBED_K, 2 * _PROBED_K))
         found = set()
