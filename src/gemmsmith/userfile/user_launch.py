@@ -56,7 +56,7 @@ class UserLaunch:
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
         self.maps: tuple[HostMap, ...] = ()
-        self.swapped = self.flipped = self.padded = False
+        self.swapped = self.flipped = self.padded = self.one_launch = False
 
     def with_maps(self, maps: tuple[HostMap, ...]) -> UserLaunch:
         """The same launch, with the tensor maps that its host code encodes."""
@@ -142,12 +142,19 @@ class UserLaunch:
     @cached_property
     def in_rounds(self) -> bool:
         """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
-        if self.options.block or self.options.grid or self.maps or not self.loop or self.padded:
+        if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
             return False
         try:
             return bool(self._rounds(_FEW_ROUNDS))
         except (GemmsmithError, RecursionError, ArithmeticError):
             return False
+
+    def alone(self) -> UserLaunch:
+        """One launch for the whole product, without the loop of host code around it."""
+        other = copy.copy(self)
+        other.__dict__.pop("in_rounds", None)
+        other.one_launch = True
+        return other
 
     def rounds(self, problem: Problem) -> tuple[Round, ...]:
         """The launches that host code makes for a product, where it makes one for each of its parts; else none."""

@@ -112,7 +112,10 @@ def settle(
 
     rejected = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
-    launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
+    # What a kernel computes shows in one launch, if that takes the whole product; its host code's loop may be wrong.
+    looped = bool(getattr(spec.geometry, "loop", ""))
+    once = [replace(spec, geometry=spec.geometry.alone())] if looped else []  # type: ignore[attr-defined]
+    launches = [*once, spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
         for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
@@ -129,7 +132,7 @@ def settle(
                     if layout is None and (why := contradiction(reading)):
                         rejected = rejected or why
                         continue
-                    settled = _settled(launched, own, reading, shape)
+                    settled = _settled(spec if launched in once else launched, own, reading, shape)
                     if reading.scaled:
                         return settled
                     unscaled = unscaled or settled
