@@ -185,7 +185,9 @@ def test_a_single_extent_that_fails_is_wrong() -> None:
 def test_multiples_of_a_vector_in_m(edges: KernelEdges, trans_a: bool, unwritten: int, wrong: str) -> None:
     def run(trial: Trial) -> Verdict:
         ragged = trial.problem.m % 4 and not trial.slack
-        return replace(verdict(trial.problem, "rows are missing" if ragged else ""), unwritten=unwritten if ragged else 0)
+        return replace(
+            verdict(trial.problem, "rows are missing" if ragged else ""), unwritten=unwritten if ragged else 0
+        )
 
     base = BASE.with_(trans_a=trans_a)
     assert find_raggedness(run, RAGGED, run(RAGGED), base, (64, 64), edges).wrong == wrong
