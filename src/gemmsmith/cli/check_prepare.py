@@ -43,6 +43,7 @@ BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
 
 _ROUNDS = 3  # of the loop over K
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
+_MOST_BLOCKS = 256  # of such a launch: more take too long
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def _with_rounds(
     depth = k_tile(spec, config, compiled, base)
     deeper = base.with_(k=_ROUNDS * depth)
     if not base.k <= depth or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
+        return shapes, base
+    if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
         return shapes, base
     m, n, _ = shapes.base
     return replace(shapes, base=(m, n, deeper.k)), deeper

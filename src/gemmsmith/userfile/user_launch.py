@@ -18,7 +18,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_loops import loop_around
+from gemmsmith.userfile.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -138,6 +138,14 @@ class UserLaunch:
     def loop(self) -> str:
         """Where host code launches it on one part of its matrices after another; empty for others."""
         return loop_around(self.site.site) if self.site is not None else ""
+
+    @property
+    def passed_on(self) -> str:
+        """Which kernel host code launches on the result, as "finish at gemm.cu:40"; empty: none."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        if self.site is None or output is None or not output.at_launch:
+            return ""
+        return reader_after(self.site.site, output.at_launch)
 
     @cached_property
     def in_rounds(self) -> bool:

@@ -61,9 +61,13 @@ def _grid_unit(spec: KernelSpec, config: Config, base: Problem, axis: str, exten
     if axis == "K" or not 1 < tile <= extent:
         return 0
 
+    sources = getattr(spec.geometry, "sources", lambda _: ("", ""))
+
     def blocks(value: int) -> int:
         shorter = with_extent(base, axis, value)
-        return 0 if no_launch(spec, config, shorter) else spec.geometry(shorter, config).blocks
+        if no_launch(spec, config, shorter) or sources(shorter) != sources(base):  # host code launches nothing
+            return 0
+        return spec.geometry(shorter, config).blocks
 
     whole = blocks(extent)
     first = next((value for value in range(extent - tile + 1, extent + 1) if blocks(value) == whole), extent)

@@ -109,8 +109,8 @@ def find_raggedness(
         at = 1  # how much shorter than whole tiles the extent is at which guards are judged
         if small:
             found[axis] = small
-            if small == word > 2:  # rows are read as words of 32 bits: others have none
-                continue
+            if small == word > 2 and not (near[1] and _passed_a_guard(near[1], edges, axis)):
+                continue  # rows are read as words of 32 bits: others have none
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
             judged = near[1]
@@ -134,9 +134,11 @@ def find_raggedness(
             coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
-        finer_tile = grid_unit(axis, extent, step)
-        if 1 < finer_tile < found[axis] and not passes(single(finer_tile)):
-            return Raggedness(Multiples(), axis, single(finer_tile), run(single(finer_tile)))
+        unit = grid_unit(axis, extent, step)
+        if 1 < unit < found[axis] and not passes(single(unit)):
+            return Raggedness(Multiples(), axis, single(unit), run(single(unit)))
+        if unit == found[axis]:  # pairs of columns: its grid has no blocks for a single one
+            continue
         judged = near[1]
         if axis == "K" and (less := lost(near, single, found[axis])):
             return Raggedness(Multiples(), axis, single(less), near[less])

@@ -112,10 +112,10 @@ def settle(
 
     rejected = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
-    # What a kernel computes shows in one launch, if that takes the whole product; its host code's loop may be wrong.
+    # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
     looped = bool(getattr(spec.geometry, "loop", ""))
     once = [replace(spec, geometry=spec.geometry.alone())] if looped else []  # type: ignore[attr-defined]
-    launches = [*once, spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
+    launches = [spec, *once, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
         for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
