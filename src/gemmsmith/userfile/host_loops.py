@@ -1,4 +1,4 @@
-"""Loops of host code around a launch that works on other parts of its matrices in every round, and launches after it."""
+"""Loops of host code around a launch that works on another part of its matrices in every round; launches after it."""
 
 from __future__ import annotations
 
