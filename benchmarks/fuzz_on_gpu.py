@@ -26,8 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from generated.kernel import Generated  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _CHUNK_S = 100
+_WRITE_EVERY_S = 5
 _NAMED = re.compile(r"_fz(\d+)\b")
 RIGHT, NOTHING = "right", "nothing"
 # Why the GPU and compute-sanitizer do not see a fault, by its kind.
@@ -155,17 +156,27 @@ def check_case(number: int, case: Case, folder: str) -> tuple[int, dict[str, Any
                     "summary": found.summary[:240], "seconds": found.seconds}  # fmt: skip
 
 
-def checked(known: Sequence[Case], jobs: int, folder: Path, seconds: float) -> dict[int, dict[str, Any]]:
+def checked(
+    known: Sequence[Case], jobs: int, folder: Path, seconds: float,
+    came: Callable[[int, dict[str, Any]], None] = lambda *_: None,
+) -> dict[int, dict[str, Any]]:  # fmt: skip
+    """What ``check`` says of each case, as far as it is known after so many seconds; ``came`` is told at once."""
     end = time.monotonic() + seconds
     found: dict[int, dict[str, Any]] = {}
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = [pool.submit(check_case, n, case, str(folder)) for n, case in enumerate(known)]
-        for future in futures:
-            try:
-                number, facts = future.result(None if seconds == math.inf else max(0.0, end - time.monotonic()))
+        try:
+            for future in as_completed(futures, None if seconds == math.inf else seconds):
+                number, facts = future.result()
                 found[number] = facts
-            except TimeoutError:
-                future.cancel()
+                came(number, facts)
+        except TimeoutError:
+            print(f"{len(known) - len(found)} cases are not checked after {seconds:.0f} s", flush=True)
+        left = [future for future in futures if not future.done()]
+        if left and time.monotonic() >= end:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():  # these are this pool's own
+                process.terminate()
     return found
 
 
@@ -278,13 +289,42 @@ def main() -> int:
     if arguments.output is None or shutil.which("compute-sanitizer") is None:
         print("give an output file; compute-sanitizer must be on PATH", file=sys.stderr)
         return 3
+    return run(arguments)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The GPU first, which takes the least time; then ``check``. A row is written soon after its case is checked: what
+    is cut short leaves the rows until then, and ``cases`` says how many there should be."""
     start = time.monotonic()
     known = cases(arguments.first, arguments.seeds, arguments.mutants)
-    seen = [Seen() for _ in known]
+    seen = on_gpu(len(known), arguments, start)
+    rows: dict[int, dict[str, Any]] = {}
+    written = [0.0]
+
+    def write() -> None:
+        data = record([rows[n] for n in sorted(rows)], arguments, time.monotonic() - start)
+        part = arguments.output.with_suffix(".part")
+        part.write_text(json.dumps(data | {"cases": len(known)}, indent=1) + "\n", encoding="utf-8")
+        part.replace(arguments.output)
+        written[0] = time.monotonic()
+
+    def came(number: int, facts: dict[str, Any]) -> None:
+        rows[number] = row(number, known[number], facts, seen[number])
+        if time.monotonic() - written[0] > _WRITE_EVERY_S:
+            write()
+            print(f"checked {len(rows)} of {len(known)}: {time.monotonic() - start:.0f} s", flush=True)
+
     with tempfile.TemporaryDirectory() as folder:
-        facts = checked(known, arguments.jobs, Path(folder), arguments.check_seconds)
-    print(f"checked {len(facts)} of {len(known)} in {time.monotonic() - start:.0f} s", flush=True)
-    chunks = [[n for n in range(len(known)) if n % arguments.jobs == i and n in facts] for i in range(arguments.jobs)]
+        checked(known, arguments.jobs, Path(folder), arguments.check_seconds, came)
+    write()
+    print_table([rows[n] for n in sorted(rows)])
+    return 0
+
+
+def on_gpu(count: int, arguments: argparse.Namespace, start: float) -> list[Seen]:
+    """Every case launched, plainly and under each tool."""
+    seen = [Seen() for _ in range(count)]
+    chunks = [[n for n in range(count) if n % arguments.jobs == i] for i in range(arguments.jobs)]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for tool in ("", *TOOLS):
             for found in pool.map(lambda chunk, tool=tool: run_chunk(chunk, tool, arguments), chunks):
@@ -294,11 +334,7 @@ def main() -> int:
                     else:
                         seen[number].result = said
             print(f"{tool or 'results'}: {time.monotonic() - start:.0f} s", flush=True)
-    rows = [row(number, known[number], facts[number], seen[number]) for number in sorted(facts)]
-    data = record(rows, arguments, time.monotonic() - start)
-    arguments.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    print_table(rows)
-    return 0
+    return seen
 
 
 if __name__ == "__main__":

@@ -64,11 +64,7 @@ def test_another_function_of_the_product_is_not_judged(tmp_path: Path, capsys: p
     assert "relu" in str(found["error"])
 
 
-def test_a_kernel_for_parts_of_k_is_judged_alone_and_the_loop_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "parts.cu"
-    path.write_text("""
+PARTS = """
 __global__ void add_part(const float* A, const float* B, float* C, int M, int N, int kc, int lda, int ldb, int ldc,
                          bool first) {
     int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
@@ -85,8 +81,32 @@ void launch(const float* A, const float* B, float* C, int M, int N, int K) {
         k += kc;
     }
 }
-""")
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "status"), [
+    ("", "", "right"),
+    ("B + k * N", "B + k * K", "wrong"),
+    ("k == 0", "k <= 40", "wrong"),
+    ("A + k,", "A + k + 1,", "wrong"),
+])  # fmt: skip
+def test_a_loop_over_parts_of_k_is_judged_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, status: str
+) -> None:
+    path = tmp_path / "parts.cu"
+    path.write_text(PARTS.replace(old, new) if old else PARTS)
+    code = run_command(["check", str(path), "--json", "--cures", "0", "--trial", "M, N and K all different"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["status"]) == (int(status == "wrong"), status)
+    if status == "right":
+        assert any("parts.cu:12, where k changes): the whole loop" in line for line in found["found"]), found["found"]
+
+
+def test_a_loop_that_is_not_understood_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "parts.cu"
+    unknown = PARTS.replace("k += kc;", "k += advance(kc);").replace("void launch", "int advance(int);\nvoid launch")
+    path.write_text(unknown)
     code = run_command(["check", str(path), "--json", "--cures", "0", "--trial", "random data"])
     found = json.loads(capsys.readouterr().out)
     assert (code, found["status"]) == (0, "right")
-    assert any("parts.cu:12, where k changes" in line for line in found["found"]), found["found"]
+    assert any("one launch is judged, not the loop" in line for line in found["found"]), found["found"]

@@ -173,6 +173,38 @@ def test_a_single_extent_that_fails_is_wrong() -> None:
     assert find_raggedness(run, RAGGED, verdict(BASE, "out-of-bounds"), BASE, (64, 64), GUARDS).wrong == "N"
 
 
+@pytest.mark.parametrize(
+    ("edges", "trans_a", "unwritten", "wrong"),
+    [
+        (GUARDS, False, 1, "M"),  # min(32, M - m0 & ~3): no vector lies along the rows, and they are left out
+        (GUARDS, True, 1, ""),  # a vector of A does
+        (KernelEdges((16,)), False, 1, ""),  # nothing guards the rows
+        (GUARDS, False, 0, ""),  # four rows for each thread: only whole ones were meant
+    ],
+)
+def test_multiples_of_a_vector_in_m(edges: KernelEdges, trans_a: bool, unwritten: int, wrong: str) -> None:
+    def run(trial: Trial) -> Verdict:
+        ragged = trial.problem.m % 4 and not trial.slack
+        return replace(
+            verdict(trial.problem, "rows are missing" if ragged else ""), unwritten=unwritten if ragged else 0
+        )
+
+    base = BASE.with_(trans_a=trans_a)
+    assert find_raggedness(run, RAGGED, run(RAGGED), base, (64, 64), edges).wrong == wrong
+
+
+@pytest.mark.parametrize(("unit", "wrong"), [(16, "M"), (0, "")])
+def test_a_grid_that_counts_parts_of_a_tile_asks_for_them(unit: int, wrong: str) -> None:
+    """``(M / 16 + 1) / 2`` blocks of 32 rows."""
+
+    def run(trial: Trial) -> Verdict:
+        return verdict(trial.problem, "out-of-bounds" if trial.problem.m % 32 else "")
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (32, 64), KernelEdges((16,)),
+                            grid_unit=lambda axis, _extent, _tile: unit if axis == "M" else 0)  # fmt: skip
+    assert (found.wrong, found.multiples.m) == (wrong, 1 if wrong else 32)
+
+
 def test_zeros_that_underflow_explains() -> None:
     small, zeros = np.full((4, 4), 2.0**-20), np.zeros((4, 4), np.float16)
     assert mostly_zero(zeros, small)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,23 @@ def test_guards_of_threads_that_cannot_be_followed_are_read_in_the_source(tmp_pa
     taken = "while (atomicAdd((int*)&C[0], 1) < M) C[row] = acc;"
     found = edges_of(tmp_path, PLAIN.replace("EXTRA", taken))
     assert found.guards == set()
-    assert edges_of(tmp_path, GUARDED.replace("EXTRA", taken)).guards >= {"M", "N"}
+    found = edges_of(tmp_path, GUARDED.replace("EXTRA", taken))
+    assert found.guards >= {"M", "N"}
+    lines = GUARDED.splitlines()
+    guarded = [n for n, text in enumerate(lines, 1) if "row < M" in text]
+    assert [n for axis, n in found.guard_lines if axis == "M"] == guarded
+    assert len(guarded) == 2
+
+
+def test_an_index_of_16_bits_gets_a_long_k(tmp_path: Path) -> None:
+    narrow = GUARDED.replace("B[(k0 + threadIdx.y) * N", "B[(unsigned short)(k0 + threadIdx.y) * N")
+    assert edges_of(tmp_path, narrow).narrow == (65536,)
+    assert edges_of(tmp_path, GUARDED).narrow == ()
+    spec = user_kernel(tmp_path / "mine.cu", UserOptions())
+    subject = Subject(spec, spec.config(), spec.problem(64, 64, 64), (8, 8), KernelEdges((16,), narrow=(65536,)))
+    longest = [max(trial.problem.k for trial in edge_trials(each))
+               for each in (subject, replace(subject, edges=KernelEdges((16,))))]  # fmt: skip
+    assert longest[0] > 65536 > longest[1]
 
 
 ROUND = """

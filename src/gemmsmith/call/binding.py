@@ -69,7 +69,8 @@ def load_plan(device: Device, plan: LaunchPlan, compile_fn: CompileFn = compile_
     """Compile what is not compiled, load it, and size persistent grids for ``device``."""
     kernel = load_launch(device, plan.kernel, compile_fn)
     before = (load_launch(device, each, compile_fn) for each in (*plan.prologue, *plan.fallback))
-    return LoadedPlan(device, plan, (*before, kernel))
+    rounds = (load_launch(device, each, loaded=kernel.loaded) for each in plan.rounds)
+    return LoadedPlan(device, plan, (*before, *rounds, kernel))
 
 
 def load_launch(device: Device, launch: PlannedLaunch, compile_fn: CompileFn = compile_for,

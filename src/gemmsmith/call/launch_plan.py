@@ -16,7 +16,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry, ScratchArray, TensorMap
 from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER, SCRATCH, Signature
-from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, pack, packs_lost_slot
+from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, SlotBytes, pack, packs_lost_slot
 from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
@@ -67,6 +67,7 @@ class LaunchPlan:
     workspace_bytes  memory besides the operands, aligned to 256 bytes; 0 for most kernels
     decision         how the verdict in the workspace is read; None where there is no fallback
     scratch          the arrays of a user's kernel that lie in the workspace
+    rounds           launches of the kernel before the last one, where host code makes one for each part of the product
     """
 
     prologue: tuple[PlannedLaunch, ...]
@@ -76,11 +77,12 @@ class LaunchPlan:
     workspace_bytes: int
     decision: Fallback | None
     scratch: tuple[PlacedArray, ...] = ()
+    rounds: tuple[PlannedLaunch, ...] = ()
 
     @property
     def launches(self) -> tuple[PlannedLaunch, ...]:
         """In the order in which they run."""
-        return (*self.prologue, *self.fallback, self.kernel)
+        return (*self.prologue, *self.fallback, *self.rounds, self.kernel)
 
 
 def alignment_of(addresses: Addresses) -> tuple[int, ...]:
@@ -89,11 +91,12 @@ def alignment_of(addresses: Addresses) -> tuple[int, ...]:
 
 
 def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses: Addresses,
-                  *, specialized: bool = False, tables: bool = False) -> LaunchPlan:  # fmt: skip
+                  *, specialized: bool = False, tables: bool = False, alone: bool = False) -> LaunchPlan:  # fmt: skip
     """The launches that compute ``problem`` for operands aligned as ``addresses`` are; M, N and the batch are not 0.
 
     ``specialized``: ``config`` is compiled already and stays as it is. ``tables``: the addresses are those of arrays of
-    pointers, where the kernel takes such (``pointer_tables``).
+    pointers, where the kernel takes such (``pointer_tables``). ``alone``: one launch for the whole product, also of a
+    kernel that host code launches for one part after another.
     """
     if not tables and any(arg.table for arg in spec.signature.arguments):
         raise UnsupportedError(f"{spec.signature.entry} takes arrays of pointers, which only gemmsmith check runs",
@@ -111,15 +114,40 @@ def plan_launches(spec: KernelSpec, config: Config, problem: Problem, addresses:
     used = prologue.nbytes + _map_bytes(spec.signature, prologue.nbytes)
     scratch = _placed(spec, problem, used)
     kernel = _kernel_launch(spec, config, prologue, specialized)
+    kernel = replace(kernel, arguments=_with_scratch(spec.signature, kernel.arguments, scratch))
+    *rounds, kernel = [kernel] if alone else _in_rounds(kernel, problem)
     return LaunchPlan(
         prologue=tuple(map(_prologue_launch, prologue.launches)),
         fallback=tuple(fallback),
-        kernel=replace(kernel, arguments=_with_scratch(spec.signature, kernel.arguments, scratch)),
+        kernel=kernel,
         alignment=alignment,
         workspace_bytes=scratch[-1].offset + scratch[-1].array.nbytes if scratch else used,
         decision=prologue.fallback,
         scratch=scratch,
+        rounds=tuple(rounds),
     )
+
+
+def _in_rounds(kernel: PlannedLaunch, problem: Problem) -> list[PlannedLaunch]:
+    """The launch, or those that a user's host code makes for one part of the product after another."""
+    described = getattr(kernel.spec.geometry, "rounds", None)
+    found = described(problem) if described is not None else ()
+    if not found:
+        return [kernel]
+    launches = []
+    for each in found:
+        arguments = list(kernel.arguments)
+        for i, argument in enumerate(kernel.spec.signature.arguments):
+            known = arguments[i]
+            if i in each.offsets and isinstance(known, SlotBytes):
+                (_, start), *_ = known.slots
+                element = problem.dtype if argument.role in ("A", "B") else problem.out_dtype
+                arguments[i] = pack("<Q", start + each.offsets[i] * element.itemsize)
+            elif i in each.numbers:
+                arguments[i] = kernel.spec.signature.packed(argument, each.numbers[i])
+        geometry = replace(kernel.geometry, grid=each.grid, block=each.block, smem=each.smem)
+        launches.append(replace(kernel, geometry=geometry, arguments=tuple(arguments)))
+    return launches
 
 
 def _prologue_launch(launch: PrologueLaunch) -> PlannedLaunch:

@@ -9,6 +9,7 @@ from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.certificate import Certificate, certify
+from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.trial import DISTINCT, RAGGED
 from gemmsmith.verify.trial_runner import TrialRunner
 
@@ -25,6 +26,9 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
         return
     if runner.blocks is not None:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
+        return
+    if in_rounds(report.spec):
+        report.certificate = Certificate(report.base, reason="its host code launches it for parts of the product")
         return
     left = report.budget - report.seconds if report.budget else math.inf
     no_time = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"

@@ -23,8 +23,16 @@ from gemmsmith.sim.device import Loads
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.asserted_sizes import asserted_sizes
-from gemmsmith.verify.check_shapes import CheckShapes, check_shapes, distinct_shape, sample_of, sampled_blocks
-from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.check_shapes import (
+    CheckShapes,
+    check_shapes,
+    distinct_shape,
+    sample_of,
+    sampled_blocks,
+    work_of,
+)
+from gemmsmith.verify.harness import no_launch, verify_launch
+from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.settle import Settled, settle
 from gemmsmith.verify.written import read_parameters
 
@@ -32,6 +40,10 @@ _OLDER_ARCH = "sm_80"
 _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a larger shape is tried
 
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+
+_ROUNDS = 3  # of the loop over K
+_MOST_ROUNDS_WORK = 2**22  # multiply-adds
+_MOST_BLOCKS = 256  # of such a launch: more take too long
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,25 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
         settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)
     base = _problem(settled.spec, shapes.base, _bias(settled))
+    if asked.free and blocks is None and bench.kind == "sim" and not spec.is_rung:
+        shapes, base = _with_rounds(settled.spec, config, compiled, shapes, base)
     return Prepared(settled, compiled, bench, shapes, base, blocks)
+
+
+def _with_rounds(
+    spec: KernelSpec, config: Config, compiled: CompiledKernel, shapes: CheckShapes, base: Problem
+) -> tuple[CheckShapes, Problem]:
+    """With a K of several k-tiles: one alone shows no race between a round and the next."""
+    if spec.signature.fixed or spec.signature.square:
+        return shapes, base
+    depth = k_tile(spec, config, compiled, base)
+    deeper = base.with_(k=_ROUNDS * depth)
+    if not base.k <= depth or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
+        return shapes, base
+    if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
+        return shapes, base
+    m, n, _ = shapes.base
+    return replace(shapes, base=(m, n, deeper.k)), deeper
 
 
 def _compiled(

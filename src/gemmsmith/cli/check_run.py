@@ -29,6 +29,7 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
+from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
@@ -70,7 +71,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
 def _refuse_other_parts(report: Report) -> None:
     """Raise for a kernel that host code launches for one part of its matrices after another, if it fails for another
     shape than the first: its parts may not be larger."""
-    loop = getattr(report.spec.geometry, "loop", "")
+    _refuse_unfinished(report)
+    loop = "" if in_rounds(report.spec) else getattr(report.spec.geometry, "loop", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not loop or failed is None or is_hazard(failed) or not report.verdicts[0][1].trusted:
         return
@@ -79,6 +81,17 @@ def _refuse_other_parts(report: Report) -> None:
             f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
             f"host code launches it for parts of the product ({loop}), and how large they are is not known",
             "choose a size of one part with --m, --n and --k",
+        )
+
+
+def _refuse_unfinished(report: Report) -> None:
+    """Raise for a kernel whose first trial fails, if another one makes the product from what it writes."""
+    after = getattr(report.spec.geometry, "passed_on", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if after and failed is not None and not is_hazard(failed) and not report.verdicts[0][1].trusted:
+        raise UsageError(
+            f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
+            "only single kernels are judged; gemmsmith.launch runs several with arguments of your own",
         )
 
 

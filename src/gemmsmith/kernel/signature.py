@@ -130,8 +130,8 @@ class Signature:
         for role in (arg.role for arg in self.arguments if arg.role not in values):
             values[role] = float(role) if is_number(role) else evaluate(role, _sizes(problem))
         if not any("." in arg.name for arg in self.arguments):
-            return tuple(self._packed(arg, values[arg.role]) for arg in self.arguments)
-        return tuple(self._packed(group[0], values[group[0].role]) if "." not in group[0].name
+            return tuple(self.packed(arg, values[arg.role]) for arg in self.arguments)
+        return tuple(self.packed(group[0], values[group[0].role]) if "." not in group[0].name
                      else _packed_struct(group, values) for group in self._parameters())  # fmt: skip
 
     def _parameters(self) -> list[list[Argument]]:
@@ -146,7 +146,8 @@ class Signature:
         own = self.arguments[index].parameter
         return index if own < 0 else own
 
-    def _packed(self, argument: Argument, value: float | bytes) -> bytes:
+    def packed(self, argument: Argument, value: float | bytes) -> bytes:
+        """The raw bytes of one argument."""
         if argument.code == BF16_CODE and not isinstance(value, bytes):
             return np.asarray(value, BF16.numpy).tobytes()
         if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?P":

@@ -1,4 +1,4 @@
-"""Loops of host code around a launch that works on other parts of its matrices in every round."""
+"""Loops of host code around a launch that works on another part of its matrices in every round; launches after it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,26 @@ def loop_around(site: LaunchSite) -> str:
         if loop.type not in _LOOPS or not loop.start_byte <= place < loop.end_byte:
             continue
         changed = _changed(code, loop)
-        for name in sorted(changed & _reaching(code, loop, moved)):
+        walking = tuple(text for text in site.arguments if text in changed and _is_pointer(text, site))
+        for name in sorted(changed & _reaching(code, loop, moved + walking)):
             return f"{site.file.name}:{function.body_line + loop.start_point[0]}, where {name} changes"
     return ""
+
+
+def reader_after(site: LaunchSite, array: str) -> str:
+    """A later launch of another kernel that host code passes the same array to, as "finish at gemm.cu:40"; or empty."""
+    frame = site.frame
+    for launch in frame.source.launches:
+        same = frame.source.functions[launch.function] == frame.function
+        if same and launch.start > frame.start and launch.kernel != site.kernel.name and array in launch.arguments:
+            return f"{launch.kernel} at {site.file.name}:{launch.line}"
+    return ""
+
+
+def _is_pointer(name: str, site: LaunchSite) -> bool:
+    variable, function = site.frame.locals.variables.get(name), site.frame.function
+    given = function.parameters if function is not None else ()
+    return (variable is not None and "*" in variable.type) or any(p.name == name and "*" in p.type for p in given)
 
 
 def _changed(code: str, loop: Node) -> set[str]:

@@ -111,7 +111,7 @@ class SiteValues:
 
     def scope(self, sizes: Mapping[str, int], asked: Asked) -> HostScope:
         """The scope at the site for a problem of ``sizes``."""
-        return HostScope(self.site.frame, self.given, self._sizes(sizes), asked, self._overrides())
+        return HostScope(self.site.frame, self.given, self.bound_sizes(sizes), asked, self.overrides())
 
     def computed(self) -> tuple[str, ...]:
         """The arguments as texts; a variable is replaced by the expression that it is initialised with, a parameter
@@ -137,7 +137,8 @@ class SiteValues:
             return text
         return text if asked.sized else str(value)
 
-    def _sizes(self, sizes: Mapping[str, int]) -> Sizes:
+    def bound_sizes(self, sizes: Mapping[str, int]) -> Sizes:
+        """The sizes by the names that host code has for them."""
         bound: dict[str, frozenset[int]] = {}
         leading: dict[str, frozenset[int]] = {}
         whole: dict[str, frozenset[int]] = {}
@@ -194,7 +195,7 @@ class SiteValues:
             text = variable.value
         return found
 
-    def _overrides(self) -> dict[str, str]:
+    def overrides(self) -> dict[str, str]:
         """Names at the site that are passed for template parameters with a given value."""
         return {
             text: self.given[parameter.name]
@@ -261,7 +262,7 @@ class SiteValues:
         text = self.site.configuration[index]
         if not text:
             raise UsageError("the launch has no such part")
-        return _triple(evaluate(text, self.scope(sizes, asked))), asked
+        return triple(evaluate(text, self.scope(sizes, asked))), asked
 
     def configuration(self, sizes: Mapping[str, int]) -> tuple[Dim3 | None, Dim3 | None]:
         """Grid and block; None for what is not known."""
@@ -329,7 +330,7 @@ class SiteValues:
     def cluster(self, sizes: Mapping[str, int]) -> Dim3:
         scope = self.scope(sizes, Asked())
         parts = [evaluate_int(text, scope) for text in self.site.cluster]
-        return _triple((*parts, *[1] * (3 - len(parts))))
+        return triple((*parts, *[1] * (3 - len(parts))))
 
     def is_reached(self, sizes: Mapping[str, int]) -> bool:
         """False if a condition around the launch, or around a call that leads there, does not hold."""
@@ -372,7 +373,8 @@ def _uncast(text: str) -> str:
     return rest[:-1] if match[0].rstrip().endswith("(") else rest
 
 
-def _triple(value: Value) -> Dim3:
+def triple(value: Value) -> Dim3:
+    """One to three extents of a grid or block, as numbers."""
     parts = list(value) if isinstance(value, tuple) else [value]
     numbers = [math.trunc(number(part)) for part in parts[:3]] + [1] * (3 - len(parts))
     if min(numbers) < 1:

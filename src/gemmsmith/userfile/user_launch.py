@@ -20,7 +20,8 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_loops import loop_around
+from gemmsmith.userfile.host_loops import loop_around, reader_after
+from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -35,12 +36,16 @@ from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
+_FEW_ROUNDS = Problem(96, 160, 224)
+_ARRAYS = ("A", "B", "C", "D", "bias")
+_INTEGERS = frozenset("iIqQhHbB?")
 _MOST_VERSIONS = 3
 _LARGE_TILE = 256
 _OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
 
 
+_COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
 
 
@@ -54,7 +59,7 @@ class UserLaunch:
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
         self.maps: tuple[HostMap, ...] = ()
-        self.swapped = self.flipped = self.padded = False
+        self.swapped = self.flipped = self.padded = self.one_launch = False
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
     def __copy__(self) -> UserLaunch:
@@ -71,6 +76,7 @@ class UserLaunch:
     def read_as(self, signature: Signature) -> UserLaunch:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
+        other.__dict__.pop("in_rounds", None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
@@ -143,6 +149,55 @@ class UserLaunch:
         return loop_around(self.site.site) if self.site is not None else ""
 
     @property
+    def passed_on(self) -> str:
+        """Which kernel host code launches on the result, as "finish at gemm.cu:40"; empty: none."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        if self.site is None or output is None or not output.at_launch:
+            return ""
+        return reader_after(self.site.site, output.at_launch)
+
+    @cached_property
+    def in_rounds(self) -> bool:
+        """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
+        if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
+            return False
+        try:
+            return bool(self._rounds(_FEW_ROUNDS))
+        except (GemmsmithError, RecursionError, ArithmeticError):
+            return False
+
+    def alone(self) -> UserLaunch:
+        """One launch for the whole product, without the loop of host code around it."""
+        other = copy.copy(self)
+        other.__dict__.pop("in_rounds", None)
+        other.one_launch = True
+        return other
+
+    def rounds(self, problem: Problem) -> tuple[Round, ...]:
+        """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
+        if not self.in_rounds:
+            return ()
+        try:
+            return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        except (RecursionError, ArithmeticError) as error:
+            raise UsageError(f"its host code's loop ({self.loop}) is not understood: {error}") from None
+
+    @property
+    def divided(self) -> frozenset[str]:
+        """The extents that host code divides among the rounds, each of which is told how long its part is."""
+        if not self.in_rounds or self.site is None:
+            return frozenset()
+        other = {"M": "N", "N": "M"} if self.swapped else {}
+        return frozenset(other.get(role, role) for role in divided(self.site))
+
+    def _rounds(self, problem: Problem) -> tuple[Round, ...]:
+        assert self.site is not None
+        named = list(enumerate(self.signature.arguments))
+        pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
+        integers = frozenset(i for i, arg in named if arg.code in _INTEGERS)
+        return rounds(self.site, problem_sizes(problem), pointers, integers)
+
+    @property
     def guessed(self) -> bool:
         """Whether neither the file nor the user gives the grid, and the kernel leaves a choice."""
         return self.sources(SAMPLE)[1] == "guessed" and not self._guess().alone
@@ -157,6 +212,8 @@ class UserLaunch:
         """Where host code launches it with one grid, whatever M, N and K are, though the kernel does not ask how many
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
+            return ""
+        if _COUNTS.search(self.facts.reached):
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
@@ -183,7 +240,7 @@ class UserLaunch:
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block"):
+        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = None
         return other
@@ -230,7 +287,7 @@ class UserLaunch:
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block"):
+        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = site
         return other
@@ -366,6 +423,7 @@ class UserLaunch:
         except (GemmsmithError, RecursionError):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
+        walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:

@@ -35,6 +35,7 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0))  # fmt: skip
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
+_LONG_K = (2**14, 2**15, 2**16)
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
 _LONG_ROWS = 2**22
@@ -338,7 +339,18 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
     values += [_up(1027, step), *([_up(4099, step), _up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         yield _exact(subject, f"K = {k}", subject.one_tile(k))
+    yield from _long_k(subject, full)
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
+
+
+def _long_k(subject: Subject, full: bool) -> Iterator[Trial]:
+    """K beyond what an index of 16 bits holds, where the code has one; in full also where a block's tile is small."""
+    narrow = [(limit, True) for limit in subject.edges.narrow]
+    for limit, known in dict.fromkeys([*narrow, *((limit, False) for limit in _LONG_K if full)]):
+        problem = subject.one_tile(_up(limit + 2 * subject.depth + 3, subject.multiples.k))
+        work = problem.m * problem.n * problem.k
+        if work <= (_MOST_WORK if known and not full else 16 * _MOST_WORK if known else 4 * _MOST_WORK):
+            yield _exact(subject, f"K = {problem.k}", problem)
 
 
 def _shapes(subject: Subject) -> Iterator[Trial]:

@@ -16,7 +16,7 @@ from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import kernel_edges
+from gemmsmith.verify.kernel_edges import kernel_edges, with_extent
 from gemmsmith.verify.least_depth import with_least_depth
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
@@ -33,6 +33,8 @@ def fit_subject(
     """The kernel with its shapes. ``ragged``: the trial of a ragged shape, if it failed or has no launch."""
     spec, config, ptx = runner.spec, runner.config, runner.compiled.ptx
     edges = kernel_edges(spec, config, runner.compiled, base)
+    # Host code that computes how long the last part is was meant to take any extent.
+    edges = replace(edges, guards=edges.guards | getattr(spec.geometry, "divided", frozenset()))
     tile = tile_of_grid(spec, config)
     found = Raggedness(ANY)
     if ragged is not None:
@@ -40,7 +42,8 @@ def fit_subject(
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)
         run = cache(partial(_run, runner))  # some extents are asked for twice
-        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few)
+        unit = partial(_grid_unit, spec, config, base)
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit)
     if ragged is not None and found.multiples.k > 1 and not spec.signature.square:
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
@@ -55,6 +58,26 @@ def _rounds_down(spec: KernelSpec, config: Config, base: Problem, shorter: Probl
     if shorter.k != base.k or no_launch(spec, config, shorter):
         return False
     return spec.geometry(shorter, config).blocks < spec.geometry(base, config).blocks
+
+
+def _grid_unit(spec: KernelSpec, config: Config, base: Problem, axis: str, extent: int, tile: int) -> int:
+    """Rows or columns that the grid counts by: 16 of ``(M / 16 + 1) / 2``, which gives a block of 32 rows to the last
+    16 as well. 0: it counts single ones, or whole tiles."""
+    if axis == "K" or not 1 < tile <= extent:
+        return 0
+
+    sources = getattr(spec.geometry, "sources", lambda _: ("", ""))
+
+    def blocks(value: int) -> int:
+        shorter = with_extent(base, axis, value)
+        if no_launch(spec, config, shorter) or sources(shorter) != sources(base):  # host code launches nothing
+            return 0
+        return spec.geometry(shorter, config).blocks
+
+    whole = blocks(extent)
+    first = next((value for value in range(extent - tile + 1, extent + 1) if blocks(value) == whole), extent)
+    unit = first - (extent - tile)
+    return unit if whole and 1 < unit < tile and tile % unit == 0 else 0
 
 
 def _ends_in_corner(runner: TrialRunner, subject: Subject) -> bool:

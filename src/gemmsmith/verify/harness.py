@@ -98,9 +98,16 @@ def no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
         return why
     try:
         spec.geometry(problem, config)
+        if (rounds := getattr(spec.geometry, "rounds", None)) is not None:
+            rounds(problem)
     except GemmsmithError as error:
         return error.message
     return ""
+
+
+def in_rounds(spec: KernelSpec) -> bool:
+    """Whether a product is several launches, which a loop of host code makes for one part after another."""
+    return bool(getattr(spec.geometry, "in_rounds", False))
 
 
 def _lines(signature: Signature) -> str:

@@ -18,6 +18,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.slots import SlotBytes
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
@@ -29,6 +30,10 @@ from gemmsmith.verify.thread_walk import Thread, ThreadWalk, thread_walk
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
+_MOST_K = 2**15  # for constants that the code compares with
+_SIXTEEN_BITS = re.compile(
+    r"\band\.b\d+\s.*\b(65535|32767)$|\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s"
+)
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -67,6 +72,7 @@ class KernelEdges:
     guard_lines  the extent and the line of each guard
     tail_k    there is code that runs only where K is no multiple of the k-tile
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
+    narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
     """
 
     depths: tuple[int, ...] = ()
@@ -78,6 +84,7 @@ class KernelEdges:
     guard_lines: tuple[tuple[str, int], ...] = ()
     tail_k: bool = False
     looks_at_alignment: bool = False
+    narrow: tuple[int, ...] = ()
 
     def guarded(self, axis: str, step: int) -> bool:
         """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
@@ -105,9 +112,28 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        return replace(probe.found(), stored=_stored(compiled.ptx))
+        narrow = _narrow(site.text for site in probe.walk.sites)
+        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow)
     except GemmsmithError:
         return KernelEdges()
+
+
+def k_tile(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Problem) -> int:
+    """How far K goes in one round of the main loop; 0 where that is not known."""
+    try:
+        entry = parse(compiled.ptx).entry(compiled.entry)
+        return max(_Probe(spec, config, entry, thread_walk(entry), base).depths(), default=0)
+    except GemmsmithError:
+        return 0
+
+
+def _narrow(texts: Iterable[str]) -> tuple[int, ...]:
+    """From which numbers on masks and conversions of integers to 16 bits lose something."""
+    found = set()
+    for match in filter(None, map(_SIXTEEN_BITS.search, texts)):
+        mask, *signs = match.groups()
+        found.add(int(mask) + 1 if mask else 2**15 if "s" in signs else 2**16)
+    return tuple(sorted(found))
 
 
 def _stored(ptx: str) -> tuple[int, ...]:
@@ -131,7 +157,7 @@ class _Probe:
                                  if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
 
     def found(self) -> KernelEdges:
-        depths = self._depths()
+        depths = self.depths()
         edges = self._single_edges(self.base, depths) + self._block_edges(self._shallow(self.base, depths))
         edges += self._paired_edges(depths, {edge.text for edge in edges})
         # A condition may hide behind another one: look again from beyond the first edges.
@@ -178,7 +204,9 @@ class _Probe:
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
         if not self._can_be_followed():  # such walks are long, and tell little
-            return frozenset(axis for axis in "MN" if self._is_compared_with(axis)), frozenset(), ()
+            compared = [axis for axis in "MN" if self._is_compared_with(axis)]
+            marked = tuple((axis, line) for axis in compared for line in self._lines_with(axis))
+            return frozenset(compared), frozenset(), marked
         found = self._parted(ended=False)
         more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
         guards, unguarded = set(found) | more, frozenset[int]()
@@ -246,9 +274,21 @@ class _Probe:
     def _is_compared_with(self, axis: str) -> bool:
         """Whether the source compares something with an extent, beside the ends of loops."""
         facts = getattr(self.spec.geometry, "facts", None)
+        return self._compares(axis, _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", ""))))
+
+    def _compares(self, axis: str, text: str) -> bool:
         name = re.escape(self.spec.signature.named(axis))
-        text = _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", "")))
         return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
+
+    def _lines_with(self, axis: str) -> list[int]:
+        """The lines of the kernel's own text that compare something with an extent, as ``_is_compared_with`` does."""
+        kernel = getattr(getattr(self.spec.geometry, "facts", None), "kernel", None)
+        if kernel is None:
+            return []
+        first, last = kernel.line, kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+        lines = strip_comments(self.spec.code).split("\n") if kernel.file == self.spec.source else []
+        return [n for n, text in enumerate(lines, 1)
+                if first <= n <= last and self._compares(axis, _LOOP_HEAD.sub(" ", text + "\n"))]  # fmt: skip
 
     def _shuts_some_out(self, axis: str, depths: tuple[int, ...]) -> bool:
         """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent
@@ -323,7 +363,7 @@ class _Probe:
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
-    def _depths(self) -> tuple[int, ...]:
+    def depths(self) -> tuple[int, ...]:
         """ΔK ÷ Δrounds of each loop whose number of rounds grows with K."""
         small, large = (self._jumps(k) for k in (_PROBED_K, 2 * _PROBED_K))
         found = set()
@@ -359,7 +399,15 @@ class _Probe:
 
     def _along(self, start: Problem, axis: str, units: Iterable[int]) -> list[Edge]:
         values = self._values(_LARGEST[axis], units)
+        if axis == "K":
+            far = (c for c in self._compared() if _LARGEST[axis] < c < _MOST_K)
+            values = sorted({*values, *(c + more for c in far for more in (-1, 0, 1))})
         return self._search(axis, values, lambda v: self._signs(with_extent(start, axis, v), (0, 0, 0)))
+
+    def _compared(self) -> set[int]:
+        """Constants that the code compares integers with."""
+        return {o.bits for site in self.walk.sites if site.text.startswith("setp") for o in site.operands
+                if isinstance(o, Immediate) and o.kind == "int"}  # fmt: skip
 
     def _block_edges(self, start: Problem) -> list[Edge]:
         """Edges that depend on which block it is, in a product with many."""
@@ -458,7 +506,7 @@ class _Probe:
 
     def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
         try:
-            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True).kernel
+            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True, alone=True).kernel
         except (GemmsmithError, ArithmeticError, ValueError):
             return None
         if not legal_grid(planned.geometry):

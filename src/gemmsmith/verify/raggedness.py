@@ -58,11 +58,13 @@ class Raggedness:
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
+    grid_unit: Callable[[str, int, int], int] = lambda *_: 0,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
     ``parts``: among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile.
     ``rounds_down``: whether the launch has fewer blocks than a product needs, whatever the kernel guards.
+    ``grid_unit``: how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile.
     """
 
     def passes(tried: Trial) -> bool:
@@ -110,13 +112,21 @@ def find_raggedness(
         at = 1  # how much shorter than whole tiles the extent is at which guards are judged
         if small:
             found[axis] = small
-            if small == word > 2:  # rows are read as words of 32 bits: others have none
-                continue
+            if small == word > 2 and not (near[1] and _passed_a_guard(near[1], edges, axis)):
+                continue  # rows are read as words of 32 bits: others have none
         elif vector > 1 and passes(single(vector)):
             found[axis] = vector
             judged = near[1]
             if axis == "K" and (less := lost(near, single, vector)):
                 return Raggedness(Multiples(), axis, single(less), near[less])
+            rows = axis == "M" and not base.trans_a and judged is not None and edges.guarded(axis, vector)
+            # No vector lies along the rows of A and C: a guard lets too many rows through, or too few.
+            if (
+                rows
+                and judged is not None
+                and (_drops(judged, rounds_down, single(1).problem) or _passed_a_guard(judged, edges, axis))
+            ):
+                return Raggedness(Multiples(), axis, single(1), judged)
             if not (axis == "K" and edges.tail_k) or judged is None or refuses_extent(judged):
                 continue
         elif axis != "K" and (stored := next((d for d in edges.stored if d < step and passes(single(d))), 0)):
@@ -127,6 +137,11 @@ def find_raggedness(
             coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
+        unit = grid_unit(axis, extent, step)
+        if 1 < unit < found[axis] and not passes(single(unit)):
+            return Raggedness(Multiples(), axis, single(unit), run(single(unit)))
+        if unit == found[axis]:  # pairs of columns: its grid has no blocks for a single one
+            continue
         judged = near[1]
         if axis == "K" and (less := lost(near, single, found[axis])):
             return Raggedness(Multiples(), axis, single(less), near[less])
@@ -137,9 +152,9 @@ def find_raggedness(
             continue
         if judged.unwritten and not judged.faulted and rounds_down(single(at).problem):
             continue
-        wrong_guard = any(edges.guarded_at(axis, mark.line) for fault in judged.faults if fault.rule == "out-of-bounds"
-                          for mark in fault.marks if mark.text)  # fmt: skip
-        if edges.guarded(axis, found[axis]) and (wrong_guard or not passes(replace(single(at), slack=_SLACK))):
+        if edges.guarded(axis, found[axis]) and (
+            _passed_a_guard(judged, edges, axis) or not passes(replace(single(at), slack=_SLACK))
+        ):
             return Raggedness(Multiples(), axis, single(at), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
         return Raggedness(Multiples(), "MNK", trial, verdict)
@@ -157,6 +172,17 @@ def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes:
         if k % step and not passes(replace(trial, mode="exact", fill=f"integers to {k // step * step}")):
             return less
     return 0
+
+
+def _drops(judged: Verdict, rounds_down: Callable[[Problem], bool], problem: Problem) -> bool:
+    """Whether outputs are left out though there are blocks for them."""
+    return bool(judged.unwritten) and not judged.faulted and not rounds_down(problem)
+
+
+def _passed_a_guard(judged: Verdict, edges: KernelEdges, axis: str) -> bool:
+    """Whether an access outside its matrix stands in a line with a guard of that extent."""
+    return any(edges.guarded_at(axis, mark.line) for fault in judged.faults if fault.rule == "out-of-bounds"
+               for mark in fault.marks if mark.text)  # fmt: skip
 
 
 def _small_step(failed: list[int], extent: int) -> int:

@@ -27,7 +27,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
-from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
@@ -112,7 +112,10 @@ def settle(
 
     rejected = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
-    launches = [spec, *(replace(spec, geometry=other) for other in _other_launches(spec))]
+    # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
+    looped = bool(getattr(spec.geometry, "loop", ""))
+    once = [replace(spec, geometry=spec.geometry.alone())] if looped else []  # type: ignore[attr-defined]
+    launches = [spec, *once, *(replace(spec, geometry=other) for other in _other_launches(spec))]
     for shape in shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
         for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
@@ -129,7 +132,7 @@ def settle(
                     if layout is None and (why := contradiction(reading)):
                         rejected = rejected or why
                         continue
-                    settled = _settled(launched, own, reading, shape)
+                    settled = _settled(spec if launched in once else launched, own, reading, shape)
                     if reading.scaled:
                         return settled
                     unscaled = unscaled or settled
@@ -385,7 +388,8 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         c = reading.signature.named(reading.signature.output)
         lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
     if loop := getattr(spec.geometry, "loop", ""):
-        lines.append(f"its host code launches it for parts of the product ({loop}): one launch is judged, not the loop")
+        whole = "the whole loop is judged" if in_rounds(found) else "one launch is judged, not the loop"
+        lines.append(f"its host code launches it for parts of the product ({loop}): {whole}")
     if reading.signature.activation:
         lines.append(f"it computes {formula(reading)}")
     if reading.bias == "row":
