@@ -61,6 +61,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
     if not passed and asked.free:
+        _refuse_unfinished(report, config)
         _refuse_other_parts(report)
     if passed and asked.certified:
         _after_pass(runner, report)
@@ -71,7 +72,6 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
 def _refuse_other_parts(report: Report) -> None:
     """Raise for a kernel that host code launches for one part of its matrices after another, if it fails for another
     shape than the first: its parts may not be larger."""
-    _refuse_unfinished(report)
     loop = "" if in_rounds(report.spec) else getattr(report.spec.geometry, "loop", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not loop or failed is None or is_hazard(failed) or not report.verdicts[0][1].trusted:
@@ -84,11 +84,16 @@ def _refuse_other_parts(report: Report) -> None:
         )
 
 
-def _refuse_unfinished(report: Report) -> None:
-    """Raise for a kernel whose first trial fails, if another one makes the product from what it writes."""
+def _refuse_unfinished(report: Report, config: Config) -> None:
+    """Raise for a kernel that leaves a part of every sum in each of its slices, if another one adds them up.
+
+    What it writes may be read by others too, which compare or print it: blocks along z tell the slices.
+    """
     after = getattr(report.spec.geometry, "passed_on", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if after and failed is not None and not is_hazard(failed) and not report.verdicts[0][1].trusted:
+    if not after or failed is None or is_hazard(failed) or report.verdicts[0][1].trusted or report.spec.batched:
+        return
+    if report.spec.geometry(report.base, config).grid[2] > 1:
         raise UsageError(
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
             "only single kernels are judged; gemmsmith.launch runs several with arguments of your own",
