@@ -133,7 +133,31 @@ def change(source: str, old: str, new: str) -> str:
 TILED_OK = TILED % (BARRIER, BARRIER)
 HELPERS_OK = HELPERS % (BARRIER, BARRIER)
 
+# A guard of rows that is wrong where A is loaded and where C is stored: one change alone cures nothing.
+TWO_GUARDS = """
+#define TS 16
+__global__ void two_guards(const float *A, const float *B, float *C, int M, int N, int K) {
+    __shared__ float sa[TS][TS], sb[TS][TS];
+    int row = blockIdx.y * TS + threadIdx.y, col = blockIdx.x * TS + threadIdx.x;
+    float sum = 0.0f;
+    for (int t = 0; t < (K + TS - 1) / TS; ++t) {
+        int x = t * TS + threadIdx.x, y = t * TS + threadIdx.y;
+        sa[threadIdx.y][threadIdx.x] = row <= M && x < K ? A[row * K + x] : 0.0f;  //!
+        sb[threadIdx.y][threadIdx.x] = y < K && col < N ? B[y * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < TS; ++k) sum += sa[threadIdx.y][k] * sb[k][threadIdx.x];
+        __syncthreads();
+    }
+    if (row <= M && col < N) C[row * N + col] = sum;  //!
+}
+void run_two_guards(const float *A, const float *B, float *C, int M, int N, int K) {
+    two_guards<<<dim3((N + TS - 1) / TS, (M + TS - 1) / TS), dim3(TS, TS)>>>(A, B, C, M, N, K);
+}
+"""
 VALUES = [
+    Faulty("the same guard at load and store", TWO_GUARDS, "comparison", "row < M", edits=2),
+    Faulty("two guards at load and store", change(TWO_GUARDS, "if (row <= M && col < N", "if (row < M && col <= N"),
+           "comparison", edits=2),
     Faulty("naive_guard_of_rows", change(NAIVE, "if (row < M", "if (row <= M"), "comparison"),
     Faulty("naive_guard_of_columns", change(NAIVE, "col < N)", "col <= N)"), "comparison"),
     Faulty("naive_loop_too_long", change(NAIVE, "k < K;", "k <= K;"), "comparison"),

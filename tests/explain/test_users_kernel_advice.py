@@ -11,7 +11,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.explain.access_pattern import AccessPattern, Declaration, declarations
-from gemmsmith.explain.pattern_words import conflict_words, padding, remedy
+from gemmsmith.explain.pattern_words import conflict_words, paddings, remedy
 
 KERNEL = """#include "tile.cuh"
 #define T 32
@@ -177,8 +177,14 @@ TILE = Declaration("float", "As", ("BK", "BM"), "k.cu", 1, row_bytes=128)
 def test_patterns_in_words(lanes: list[int], width: int, says: str, pad: int) -> None:
     found = pattern(lanes, width, declaration=TILE)
     assert says in conflict_words(found)
-    assert padding(found) == pad
+    assert next(iter(paddings(found)), 0) == pad
     assert ("As[BK][BM + " in remedy(found)) == bool(pad)
+
+
+def test_rows_read_by_vectors_may_be_longer_by_a_vector_or_by_a_word() -> None:
+    found = pattern([512 * i for i in range(32)], 16, declaration=TILE)
+    assert paddings(found) == (4, 1)
+    assert "float As[BK][BM + 1]" in remedy(found, 1)
 
 
 def test_a_half_of_two_bytes_is_padded_by_a_word() -> None:

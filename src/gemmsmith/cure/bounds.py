@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import SHAPES, GlobalAccess, global_accesses
@@ -14,6 +15,7 @@ from gemmsmith.cure.fault import Fault
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_MOST_GUARDS = 6
 _FLIPPED = {"<=": "<", ">": ">=", "<": "<=", ">=": ">"}
 
 
@@ -28,16 +30,59 @@ def comparisons(program: Program, fault: Fault, *, tighter: bool) -> Iterator[Ca
                 continue
             found.append((not _encloses(node, function, fault), _is_loop(node), function, node, operator, sign))
     found.sort(key=lambda item: item[:2])
-    for _, _, function, node, operator, sign in found:
-        code, line = function.code, function.code.line(node.start_byte)
-        old = code.of(node)
-        new = code.text[node.start_byte : operator.start_byte] + _FLIPPED[sign] + code.text[
-            operator.end_byte : node.end_byte]  # fmt: skip
-        what = "the loop bound" if _is_loop(node) else "the guard"
-        direction = "one too many" if tighter else "one too few"
-        yield Candidate("comparison", f"{what} of line {line} lets {direction} through: `{old}`",
-                        f"write `{new}` in line {line}",
-                        (Edit(code.path, operator.start_byte, operator.end_byte, _FLIPPED[sign]),))  # fmt: skip
+    signs = [_Sign(function.code, node, operator) for _, _, function, node, operator, _ in found]
+    alike: dict[str, list[_Sign]] = {}
+    for each in signs:
+        alike.setdefault(each.text, []).append(each)
+    # The same guard at the load and at the store is wrong at both.
+    yield from (_flipped(same, tighter) for same in alike.values() if len(same) > 1)
+    yield from (_flipped([each], tighter) for each in signs)
+    guards = [each for each in signs if not _is_loop(each.node)]
+    if len(alike) > 1 and 1 < len(guards) <= _MOST_GUARDS:
+        yield _flipped(guards, tighter)
+
+
+@dataclass(frozen=True)
+class _Sign:
+    """A comparison, and its operator."""
+
+    code: Code
+    node: Node
+    operator: Node
+
+    @property
+    def text(self) -> str:
+        return _flat(self.code.of(self.node))
+
+    @property
+    def flipped(self) -> str:
+        start, end = self.operator.start_byte, self.operator.end_byte
+        text = self.code.text
+        return text[self.node.start_byte : start] + _FLIPPED[text[start:end]] + text[end : self.node.end_byte]
+
+    @property
+    def edit(self) -> Edit:
+        return Edit(
+            self.code.path, self.operator.start_byte, self.operator.end_byte, _FLIPPED[self.code.of(self.operator)]
+        )
+
+
+def _flipped(signs: list[_Sign], tighter: bool) -> Candidate:
+    """All of them the other way round."""
+    ordered = sorted(signs, key=lambda sign: sign.node.start_byte)
+    lines = [str(line) for line in dict.fromkeys(sign.code.line(sign.node.start_byte) for sign in ordered)]
+    many = len(lines) > 1
+    where = f"line{'s' * many} {' and '.join(filter(None, (', '.join(lines[:-1]), lines[-1])))}"
+    what = "the loop bound" if all(_is_loop(sign.node) for sign in signs) else "the guard"
+    texts = dict.fromkeys(sign.text for sign in ordered)
+    new = dict.fromkeys(_flat(sign.flipped) for sign in ordered)
+    return Candidate(
+        "comparison",
+        f"{what}{'s' * many} of {where} {'let' if many else 'lets'} {'one too many' if tighter else 'one too few'} "
+        f"through: {' and '.join(f'`{text}`' for text in texts)}",
+        f"write {' and '.join(f'`{text}`' for text in new)} in {where}",
+        tuple(sign.edit for sign in ordered),
+    )
 
 
 def _is_loop(node: Node) -> bool:

@@ -12,7 +12,7 @@ from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.bottleneck import conflicts_of
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.findings import Finding
-from gemmsmith.explain.pattern_words import padded, padding
+from gemmsmith.explain.pattern_words import padded, paddings, remedy
 from gemmsmith.kernel.spec import KernelSpec
 
 
@@ -38,33 +38,48 @@ def with_trials(found: Diagnosis, spec: KernelSpec, attempt: Try) -> Diagnosis:
 
 
 def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -> Finding:
-    copy = padded_copy(spec, finding.pattern) if finding.pattern is not None else None
-    if copy is None:
+    """The finding with the longer rows that are right and predicted to be fastest, or with what failed."""
+    pattern = finding.pattern
+    attempts = [
+        (more, _attempted(copy, attempt))
+        for more in (paddings(pattern) if pattern is not None else ())
+        if pattern is not None and (copy := padded_copy(spec, pattern, more)) is not None
+    ]
+    if not attempts or pattern is None:
         return finding
+    right = [(more, each) for more, each in attempts if isinstance(each, Tried) and not each.wrong]
+    if not right:
+        return replace(finding, tried=_why_not(attempts[0][1]))
+    more, best = min(right, key=lambda one: one[1].diagnosis.case.estimate.longest)
+    before, after = (_share(each) for each in (found, best.diagnosis))
+    gain = found.case.estimate.longest / best.diagnosis.case.estimate.longest
+    text = (f"Tried in a copy: the share of bank conflicts changes from {before:.0%} to {after:.0%}, the result is "
+            f"right, and the copy is predicted to be {gain:.2f} times as fast.")  # fmt: skip
+    return replace(finding, fix=remedy(pattern, more), tried=text)
+
+
+def _attempted(copy: KernelSpec, attempt: Try) -> Tried | GemmsmithError:
     try:
-        tried = attempt(copy)
+        return attempt(copy)
     except GemmsmithError as error:
-        reason = error.message.splitlines()[0]
-        return replace(finding, tried=f"Tried in a copy: it does not compile or run so ({reason}); other code names "
-                                      "the length of a row too.")  # fmt: skip
-    before, after = (_share(each) for each in (found, tried.diagnosis))
-    gain = found.case.estimate.longest / tried.diagnosis.case.estimate.longest
-    if tried.wrong:
-        text = f"Tried in a copy: its result is then wrong ({tried.wrong}); other code relies on the length of a row."
-    else:
-        text = (f"Tried in a copy: the share of bank conflicts changes from {before:.0%} to {after:.0%}, the result is "
-                f"right, and the copy is predicted to be {gain:.2f} times as fast.")  # fmt: skip
-    return replace(finding, tried=text)
+        return error
+
+
+def _why_not(failed: Tried | GemmsmithError) -> str:
+    if isinstance(failed, Tried):
+        return f"Tried in a copy: its result is then wrong ({failed.wrong}); other code relies on the length of a row."
+    reason = failed.message.splitlines()[0]
+    return f"Tried in a copy: it does not compile or run so ({reason}); other code names the length of a row too."
 
 
 def _share(diagnosis: Diagnosis) -> float:
     return conflicts_of(diagnosis.case.profile) / max(1.0, diagnosis.case.work.wavefronts)
 
 
-def padded_copy(spec: KernelSpec, pattern: AccessPattern) -> KernelSpec | None:
-    """The kernel with longer rows of the array; None if padding is no remedy or the declaration is not found."""
-    declared, more = pattern.declaration, padding(pattern)
-    if declared is None or not more:
+def padded_copy(spec: KernelSpec, pattern: AccessPattern, more: int) -> KernelSpec | None:
+    """The kernel with rows of the array that are ``more`` elements longer; None if the declaration is not found."""
+    declared = pattern.declaration
+    if declared is None:
         return None
     path = _file(spec, declared.file)
     if path is None:

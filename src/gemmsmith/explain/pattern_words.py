@@ -51,23 +51,24 @@ def sector_words(pattern: AccessPattern) -> str:
     stride = pattern.stride
     if stride is None or abs(stride) <= pattern.width:
         return f"{len(places)} threads of a warp {verb} {pattern.width} bytes each, in {_sectors(pattern)} sectors."
-    return (f"Neighbouring threads {verb} {pattern.width} bytes each, {abs(stride):,} bytes apart: {_sectors(pattern)} "
-            "sectors of 32 bytes for one warp.")  # fmt: skip
+    return (f"Neighbouring threads {verb} {pattern.width} bytes each, {abs(stride):,} bytes apart in the short rows "
+            f"that were counted: {_sectors(pattern)} sectors of 32 bytes for one warp.")  # fmt: skip
 
 
 def _sectors(pattern: AccessPattern) -> int:
     return len({(at + byte) // 32 for at in pattern.lanes if at != NOBODY for byte in (0, pattern.width - 1)})
 
 
-def padding(pattern: AccessPattern) -> int:
-    """Elements to add to each row of the array, so that rows start in different banks; 0 if that is no remedy."""
+def paddings(pattern: AccessPattern) -> tuple[int, ...]:
+    """Elements that may be added to each row of the array, so that rows start in different banks: those of one access,
+    which keep accesses of several words whole, then one word. Empty if that is no remedy."""
     declared, stride = pattern.declaration, pattern.stride
     if declared is None or len(declared.extents) < 2 or not declared.extents[-1] or not stride:
-        return 0
+        return ()
     row = declared.row_bytes or _LIKELY_ROW
     if abs(stride) % row or row % (2 * max(WORD, pattern.width)):  # not down a column, or rows in different banks
-        return 0
-    return max(1, max(WORD, pattern.width) // declared.itemsize)
+        return ()
+    return tuple(dict.fromkeys(max(1, size // declared.itemsize) for size in (max(WORD, pattern.width), WORD)))
 
 
 def padded(declared: Declaration, elements: int) -> str:
@@ -76,9 +77,9 @@ def padded(declared: Declaration, elements: int) -> str:
     return declared.name + "".join(f"[{extent}]" for extent in (*outer, f"{inner} + {elements}"))
 
 
-def remedy(pattern: AccessPattern) -> str:
-    """What to change, in the user's names."""
-    declared, more = pattern.declaration, padding(pattern)
+def remedy(pattern: AccessPattern, more: int = 0) -> str:
+    """What to change, in the user's names; ``more``: by how many elements rows become longer, if that was tried."""
+    declared, more = pattern.declaration, more or next(iter(paddings(pattern)), 0)
     what = pattern.array or "the tile"
     if declared is not None and more:
         inner = f"{declared.name}{''.join(f'[{extent}]' for extent in declared.extents)}"

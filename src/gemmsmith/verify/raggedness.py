@@ -133,7 +133,7 @@ def find_raggedness(
             found[axis] = stored
             continue
         else:
-            finer = sorted({*edges.depths, *_USUAL_DEPTHS}) if axis == "K" else []
+            finer = sorted({*edges.depths, *_USUAL_DEPTHS, *(whole[each] for each in axis)}) if "K" in axis else []
             coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)

@@ -12,7 +12,7 @@ from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
-from gemmsmith.cli.render.output import bytes_text, item, print_json, say
+from gemmsmith.cli.render.output import bytes_text, item, patch, print_json, say
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.signature import strip_comments
@@ -263,7 +263,7 @@ class Report:
                 print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
         for cause in self.causes:
             item(cause.sentence, "green")
-            say(cause.diff)
+            patch(cause.diff)
         if note := self.note():
             say(note)
         for note in self.launch_notes:

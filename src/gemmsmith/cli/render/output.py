@@ -78,6 +78,13 @@ def say(
     console(stderr).print(shown, soft_wrap=True)
 
 
+def patch(text: str) -> None:
+    """Print a patch as it is: no line is wrapped, so that it can be applied."""
+    from rich.text import Text
+
+    console().print(Text(text if is_unicode(sys.stdout) else to_ascii(text)), soft_wrap=True)
+
+
 def item(text: str, style: str = "", *, indent: str = "", lead: str = "", stderr: bool = False) -> None:
     """A line of a list: what is wrapped hangs by two columns."""
     say(text, style, indent=indent, hang="  ", lead=lead, stderr=stderr)
