@@ -122,3 +122,27 @@ def test_a_bulk_copy_onto_a_barrier_is_simulated_as_sm_90_has_it(
     host = HOST.format(grid="N / 16, M / 16", block="16, 16", args="M, N, K, a, b, c")
     code, found = check(tmp_path, kernel, host, capsys)
     assert (code, found["status"], found["arch"]) == (0, "whole_tiles", "sm_90")
+
+
+def test_a_kernel_with_one_extent_is_right_for_multiples_of_its_tile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not of 64 alone, the shape that is tried first."""
+    kernel = """__global__ void k(const float* A, const float* B, float* C, int N) {
+        __shared__ float as[16][16], bs[16][16];
+        int y = threadIdx.y, x = threadIdx.x, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+        float s = 0;
+        for (int t = 0; t < N / 16; ++t) {
+            as[y][x] = A[row * N + t * 16 + x];
+            bs[y][x] = B[(t * 16 + y) * N + col];
+            __syncthreads();
+            for (int k = 0; k < 16; ++k) s += as[y][k] * bs[k][x];
+            __syncthreads();
+        }
+        C[row * N + col] = s;
+    }
+    void run(float* a, float* b, float* c, int n) { k<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(a, b, c, n); }
+    """
+    code, found = check(tmp_path, kernel, "", capsys)
+    assert (code, found["status"]) == (0, "whole_tiles")
+    assert [found["multiples"][extent] for extent in "mnk"] == [16, 16, 16]
