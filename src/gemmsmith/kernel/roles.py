@@ -378,7 +378,8 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
     if not fixed:
         raise SignatureError(
             f"{signature.entry} takes no M, N or K, and its source does not define them",
-            "define them as constants in the file, or with -D: -DM=256 -DN=128 -DK=64",
+            "where it names them, give them with -D: -DM=256 -DN=128 -DK=64; where the grid alone tells them, run one "
+            "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
 
