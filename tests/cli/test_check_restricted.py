@@ -146,3 +146,24 @@ def test_a_kernel_with_one_extent_is_right_for_multiples_of_its_tile(
     code, found = check(tmp_path, kernel, "", capsys)
     assert (code, found["status"]) == (0, "whole_tiles")
     assert [found["multiples"][extent] for extent in "mnk"] == [16, 16, 16]
+
+
+def test_a_mask_for_a_last_k_tile_that_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever masks the last k-tile means every K; a kernel without the mask is one for whole k-tiles."""
+    masked = """__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {
+        __shared__ float as[16][16], bs[16][16];
+        int y = threadIdx.y, x = threadIdx.x, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+        float s = 0;
+        for (int t = 0; t < K / 16; ++t) {
+            as[y][x] = row < M && t * 16 + x < K ? A[row * K + t * 16 + x] : 0.0f;
+            bs[y][x] = col < N && t * 16 + y < K ? B[(t * 16 + y) * N + col] : 0.0f;
+            __syncthreads();
+            for (int k = 0; k < 16; ++k) s += as[y][k] * bs[k][x];
+            __syncthreads();
+        }
+        if (row < M && col < N) C[row * N + col] = s;
+    }"""
+    host = HOST.format(grid="(N + 15) / 16, (M + 15) / 16", block="16, 16", args="M, N, K, a, b, c")
+    assert check(tmp_path, masked, host, capsys, "--cures", "0")[1]["status"] == "wrong"
+    whole = masked.replace(" && t * 16 + x < K", "").replace(" && t * 16 + y < K", "")
+    assert check(tmp_path, whole, host, capsys)[1]["status"] == "whole_tiles"

@@ -25,6 +25,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
+from gemmsmith.verify.masked_k import masks_k
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
@@ -72,6 +73,7 @@ class KernelEdges:
     guard_lines  the extent and the line of each guard
     tail_k    there is code that runs only where K is no multiple of the k-tile
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
+    masks_k   threads compare a k of their own with K, which only a ragged K needs
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
     """
 
@@ -84,6 +86,7 @@ class KernelEdges:
     guard_lines: tuple[tuple[str, int], ...] = ()
     tail_k: bool = False
     looks_at_alignment: bool = False
+    masks_k: bool = False
     narrow: tuple[int, ...] = ()
 
     def guarded(self, axis: str, step: int) -> bool:
@@ -113,7 +116,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
         narrow = _narrow(site.text for site in probe.walk.sites)
-        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow)
+        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=probe.masks_k())
     except GemmsmithError:
         return KernelEdges()
 
@@ -275,6 +278,14 @@ class _Probe:
         """Whether the source compares something with an extent, beside the ends of loops."""
         facts = getattr(self.spec.geometry, "facts", None)
         return self._compares(axis, _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", ""))))
+
+    def masks_k(self) -> bool:
+        """Whether the source has a mask on the last k-tile; a kernel with one extent for all may mean another."""
+        facts, signature = getattr(self.spec.geometry, "facts", None), self.spec.signature
+        names = [signature.named(axis) for axis in "MNK" if signature.has(axis)]
+        if facts is None or not signature.has("K") or names.count(signature.named("K")) > 1:
+            return False
+        return masks_k(_LOOP_HEAD.sub(" ", facts.reached), signature.named("K"))
 
     def _compares(self, axis: str, text: str) -> bool:
         name = re.escape(self.spec.signature.named(axis))

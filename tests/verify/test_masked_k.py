@@ -1,0 +1,31 @@
+"""A mask on the last k-tile: a k of each thread that is compared with K."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmsmith.verify.masked_k import masks_k
+
+SEEN = [
+    "if (t * 16 + threadIdx.x < K) x = 1;",
+    "int tx = threadIdx.x; As[tx] = k0 + tx < K ? A[k0 + tx] : 0;",
+    "int tx = threadIdx.x; int own = k0 + tx; bool in = row < M && own < K;",
+    "int a = threadIdx.x % 8; if (k0 + a >= K) return;",
+]
+NOT_SEEN = [
+    "if (k0 + 16 < K) prefetch(k0 + 16);",
+    "int row = threadIdx.y; if (row < M && k0 < K) x = 1;",
+    "int row = threadIdx.y; x = row * K + 1;",
+    "int tx = threadIdx.x; if (tx < K / 8) x = 1;",
+    "int tx = threadIdx.x; if (tx < KB) x = 1;",
+]
+
+
+@pytest.mark.parametrize("text", SEEN)
+def test_masks(text: str) -> None:
+    assert masks_k(text, "K")
+
+
+@pytest.mark.parametrize("text", NOT_SEEN)
+def test_what_is_no_mask(text: str) -> None:
+    assert not masks_k(text, "K")
