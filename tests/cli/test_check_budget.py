@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from checking import ONE_OUTPUT_A_THREAD
 
 from gemmsmith.cli.check_run import _fitted_trials, _watched_any, _watched_before
 from gemmsmith.cli.commands import check
@@ -57,24 +58,13 @@ def test_races_are_looked_for_once_whatever_it_costs() -> None:
     assert _watched_any(trial(DISTINCT, Problem(64, 128, 192)), seen())
 
 
-KERNEL = """
-__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
-    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
-    if (row >= M || col >= N) return;
-    float sum = 0.0f;
-    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
-    C[row * N + col] = sum;
-}
-"""
-
-
 def test_seconds_count_from_the_start_of_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program that has used up its seconds before the first trial runs those that every kernel gets, and says what it
     left out."""
     path = tmp_path / "mine.cu"
-    path.write_text(KERNEL, encoding="utf-8")
+    path.write_text(ONE_OUTPUT_A_THREAD, encoding="utf-8")
     monkeypatch.setattr(check, "seconds_used", lambda: seconds_used() - 100)
     assert run_command(["check", str(path), "--block", "16,16", "--grid", "ceil(N/16),ceil(M/16)", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

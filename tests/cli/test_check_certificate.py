@@ -7,18 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checking import ONE_OUTPUT_A_THREAD
 
 from gemmsmith.cli.main import run_command
 
-KERNEL = """
-__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
-    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
-    if (row >= M || col >= N) return;
-    float sum = 0.0f;
-    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
-    C[row * N + col] = sum;
-}
-"""
 OPTIONS = ["--m", "32", "--n", "32", "--k", "16", "--block", "16,16", "--grid", "ceil(N/16),ceil(M/16)"]
 
 
@@ -34,7 +26,7 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_a_right_kernel_gets_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = checked(tmp_path, KERNEL)
+    code, _ = checked(tmp_path, ONE_OUTPUT_A_THREAD)
     said = " ".join(capsys.readouterr().out.split())
     assert code == 0
     assert "every output is exactly Σ a·b, each product once (error probability below 2^-57)" in said
@@ -43,7 +35,7 @@ def test_a_right_kernel_gets_one(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_json_has_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = checked(tmp_path, KERNEL, "--json")
+    code, _ = checked(tmp_path, ONE_OUTPUT_A_THREAD, "--json")
     found = as_json(capsys)["certificate"]
     assert code == 0
     assert found["certified"]
@@ -55,7 +47,7 @@ def test_json_has_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_kernel_outside_the_class_passes_without_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = KERNEL.replace("sum += A[row * K + k] * B[k * N + col];",
+    source = ONE_OUTPUT_A_THREAD.replace("sum += A[row * K + k] * B[k * N + col];",
                             "if (A[row * K + k] != 0.0f) sum += A[row * K + k] * B[k * N + col];")  # fmt: skip
     code, _ = checked(tmp_path, source, "--json")
     found = as_json(capsys)
@@ -65,6 +57,6 @@ def test_a_kernel_outside_the_class_passes_without_one(tmp_path: Path, capsys: p
 
 
 def test_a_wrong_kernel_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = checked(tmp_path, KERNEL.replace("k < K; ++k", "k < K - 1; ++k"), "--json")
+    code, _ = checked(tmp_path, ONE_OUTPUT_A_THREAD.replace("k < K; ++k", "k < K - 1; ++k"), "--json")
     assert code == 1
     assert as_json(capsys)["certificate"] is None

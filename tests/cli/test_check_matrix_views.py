@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from gemmsmith.cli.main import run_command
-
-QUICK = ("--trial", "M, N and K all different")
-
-
-def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
-    (folder / "k.cu").write_text(source, encoding="utf-8")
-    code = run_command(["check", str(folder / "k.cu"), "--json", "--cures", "0", *more])
-    found = json.loads(capsys.readouterr().out)
-    return code, f"{found['error']['message']}; {found['error']['hint']}" if "error" in found else found
-
+from checking import QUICK, check
 
 SPANS = """
 #include <cuda/std/mdspan>

@@ -5,21 +5,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from checking import QUICK, check
 
 from gemmsmith.cli.main import run_command
-
-QUICK = ("--trial", "M, N and K all different", "--cures", "0")
-
-
-def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
-    (folder / "k.cu").write_text(source, encoding="utf-8")
-    code = run_command(["check", str(folder / "k.cu"), "--json", "--cures", "0", *more])
-    found = json.loads(capsys.readouterr().out)
-    return code, f"{found['error']['message']}; {found['error']['hint']}" if "error" in found else found
-
 
 PITCHED = """
 __global__ void k(const float* A, const float* B, float* C, int M, int N, int K, PITCHES) {
@@ -226,7 +216,7 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
     k<<<dim3(N / 64, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
 }
 """, encoding="utf-8")  # fmt: skip
-    code = run_command(["check", str(tmp_path / "k.cuh"), "--json", *QUICK])
+    code = run_command(["check", str(tmp_path / "k.cuh"), "--json", "--cures", "0", *QUICK])
     assert code == 0, capsys.readouterr().out
 
 

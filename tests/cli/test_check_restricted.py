@@ -149,7 +149,7 @@ def test_a_kernel_with_one_extent_is_right_for_multiples_of_its_tile(
 
 
 def test_a_mask_for_a_last_k_tile_that_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever masks the last k-tile means every K; a kernel without the mask is one for whole k-tiles."""
+    """A guard on k shows that the kernel is meant for any K. Without it, the kernel is right for whole k-tiles."""
     masked = """__global__ void k(int M, int N, int K, const float* A, const float* B, float* C) {
         __shared__ float as[16][16], bs[16][16];
         int y = threadIdx.y, x = threadIdx.x, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
