@@ -18,14 +18,13 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
-from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.slots import SlotBytes
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
-from gemmsmith.verify.masked_k import masks_k
+from gemmsmith.verify.source_guards import is_compared_with, lines_with, masks_k
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
@@ -36,7 +35,6 @@ _SIXTEEN_BITS = re.compile(
     r"\band\.b\d+\s.*\b(65535|32767)$|\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s"
 )
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
-_LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
@@ -116,7 +114,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
         narrow = _narrow(site.text for site in probe.walk.sites)
-        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=probe.masks_k())
+        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=masks_k(spec))
     except GemmsmithError:
         return KernelEdges()
 
@@ -207,8 +205,8 @@ class _Probe:
         edge: it only keeps them inside. In a kernel that masks its last k-tile it was meant to.
         """
         if not self._can_be_followed():  # such walks are long, and tell little
-            compared = [axis for axis in "MN" if self._is_compared_with(axis)]
-            marked = tuple((axis, line) for axis in compared for line in self._lines_with(axis))
+            compared = [axis for axis in "MN" if is_compared_with(self.spec, axis)]
+            marked = tuple((axis, line) for axis in compared for line in lines_with(self.spec, axis))
             return frozenset(compared), frozenset(), marked
         found = self._parted(ended=False)
         more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
@@ -273,33 +271,6 @@ class _Probe:
         launch = self._launch(self.base)
         steps = 4000 + _STEPS_PER_K * self.base.k
         return launch is None or self.walk.follow(Thread(launch[0]), launch[1], steps).complete
-
-    def _is_compared_with(self, axis: str) -> bool:
-        """Whether the source compares something with an extent, beside the ends of loops."""
-        facts = getattr(self.spec.geometry, "facts", None)
-        return self._compares(axis, _LOOP_HEAD.sub(" ", str(getattr(facts, "reached", ""))))
-
-    def masks_k(self) -> bool:
-        """Whether the source has a mask on the last k-tile; a kernel with one extent for all may mean another."""
-        facts, signature = getattr(self.spec.geometry, "facts", None), self.spec.signature
-        names = [signature.named(axis) for axis in "MNK" if signature.has(axis)]
-        if facts is None or not signature.has("K") or names.count(signature.named("K")) > 1:
-            return False
-        return masks_k(_LOOP_HEAD.sub(" ", facts.reached), signature.named("K"))
-
-    def _compares(self, axis: str, text: str) -> bool:
-        name = re.escape(self.spec.signature.named(axis))
-        return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", text) is not None
-
-    def _lines_with(self, axis: str) -> list[int]:
-        """The lines of the kernel's own text that compare something with an extent, as ``_is_compared_with`` does."""
-        kernel = getattr(getattr(self.spec.geometry, "facts", None), "kernel", None)
-        if kernel is None:
-            return []
-        first, last = kernel.line, kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
-        lines = strip_comments(self.spec.code).split("\n") if kernel.file == self.spec.source else []
-        return [n for n, text in enumerate(lines, 1)
-                if first <= n <= last and self._compares(axis, _LOOP_HEAD.sub(" ", text + "\n"))]  # fmt: skip
 
     def _shuts_some_out(self, axis: str, depths: tuple[int, ...]) -> bool:
         """Whether a comparison falls out otherwise for some threads of a last block, not for others, where an extent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.masked_k import masks_k
+from gemmsmith.verify.source_guards import threads_compare
 
 SEEN = [
     "if (t * 16 + threadIdx.x < K) x = 1;",
@@ -23,9 +23,9 @@ NOT_SEEN = [
 
 @pytest.mark.parametrize("text", SEEN)
 def test_masks(text: str) -> None:
-    assert masks_k(text, "K")
+    assert threads_compare(text, "K")
 
 
 @pytest.mark.parametrize("text", NOT_SEEN)
 def test_what_is_no_mask(text: str) -> None:
-    assert not masks_k(text, "K")
+    assert not threads_compare(text, "K")

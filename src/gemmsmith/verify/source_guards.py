@@ -1,0 +1,69 @@
+"""What the source of a kernel says about its guards: comparisons with M, N and K, beside the ends of loops."""
+
+from __future__ import annotations
+
+import re
+
+from gemmsmith.kernel.signature import strip_comments
+from gemmsmith.kernel.spec import KernelSpec
+
+_LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
+_ASSIGNED = re.compile(r"\b(\w+)\s*[-+*]?=(?!=)([^;=]*)")
+_THREAD = re.compile(r"\bthreadIdx\b")
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+_SIDE = r"([^;?{}<>=&|!]*)"  # of a comparison: up to the next operator that binds less
+
+
+def is_compared_with(spec: KernelSpec, axis: str) -> bool:
+    """Whether something is compared with an extent."""
+    facts = getattr(spec.geometry, "facts", None)
+    return _compares(spec, axis, str(getattr(facts, "reached", "")))
+
+
+def lines_with(spec: KernelSpec, axis: str) -> list[int]:
+    """The lines of the kernel's own text that compare something with an extent."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    if kernel is None:
+        return []
+    first, last = kernel.line, kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+    lines = strip_comments(spec.code).split("\n") if kernel.file == spec.source else []
+    return [n for n, text in enumerate(lines, 1) if first <= n <= last and _compares(spec, axis, text + "\n")]
+
+
+def masks_k(spec: KernelSpec) -> bool:
+    """Whether threads compare a k of their own with K: a mask on the last k-tile, which only a ragged K needs. Not told
+    of a kernel with one extent for all, which may mean another."""
+    facts, signature = getattr(spec.geometry, "facts", None), spec.signature
+    names = [signature.named(axis) for axis in "MNK" if signature.has(axis)]
+    if facts is None or not signature.has("K") or names.count(signature.named("K")) > 1:
+        return False
+    return threads_compare(_LOOP_HEAD.sub(" ", facts.reached), signature.named("K"))
+
+
+def _compares(spec: KernelSpec, axis: str, text: str) -> bool:
+    name = re.escape(spec.signature.named(axis))
+    return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", _LOOP_HEAD.sub(" ", text)) is not None
+
+
+def threads_compare(text: str, name: str) -> bool:
+    """Whether ``text``, without the heads of loops, compares what depends on threadIdx with ``name``."""
+    own = _own_names(text)
+
+    def depends(side: str) -> bool:
+        return _THREAD.search(side) is not None or any(word in own for word in _NAME.findall(side))
+
+    below = re.findall(rf"{_SIDE}<\s*{re.escape(name)}\b(?!\s*[-+*/%])", text)
+    above = re.findall(rf"{_SIDE}>=\s*{re.escape(name)}\b(?!\s*[-+*/%])", text)
+    return any(depends(side.rpartition("if")[2]) for side in (*below, *above))
+
+
+def _own_names(text: str) -> set[str]:
+    """Variables that are computed from threadIdx, or from others that are."""
+    found: set[str] = set()
+    assigned = _ASSIGNED.findall(text)
+    while True:
+        more = {name for name, value in assigned
+                if _THREAD.search(value) or any(word in found for word in _NAME.findall(value))}  # fmt: skip
+        if more <= found:
+            return found
+        found |= more
