@@ -174,10 +174,13 @@ def picture() -> str:
             f'<circle cx="{x(p["measured_us"]):.1f}" cy="{y(p["ratio"]):.1f}" r="4" fill="{fill}" stroke="{stroke}">'
             f"<title>{title}</title></circle>"
         )
-    at = left
+    at, line = left, 12
     for name, colour in _COLOURS.items():
+        if at + 16 + 7 * len(_NAMES[name]) > width:
+            at, line = left, line + 16
         parts.append(
-            f'<circle cx="{at + 6}" cy="14" r="4" fill="{colour}"/><text x="{at + 16}" y="18">{_NAMES[name]}</text>'
+            f'<circle cx="{at + 6}" cy="{line - 4}" r="4" fill="{colour}"/>'
+            f'<text x="{at + 16}" y="{line}">{_NAMES[name]}</text>'
         )
         at += 30 + 6 * len(_NAMES[name])
     parts.append(
