@@ -141,7 +141,8 @@ PAIR(pair_unset, 6)
 // One product of a warpgroup, A and B by TMA with a swizzle of 128 bytes: 1 another swizzle, 2 another stride,
 // 3 another start, 4 too few bytes are expected, 5 the wrong parity, 6 no fence, 7 accumulators before the wait,
 // 8 no wait for the tile, 9 another arrival is expected, 10 the copies are issued behind the product, 11 only A's bytes
-// are expected, 12 a second phase ends before the other warps have waited for the first.
+// are expected, 12 a second phase ends before the other warps have waited for the first. 13 is no mistake: some lanes
+// of a warp copy an accumulator, as compilers do, and nobody uses the copy.
 __device__ inline unsigned long long descriptor(unsigned start, unsigned stride, unsigned long long swizzle) {
     return (start >> 4 & 0x3FFF) | (unsigned long long)1 << 16 | (unsigned long long)(stride >> 4) << 32 |
            swizzle << 62;
@@ -176,6 +177,7 @@ template <int MISTAKE> __device__ void product(const void* map_a, const void* ma
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     if (MISTAKE == 7) out[threadIdx.x] = __fadd_rn(d[0], 1.0f);
+    if (MISTAKE == 13 && threadIdx.x % 32) asm volatile("{ .reg .f32 c; mov.f32 c, %0; }" :: "f"(d[0]));
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     if (MISTAKE == 10 && threadIdx.x == 0) {
         expect(&full, 128 * 72);
@@ -201,6 +203,7 @@ PRODUCT(product_arrivals, 9)
 PRODUCT(product_before, 10)
 PRODUCT(product_of_a, 11)
 PRODUCT(product_overtaken, 12)
+PRODUCT(product_copied, 13)
 
 // A store by TMA: 1 no proxy fence, 2 the source is reused too early, 3 the group is not committed, which is no mistake
 // here, as the kernel waits for nothing else.

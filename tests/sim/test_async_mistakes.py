@@ -16,7 +16,7 @@ A = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 7
 B = np.arange(8 * 64, dtype=np.float16).reshape(8, 64) % 5
 
 RIGHT = ("dependent_right", "dependent_synced", "registers_right", "registers_started", "changed_right",
-         "pair_right", "product_right", "stored_right")  # fmt: skip
+         "pair_right", "product_right", "product_copied", "stored_right")  # fmt: skip
 # The words that the message must have.
 WRONG = {
     "dependent_early": "griddepcontrol.wait must come first",
@@ -90,8 +90,10 @@ def test_a_mistake_is_named(kernel: str, schedule: str) -> None:
     assert words in said(kernel, schedule)
 
 
-def test_the_product_is_right() -> None:
-    result = launched("product_right")
+@pytest.mark.parametrize(("kernel", "schedule"), [("product_right", "lockstep"), ("product_copied", "in_order")])
+def test_the_product_is_right(kernel: str, schedule: str) -> None:
+    """Also where some lanes of a warp copy an accumulator of a product in flight: it is computed for the whole warp."""
+    result = launched(kernel, schedule)
     found = np.asarray(result["out"]).reshape(4, 4, 8, 4)  # register, warp, row of eight, pair of columns
     expected = A.astype(np.float32) @ B.astype(np.float32).T
     rows = found.transpose(1, 0, 2, 3)
