@@ -219,3 +219,27 @@ def test_names_are_demangled(tmp_path: Path) -> None:
         compiled(tmp_path, source, "k<2, true>")
     assert "_Z" not in str(caught.value)
     assert "48 KB" in caught.value.hint
+
+
+def test_programmatic_dependent_launch(tmp_path: Path) -> None:
+    body = "cudaGridDependencySynchronize(); x[0] = n; cudaTriggerProgrammaticLaunchCompletion();"
+    ptx = compiled(tmp_path, kernel(body), arch="sm_90").ptx
+    assert ptx.index("griddepcontrol.wait") < ptx.index("st.global") < ptx.index("griddepcontrol.launch_dependents")
+
+
+def test_a_library_written_for_nvrtc_may_name_std_and_the_device_runtime(tmp_path: Path) -> None:
+    """Headers of -I that know NVRTC are left as they are; what they lack is found from the compiler's first log."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "sums.cuh").write_text("""#ifndef __CUDACC_RTC__
+#include <utility>
+#endif
+template <int... I> __device__ int sum(std::integer_sequence<int, I...>) { return (I + ...); }
+template <int N> __device__ int sum_below() { return sum(std::make_integer_sequence<int, N>{}); }
+__device__ inline void wait() { cudaGridDependencySynchronize(); }
+""")
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine" / "mine.cu"
+    file.write_text("#include <sums.cuh>\n" + kernel("wait(); x[0] = sum_below<5>();"))
+    made = UserSource.read(file, (library,), find_toolchain())
+    assert "griddepcontrol.wait" in compile_request(made.request(file.name, "k", (), "sm_90"), find_toolchain()).ptx
