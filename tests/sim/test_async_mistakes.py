@@ -31,6 +31,7 @@ WRONG = {
     "pair_read_ended": "before the block ends",
     "pair_too_many": "a multicast to 0x7: the cluster has 2 blocks",
     "pair_unset": "the mbarrier there, in block (1,0,0), is not initialised",
+    "pair_unwaited": "a wait for the mbarrier's phase",
     "product_swizzle": "reads bytes that belong to element",
     "product_stride": "reads bytes that belong to element",
     "product_start": "reads bytes that belong to element",

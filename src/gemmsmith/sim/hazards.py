@@ -26,6 +26,7 @@ class HazardKind(StrEnum):
     BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
     NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
     ENDED_BLOCK = "access-of-ended-block"
+    UNREAD_AT_END = "store-at-end-of-block"  # TMA may still read its source when the block ends: advice
     BARRIER_REUSED = "reuse"  # of a named barrier, before its last use is known to be complete
     BEFORE_GRID_WAIT = "before-griddepcontrol-wait"  # global memory that the launch before may still write
     STALE_MAP = "missing-tensormap-fence"  # TMA uses a tensor map that was changed, with no fence between
@@ -99,7 +100,7 @@ class Hazard:
     @property
     def is_advice(self) -> bool:
         """Whether the kernel is legal, and only lacks what NVIDIA's own kernels have there."""
-        return self.kind is HazardKind.UNFENCED_INIT
+        return self.kind in (HazardKind.UNFENCED_INIT, HazardKind.UNREAD_AT_END)
 
     def __str__(self) -> str:
         if self.is_advice:
