@@ -250,8 +250,8 @@ class BulkCopies:
         first, name = side(machine, store.operation, store.lane), machine.block_name(store.lane)
         machine.log.add((0, store.operation.position), Hazard(
             HazardKind.UNREAD_AT_END, 0, name, first, replace(first, verb="end of the block", thread=f"block {name}"),
-            across_warps=False, place="shared memory", remedy=f"{WAIT_READ} by CUDA's guide; an H200 keeps the memory of "
-            "an ended block until its stores have read it"))  # fmt: skip
+            across_warps=False, place="shared memory", remedy=f"{WAIT_READ} by CUDA's guide; an H200 keeps the "
+            "memory of an ended block until its stores have read it"))  # fmt: skip
 
     def _check_ended(self, copy: Load, landing: Landing) -> None:
         """Some thread of each block that a copy writes to must have waited for it, or the block may have ended."""

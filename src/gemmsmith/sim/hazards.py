@@ -81,6 +81,11 @@ class Hazard:
         return bool(self.memory)
 
     @property
+    def is_of_units(self) -> bool:
+        """Whether TMA or wgmma makes one of the accesses: kernels that use them often have roles for their warps."""
+        return any(side.verb.endswith(("TMA", "wgmma")) for side in (self.first, self.second))
+
+    @property
     def needed(self) -> str:
         if self.remedy:
             return self.remedy
@@ -90,7 +95,7 @@ class Hazard:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
         if self.across_blocks:
             return "blocks of one launch run at the same time: use atomics, a fence and a flag, or a second launch"
-        if self.across_warps and any(side.verb.endswith(("TMA", "wgmma")) for side in (self.first, self.second)):
+        if self.across_warps and self.is_of_units:
             return ("a barrier of both threads, or an mbarrier that one arrives at and the other waits for, must come "
                     "between them")  # fmt: skip
         if self.across_warps:

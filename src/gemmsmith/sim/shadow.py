@@ -37,8 +37,8 @@ _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
 _CLUSTER_REMEDY = "a barrier of the whole cluster (cluster.sync()) must come between them"
-_RELEASE_REMEDY = ("a barrier of the whole cluster (cluster.sync()), or an mbarrier that the one arrives at and the other "
-                   "waits for before it copies, must come between them")  # fmt: skip
+_RELEASE_REMEDY = ("a barrier of the whole cluster (cluster.sync()), or an mbarrier that the one arrives at and the "
+                   "other waits for before it copies, must come between them")  # fmt: skip
 _MANY_RECORDS = 96  # with as many moments, of which each two are compared
 
 
