@@ -108,7 +108,13 @@ def _names(operation: Operation[Any], origins: dict[Cell, str], arrays: dict[str
 
 
 def plain_name(mangled: str) -> str:
-    """The last identifier of a C++ name: 'As' of _ZZ5sgemmE2As."""
+    """The last identifier of a C++ name: 'As' of _ZZ5sgemmE2As, 'tile' of _ZN4mine4tileE."""
+    if mangled.startswith("_ZN"):
+        found, rest = "", mangled[3:]
+        while (length := re.match(r"\d+", rest)) and len(rest) >= (end := length.end() + int(length.group())):
+            found, rest = rest[length.end() : end], rest[end:]
+        if found and rest == "E":
+            return found
     for match in re.finditer(r"\d+", mangled):
         rest = mangled[match.end() :]
         length = int(match.group())
