@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from async_mistakes import CODE
 
 import gemmsmith
+from gemmsmith.cli.main import run_command
 from gemmsmith.errors import GemmsmithError
 
 PLANE = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
@@ -103,6 +105,15 @@ def test_the_product_is_right(kernel: str, schedule: str) -> None:
         for register in range(4):
             part = tile[8 * (register // 2) :][:8, register % 2 :: 2]
             assert np.array_equal(rows[warp, register], part)
+
+
+def test_check_says_which_mbarrier_is_not_initialised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A multicast counts at the mbarrier of every block that gets it, at the same place."""
+    (tmp_path / "pair.cu").write_text(CODE)
+    words = ["check", str(tmp_path / "pair.cu"), "--entry", "pair_unset", "--grid", "2", "--block", "64"]
+    assert run_command([*words, "--args", "map=tensor_map(randn(8,32,f32), box=(8,32)), out=zeros(513,u32)"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "of shared memory, but the mbarrier there, in block (1,0,0), is not initialised" in said
 
 
 def test_rows_of_another_width_than_the_descriptor_has() -> None:

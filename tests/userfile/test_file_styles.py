@@ -90,6 +90,7 @@ DEVICE = {
     "names of C headers": kernel(
         "assert(n > 0); printf(\"%d\", n); x[0] = INFINITY + NAN + M_PI + FLT_MAX; uint32_t u = UINT32_MAX; int64_t l = INT64_MAX; "
         "x[1] = u + l + sizeof(size_t) + SIZE_MAX;", "#include <math.h>\n#include <cassert>"),
+    "names of sys/types.h": kernel("u_int32_t u = n; u_int64_t w = u; u_int8_t b = 3; x[0] = u + w + b;", "#include <sys/types.h>"),
     "std functions": kernel(
         "x[0] = std::min(n, 2) + std::max(1.f, x[1]) + std::abs(x[2]) + std::sqrt(x[3]); std::swap(x[0], x[1]); "
         "float y = std::move(x[2]); x[3] = y + std::numeric_limits<float>::infinity() + std::numeric_limits<int>::max();",
