@@ -84,15 +84,6 @@ def test_the_log_and_the_first_error_are_reported() -> None:
     assert len(str(caught.value).splitlines()) <= 2
 
 
-def test_the_log_of_an_error_has_no_warnings() -> None:
-    """Two macros are defined twice, as limits are beside CUDA's C++ library: the log has the error alone."""
-    twice = "#define A 1\n#define A 2\n#define B 1\n#define B 2\n"
-    with pytest.raises(CompileError, match="unknown_name") as raised:
-        compile_request(request(twice + TINY.replace("A[N]", "unknown_name")), find_toolchain())
-    assert "unknown_name" in raised.value.log
-    assert "warning" not in raised.value.log
-
-
 @pytest.mark.parametrize(
     "host",
     [

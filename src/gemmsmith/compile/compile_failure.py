@@ -16,7 +16,6 @@ _HOST_CODE = re.compile(
 )
 _UNKNOWN = re.compile(r"is undefined|has no member|not a template|must be a (?:class|namespace)|could not find|"
                       r"expected a|no operator|not a class or struct name|name followed by \"::\"")  # fmt: skip
-_WARNING = re.compile(r"\S+\(\d+\): warning\b|Remark:")
 _LIBRARIES = {
     "curand": "nvidia-curand",
     "cufft": "nvidia-cufft",
@@ -41,13 +40,7 @@ def compile_failure(request: CompileRequest, log: str) -> GemmsmithError:
         line = lines[first].strip()
     context = lines[first + 1].strip() if first + 1 < len(lines) else ""
     hint = _hint(request, log, line) or (f"in: {context}" if context and not context.startswith("ptxas") else "")
-    return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, _without_warnings(log))
-
-
-def _without_warnings(log: str) -> str:
-    """A log's errors: beside CUDA's C++ library, NVRTC has a page of warnings of macros that are defined twice."""
-    parts = re.split(r"\n\s*\n", log)
-    return "\n\n".join(part for part in parts if not _WARNING.match(part.lstrip()))
+    return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, log)
 
 
 def _no_kernel(request: CompileRequest, line: str, log: str) -> MissingKernelError:
