@@ -127,6 +127,7 @@ _HOST_TYPES = {
     "cufftComplex": "typedef float2 cufftComplex;\n",
     "cufftDoubleComplex": "typedef double2 cufftDoubleComplex;\n",
     "cufftReal": "typedef float cufftReal;\n",
+    **{f"u_int{n}_t": f"typedef uint{n}_t u_int{n}_t;\n" for n in (8, 16, 32, 64)},  # of sys/types.h
 }
 # Functions of the device runtime that NVRTC does not declare: programmatic dependent launch.
 _RUNTIME = {
