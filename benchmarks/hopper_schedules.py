@@ -3,7 +3,8 @@
     PYTHONPATH=src python benchmarks/hopper_schedules.py benchmarks/results/hopper_schedules.json --jobs 16
 
 Needs no GPU. Each pair is one launch with hazards on, in strict mode, as in tests/mutants/test_hopper_hazards.py. Pairs
-are written as they finish, so a run that is cut short leaves what it has; ``--known`` goes on from there.
+are written as they finish, so a run that is cut short leaves what it has; ``--known`` goes on from there. A launch that
+raises an exception is a row with "error": it is a failure, and is run again by ``--known``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +86,19 @@ def run(item: Mistake | Clean, schedule: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def run_or_error(item: Mistake | Clean, schedule: str) -> dict[str, Any]:
+    """A defect of the simulator must not cost the other pairs their results."""
+    try:
+        return run(item, schedule)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}"
+        return {
+            "name": item.name, "rung": item.rung, "schedule": schedule, "alarm": False, "error": said[:_SAID],
+            **({"words": item.words, "by_name": False} if isinstance(item, Mistake) else {}),
+        }  # fmt: skip
+
+
 def _pairs(known: set[tuple[str, str]]) -> list[tuple[Mistake | Clean, str]]:
     """Short launches first."""
     items: list[Mistake | Clean] = sorted([*CLEAN, *MISTAKES], key=lambda item: (_is_long(item), "fp32" in item.rung))
@@ -113,10 +128,11 @@ def main() -> int:
     options = parser.parse_args()
     old = json.loads(options.known.read_text()) if options.known else {}
     rows: list[dict[str, Any]] = [*old.get("mistakes", []), *old.get("without_a_mistake", [])]
+    rows = [row for row in rows if "error" not in row]
     missing = _pairs({(row["name"], row["schedule"]) for row in rows})
     pairs = [pair for pair in missing if not options.rung or pair[0].rung in options.rung]
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        started = [pool.submit(run, item, name) for item, name in pairs]
+        started = [pool.submit(run_or_error, item, name) for item, name in pairs]
         written = time.monotonic()
         for future in as_completed(started):
             rows.append(future.result())
@@ -124,10 +140,21 @@ def main() -> int:
                 options.output.write_text(json.dumps(_record(rows), indent=1) + "\n", encoding="utf-8")
                 written = time.monotonic()
     options.output.write_text(json.dumps(_record(rows), indent=1) + "\n", encoding="utf-8")
-    missed = [f"{row['name']} under {row['schedule']}" for row in rows if "words" in row and not row["alarm"]]
-    false = [f"{row['name']} under {row['schedule']}" for row in rows if "words" not in row and row["alarm"]]
-    print(f"{len(rows)} launches; mistakes without an alarm: {missed or 'none'}; false alarms: {false or 'none'}")
-    return 1 if missed or false else 0
+    return report(rows)
+
+
+def report(rows: list[dict[str, Any]]) -> int:
+    """Print what is not as it should be, and the exit status."""
+    kinds = {
+        "without an alarm": [row for row in rows if "words" in row and not row["alarm"] and "error" not in row],
+        "not by name": [row for row in rows if "words" in row and row["alarm"] and not row["by_name"]],
+        "false alarms": [row for row in rows if "words" not in row and row["alarm"]],
+        "errors": [row for row in rows if "error" in row],
+    }
+    print(f"{len(rows)} launches")
+    for kind, some in kinds.items():
+        print(f"{kind}: {[row['name'] + ' under ' + row['schedule'] for row in some] or 'none'}")
+    return 1 if any(kinds.values()) else 0
 
 
 if __name__ == "__main__":

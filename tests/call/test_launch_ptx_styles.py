@@ -246,6 +246,22 @@ def test_a_struct_by_value_in_words(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_command(["check", str(path), *words]) == 0, capsys.readouterr().out
 
 
+def test_a_struct_of_one_pointer(tmp_path: Path) -> None:
+    """PTX has it as eight bytes; the fields, or the array itself, say the same."""
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry twice(.param .align 8 .b8 twice_param_0[8])
+.reqntid 32, 1, 1
+{ .reg .b64 %rd<4>; .reg .b32 %r<4>; ld.param.b64 %rd1, [twice_param_0]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4;
+add.s64 %rd3, %rd1, %rd2; ld.global.b32 %r2, [%rd3]; add.f32 %r3, %r2, %r2; st.global.b32 [%rd3], %r3; ret; }
+"""
+    for given in (lambda x: (x,), lambda x: x):
+        x = np.arange(32, dtype=np.float32)
+        result = gemmsmith.launch(written(tmp_path, text), grid=1, block=32, args=[given(x)], check=True)
+        assert np.array_equal(result.written[0], 2 * np.arange(32))
+
+
 def test_fields_that_do_not_fit(tmp_path: Path) -> None:
     x, out = np.zeros((32, 32), np.float32), np.zeros(1024, np.float32)
     source, made = written(tmp_path, CUTE), gemmsmith.tensor_map(x, box=(16, 32))

@@ -88,7 +88,7 @@ _LOOPED = {
     "wgmma_specialized": (64, 64, 320), "wgmma_persistent": (64, 64, 320), "wgmma_cluster": PAIR,
     "wgmma_stream_k": PAIR, "wgmma_split_k": (64, 64, 640),
 }  # fmt: skip
-LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape)
+LOOPS = tuple(mistake(f"{rung}: {name}", rung, words, *edits, shape=shape, also=(UNWAITED,) if "full" in name else ())
               for rung, shape in _LOOPED.items() for name, words, edits in _LOOP
               # A share of stream-K is one k-tile at this size: no stage is used again.
               if rung != "wgmma_stream_k" or "release" not in name)  # fmt: skip
@@ -397,7 +397,7 @@ FOUR_AND_SLICED = (
             Edit(RING, "mask |= 1 << (first + i * Rows + row);", "mask |= 1 << (first + i * Rows + 1 - row);"),
             shape=PAIR, config=FOUR),
     mistake("blocks load the wrong share of A", "wgmma_cluster", "",
-            Edit(RING, "k, z_a, col, multicast_mask_a()", "k, z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
+            Edit(RING, "z_a, col, multicast_mask_a()", "z_a, row, multicast_mask_a()"), shape=PAIR, config=FOUR),
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
             Edit(RING, "Blocks * Consumers", "2 * Consumers"), shape=PAIR, config=FOUR),
     mistake("no fence before a slice is counted", "wgmma_cluster", RACE,

@@ -102,7 +102,8 @@ extern "C" __global__ void changed_unfenced(CUtensorMap* map, unsigned* out, con
 }
 
 // Two blocks: 1 the mask misses a block, 2 the barriers' initialisation is not waited for, 3 a block ends early,
-// 4 a block ends while the other reads its memory, 5 the mask has a block too many, 6 the other block has no barrier.
+// 4 a block ends while the other reads its memory, 5 the mask has a block too many, 6 the other block has no barrier,
+// 7 the other block does not wait for what this one copies to it.
 template <int MISTAKE> __device__ void pair(const void* map, unsigned* out) {
     __shared__ alignas(1024) unsigned tile[256];
     __shared__ Barrier full;
@@ -118,7 +119,7 @@ template <int MISTAKE> __device__ void pair(const void* map, unsigned* out) {
         if (rank() == 0) multicast(map, tile, 0, 0, &full, MISTAKE == 1 ? 1 : MISTAKE == 5 ? 7 : 3);
     }
     if ((MISTAKE == 3 || MISTAKE == 6) && rank() == 1) return;
-    wait(&full, 0);
+    if (MISTAKE != 7 || rank() == 0) wait(&full, 0);
     for (int i = threadIdx.x; i < 256; i += blockDim.x) out[256 * blockIdx.x + i] = tile[i];
     if (MISTAKE == 2) return;
     if (rank() == 0 && threadIdx.x == 0) {
@@ -137,11 +138,13 @@ PAIR(pair_ended, 3)
 PAIR(pair_read_ended, 4)
 PAIR(pair_too_many, 5)
 PAIR(pair_unset, 6)
+PAIR(pair_unwaited, 7)
 
 // One product of a warpgroup, A and B by TMA with a swizzle of 128 bytes: 1 another swizzle, 2 another stride,
 // 3 another start, 4 too few bytes are expected, 5 the wrong parity, 6 no fence, 7 accumulators before the wait,
 // 8 no wait for the tile, 9 another arrival is expected, 10 the copies are issued behind the product, 11 only A's bytes
-// are expected, 12 a second phase ends before the other warps have waited for the first.
+// are expected, 12 a second phase ends before the other warps have waited for the first. 13 is no mistake: some lanes
+// of a warp copy an accumulator, as compilers do, and nobody uses the copy.
 __device__ inline unsigned long long descriptor(unsigned start, unsigned stride, unsigned long long swizzle) {
     return (start >> 4 & 0x3FFF) | (unsigned long long)1 << 16 | (unsigned long long)(stride >> 4) << 32 |
            swizzle << 62;
@@ -176,6 +179,7 @@ template <int MISTAKE> __device__ void product(const void* map_a, const void* ma
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     if (MISTAKE == 7) out[threadIdx.x] = __fadd_rn(d[0], 1.0f);
+    if (MISTAKE == 13 && threadIdx.x % 32) asm volatile("{ .reg .f32 c; mov.f32 c, %0; }" :: "f"(d[0]));
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     if (MISTAKE == 10 && threadIdx.x == 0) {
         expect(&full, 128 * 72);
@@ -201,6 +205,7 @@ PRODUCT(product_arrivals, 9)
 PRODUCT(product_before, 10)
 PRODUCT(product_of_a, 11)
 PRODUCT(product_overtaken, 12)
+PRODUCT(product_copied, 13)
 
 // A store by TMA: 1 no proxy fence, 2 the source is reused too early, 3 the group is not committed, which is no mistake
 // here, as the kernel waits for nothing else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from async_mistakes import CODE
 
 import gemmsmith
+from gemmsmith.cli.main import run_command
 from gemmsmith.errors import GemmsmithError
 
 PLANE = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
@@ -16,7 +18,7 @@ A = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 7
 B = np.arange(8 * 64, dtype=np.float16).reshape(8, 64) % 5
 
 RIGHT = ("dependent_right", "dependent_synced", "registers_right", "registers_started", "changed_right",
-         "pair_right", "product_right", "stored_right")  # fmt: skip
+         "pair_right", "product_right", "product_copied", "stored_right")  # fmt: skip
 # The words that the message must have.
 WRONG = {
     "dependent_early": "griddepcontrol.wait must come first",
@@ -31,6 +33,7 @@ WRONG = {
     "pair_read_ended": "before the block ends",
     "pair_too_many": "a multicast to 0x7: the cluster has 2 blocks",
     "pair_unset": "the mbarrier there, in block (1,0,0), is not initialised",
+    "pair_unwaited": "a wait for the mbarrier's phase",
     "product_swizzle": "reads bytes that belong to element",
     "product_stride": "reads bytes that belong to element",
     "product_start": "reads bytes that belong to element",
@@ -90,8 +93,10 @@ def test_a_mistake_is_named(kernel: str, schedule: str) -> None:
     assert words in said(kernel, schedule)
 
 
-def test_the_product_is_right() -> None:
-    result = launched("product_right")
+@pytest.mark.parametrize(("kernel", "schedule"), [("product_right", "lockstep"), ("product_copied", "in_order")])
+def test_the_product_is_right(kernel: str, schedule: str) -> None:
+    """Also where some lanes of a warp copy an accumulator of a product in flight: it is computed for the whole warp."""
+    result = launched(kernel, schedule)
     found = np.asarray(result["out"]).reshape(4, 4, 8, 4)  # register, warp, row of eight, pair of columns
     expected = A.astype(np.float32) @ B.astype(np.float32).T
     rows = found.transpose(1, 0, 2, 3)
@@ -100,6 +105,15 @@ def test_the_product_is_right() -> None:
         for register in range(4):
             part = tile[8 * (register // 2) :][:8, register % 2 :: 2]
             assert np.array_equal(rows[warp, register], part)
+
+
+def test_check_says_which_mbarrier_is_not_initialised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A multicast counts at the mbarrier of every block that gets it, at the same place."""
+    (tmp_path / "pair.cu").write_text(CODE)
+    words = ["check", str(tmp_path / "pair.cu"), "--entry", "pair_unset", "--grid", "2", "--block", "64"]
+    assert run_command([*words, "--args", "map=tensor_map(randn(8,32,f32), box=(8,32)), out=zeros(513,u32)"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "of shared memory, but the mbarrier there, in block (1,0,0), is not initialised" in said
 
 
 def test_rows_of_another_width_than_the_descriptor_has() -> None:

@@ -13,6 +13,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.sim.shared_arrays import plain_name
 
 ROOM = ".shared .align 16 .b8 room[256]; .local .align 16 .b8 mine[32];"
 # Only thread 37 of block 2 does it. %d1: byte 148 of buffer 0, which has 252; %r5: byte 148 of the room, of which 156
@@ -162,3 +163,11 @@ def test_the_line_is_that_of_the_cuda_source(n: int, line: int, what: str) -> No
         device.launch(loaded, Launch(Geometry((1, 1, 1), (64, 1, 1)), arguments))
     assert f"mine.cu:{line}: " in caught.value.hint
     assert f"thread ({60 if n == 0 else 32},0,0)" in caught.value.hint
+
+
+@pytest.mark.parametrize(("mangled", "name"), [
+    ("_ZZ5sgemmE2As", "As"), ("_ZZ1kPfE4tile_0", "tile"), ("_ZN4mine4tileE", "tile"), ("room", "room"),
+    ("_ZN50_GLOBAL__N__00000000_11_pingpong_cu_5b66a8ca_2242312dynamic_smemE", "dynamic_smem"),
+])  # fmt: skip
+def test_the_name_of_a_shared_array(mangled: str, name: str) -> None:
+    assert plain_name(mangled) == name

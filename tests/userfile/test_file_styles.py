@@ -90,6 +90,7 @@ DEVICE = {
     "names of C headers": kernel(
         "assert(n > 0); printf(\"%d\", n); x[0] = INFINITY + NAN + M_PI + FLT_MAX; uint32_t u = UINT32_MAX; int64_t l = INT64_MAX; "
         "x[1] = u + l + sizeof(size_t) + SIZE_MAX;", "#include <math.h>\n#include <cassert>"),
+    "names of sys/types.h": kernel("u_int32_t u = n; u_int64_t w = u; u_int8_t b = 3; x[0] = u + w + b;", "#include <sys/types.h>"),
     "std functions": kernel(
         "x[0] = std::min(n, 2) + std::max(1.f, x[1]) + std::abs(x[2]) + std::sqrt(x[3]); std::swap(x[0], x[1]); "
         "float y = std::move(x[2]); x[3] = y + std::numeric_limits<float>::infinity() + std::numeric_limits<int>::max();",
@@ -219,3 +220,27 @@ def test_names_are_demangled(tmp_path: Path) -> None:
         compiled(tmp_path, source, "k<2, true>")
     assert "_Z" not in str(caught.value)
     assert "48 KB" in caught.value.hint
+
+
+def test_programmatic_dependent_launch(tmp_path: Path) -> None:
+    body = "cudaGridDependencySynchronize(); x[0] = n; cudaTriggerProgrammaticLaunchCompletion();"
+    ptx = compiled(tmp_path, kernel(body), arch="sm_90").ptx
+    assert ptx.index("griddepcontrol.wait") < ptx.index("st.global") < ptx.index("griddepcontrol.launch_dependents")
+
+
+def test_a_library_written_for_nvrtc_may_name_std_and_the_device_runtime(tmp_path: Path) -> None:
+    """Headers of -I that know NVRTC are left as they are; what they lack is found from the compiler's first log."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "sums.cuh").write_text("""#ifndef __CUDACC_RTC__
+#include <utility>
+#endif
+template <int... I> __device__ int sum(std::integer_sequence<int, I...>) { return (I + ...); }
+template <int N> __device__ int sum_below() { return sum(std::make_integer_sequence<int, N>{}); }
+__device__ inline void wait() { cudaGridDependencySynchronize(); }
+""")
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine" / "mine.cu"
+    file.write_text("#include <sums.cuh>\n" + kernel("wait(); x[0] = sum_below<5>();"))
+    made = UserSource.read(file, (library,), find_toolchain())
+    assert "griddepcontrol.wait" in compile_request(made.request(file.name, "k", (), "sm_90"), find_toolchain()).ptx

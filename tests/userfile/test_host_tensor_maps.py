@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import gemmsmith
-from gemmsmith.errors import GemmsmithError, SignatureError
+from gemmsmith.call.launch_plan import MapArgument, plan_launches
+from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.signature import signature_hint
-from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.kernel.slots import Slot, SlotAddress
+from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32
 from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
 
@@ -264,6 +266,23 @@ def test_a_stored_matrix_other_types_and_modes(tmp_path: Path) -> None:
 def test_an_unknown_type_is_that_of_the_array(tmp_path: Path) -> None:
     host = IN_PLACE.replace("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "traits<bf16>::type()")
     assert maps_of(kernel(tmp_path, host), 256, 128, 64)["map_a"].dtype == BF16
+
+
+def test_no_grid_is_guessed_where_host_code_launches_no_blocks(tmp_path: Path) -> None:
+    """Blocks beyond its whole tiles would read past the maps: the shape has no launch."""
+    spec = kernel(tmp_path, IN_PLACE)
+    assert spec.geometry(spec.problem(256, 128, 64), Config(())).grid == (2, 2, 1)
+    with pytest.raises(UsageError, match="for 256x63x64 its host code launches no blocks"):
+        spec.geometry(spec.problem(256, 63, 64), Config(()))
+
+
+def test_a_users_kernel_has_its_operands_where_alpha_is_0(tmp_path: Path) -> None:
+    """It may multiply all the same; a rung reads neither A nor B."""
+    spec = kernel(tmp_path, IN_PLACE)
+    addresses = Addresses(SlotAddress(Slot.A), SlotAddress(Slot.B), SlotAddress(Slot.C))
+    plan = plan_launches(spec, Config(()), spec.problem(256, 128, 64).with_(alpha=0.0), addresses)
+    maps = [each for each in plan.kernel.arguments if isinstance(each, MapArgument)]
+    assert [each.address.slot for each in maps] == [Slot.A, Slot.B]
 
 
 def test_a_column_major_kernel_keeps_its_maps(tmp_path: Path) -> None:

@@ -240,7 +240,9 @@ def _tensor_maps(spec: KernelSpec, config: Config, problem: Problem, addresses: 
     if spec.tensor_maps is None:
         return {}
     where = {"A": addresses.a, "B": addresses.b, "C": addresses.c}
-    if not has_product(problem):  # nothing is read through these maps, but they must describe memory that exists
+    # A rung reads nothing through these maps then, but they must describe memory that exists. A user's kernel may
+    # multiply all the same.
+    if not has_product(problem) and (spec.is_rung or problem.k == 0):
         where["A"] = where["B"] = addresses.c - addresses.c % ALIGNMENT
         problem = _describable(problem)
     if 1 in (problem.a_shape[0], problem.b_shape[0], problem.m):

@@ -14,7 +14,7 @@ from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.given_values import with_given_values
 from gemmsmith.userfile.host_code import Source
 from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.stub_headers import PRELUDE, needs_cpp20, prelude, without_unused_includes
+from gemmsmith.userfile.stub_headers import PRELUDE, lacking, needs_cpp20, prelude, without_unused_includes
 from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
@@ -35,6 +35,7 @@ class UserSource:
         self._search, self._libcuxx, self._edited = search, libcuxx, edited
         self._attempts = 0
         self._whole = False  # all device code, not only what the entry reaches
+        self._lacking: frozenset[str] = frozenset()  # names that library headers take from headers NVRTC does not have
         self._mains: list[Path] | None = None
         self._set(user_bundle(search, edited=edited))
 
@@ -70,7 +71,7 @@ class UserSource:
         own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
         texts |= own
         request = _with_defines(request, texts, own)
-        opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx)
+        opening = prelude(own.values(), self.bundle.includes, self.source.names, self._libcuxx, self._lacking)
         headers = [(name, text) for name, text in texts.items() if name != self.bundle.name]
         return replace(
             request, source=texts[self.bundle.name], headers=((PRELUDE, opening), *sorted(headers)),
@@ -78,11 +79,15 @@ class UserSource:
         )  # fmt: skip
 
     def _retry(self, request: CompileRequest, log: str) -> CompileRequest | None:
-        """The next request after ``log``: without host code that was kept for its name; with all device code; as part
-        of a file that includes this one, for what a header leaves to that."""
+        """The next request after ``log``: with names of ``std`` that a library needs; without host code that was kept
+        for its name; with all device code; as part of a file that includes this one, for what a header leaves to
+        that."""
         self._attempts += 1
         if self._attempts > _MOST_ATTEMPTS:
             return None
+        if not (found := lacking(log)) <= self._lacking:
+            self._lacking |= found
+            return self._filled(request)
         errors = [
             (self.bundle.name if where == request.name else where, int(line)) for where, line in _ERROR.findall(log)
         ]

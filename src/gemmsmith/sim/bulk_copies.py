@@ -243,13 +243,15 @@ class BulkCopies:
             self._check_ended(copy, landing)
 
     def _report_unread(self, store: Store) -> None:
-        """The block ends, and with it the shared memory that a store may still read."""
+        """The block ends, and a store may still read its shared memory. An H200 keeps that memory until it was read
+        (benchmarks/micro/ended_store.cu), which is written nowhere."""
         machine = self.machine
         assert machine.log is not None
         first, name = side(machine, store.operation, store.lane), machine.block_name(store.lane)
         machine.log.add((0, store.operation.position), Hazard(
-            HazardKind.ENDED_BLOCK, 0, name, first, replace(first, verb="end of the block", thread=f"block {name}"),
-            across_warps=False, place="shared memory", remedy=WAIT_READ))  # fmt: skip
+            HazardKind.UNREAD_AT_END, 0, name, first, replace(first, verb="end of the block", thread=f"block {name}"),
+            across_warps=False, place="shared memory", remedy=f"{WAIT_READ} by CUDA's guide; an H200 keeps the "
+            "memory of an ended block until its stores have read it"))  # fmt: skip
 
     def _check_ended(self, copy: Load, landing: Landing) -> None:
         """Some thread of each block that a copy writes to must have waited for it, or the block may have ended."""

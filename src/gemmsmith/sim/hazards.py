@@ -26,6 +26,7 @@ class HazardKind(StrEnum):
     BEFORE_WAIT = "register-before-wait"  # of wgmma, used before its group was waited for
     NO_WGMMA_FENCE = "missing-wgmma-fence"  # a register of wgmma was changed
     ENDED_BLOCK = "access-of-ended-block"
+    UNREAD_AT_END = "store-at-end-of-block"  # TMA may still read its source when the block ends: advice
     BARRIER_REUSED = "reuse"  # of a named barrier, before its last use is known to be complete
     BEFORE_GRID_WAIT = "before-griddepcontrol-wait"  # global memory that the launch before may still write
     STALE_MAP = "missing-tensormap-fence"  # TMA uses a tensor map that was changed, with no fence between
@@ -80,6 +81,11 @@ class Hazard:
         return bool(self.memory)
 
     @property
+    def is_of_units(self) -> bool:
+        """Whether TMA or wgmma makes one of the accesses: kernels that use them often have roles for their warps."""
+        return any(side.verb.endswith(("TMA", "wgmma")) for side in (self.first, self.second))
+
+    @property
     def needed(self) -> str:
         if self.remedy:
             return self.remedy
@@ -89,7 +95,7 @@ class Hazard:
             return "cp.async.wait_group by the copying thread, then a barrier, must come between them"
         if self.across_blocks:
             return "blocks of one launch run at the same time: use atomics, a fence and a flag, or a second launch"
-        if self.across_warps and any(side.verb.endswith(("TMA", "wgmma")) for side in (self.first, self.second)):
+        if self.across_warps and self.is_of_units:
             return ("a barrier of both threads, or an mbarrier that one arrives at and the other waits for, must come "
                     "between them")  # fmt: skip
         if self.across_warps:
@@ -99,7 +105,7 @@ class Hazard:
     @property
     def is_advice(self) -> bool:
         """Whether the kernel is legal, and only lacks what NVIDIA's own kernels have there."""
-        return self.kind is HazardKind.UNFENCED_INIT
+        return self.kind in (HazardKind.UNFENCED_INIT, HazardKind.UNREAD_AT_END)
 
     def __str__(self) -> str:
         if self.is_advice:

@@ -19,7 +19,7 @@ import numpy as np
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, ordered
-from gemmsmith.sim.hazards import Hazard, HazardKind, HazardLog, Side
+from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind, HazardLog, Side
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
@@ -37,6 +37,8 @@ _NOBODY, _COPY, _ATOMIC = -1, -2, -3
 _MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
 _CLUSTER_REMEDY = "a barrier of the whole cluster (cluster.sync()) must come between them"
+_RELEASE_REMEDY = ("a barrier of the whole cluster (cluster.sync()), or an mbarrier that the one arrives at and the "
+                   "other waits for before it copies, must come between them")  # fmt: skip
 _MANY_RECORDS = 96  # with as many moments, of which each two are compared
 
 
@@ -470,11 +472,18 @@ class Shadow:
             self.log.add(pair.rank, Hazard(pair.kind, address, block, self._side(*pair.first, apart),
                                            self._side(*pair.second, apart), pair.across_warps,
                                            across_blocks=apart, array=array_at(self.state.lowered, address),
-                                           remedy=_CLUSTER_REMEDY if apart else self._remedy(pair)))  # fmt: skip
+                                           remedy=self._remedy(pair, apart)))  # fmt: skip
 
-    def _remedy(self, pair: RacingPair) -> str:
-        in_flight = pair.kind is HazardKind.IN_FLIGHT_COPY
-        return self.why_in_flight(pair.first[0].operation.position) if in_flight else ""
+    def _remedy(self, pair: RacingPair, apart: bool) -> str:
+        """A copy that another block issued is waited for as one's own, by the phase of the mbarrier; and what it is to
+        overwrite is released by an arrival at an mbarrier of that block."""
+        if pair.kind is HazardKind.IN_FLIGHT_COPY:
+            return self.why_in_flight(pair.first[0].operation.position)
+        if not apart:
+            return ""
+        if pair.kind is HazardKind.READ_AFTER_WRITE and _is_copy(pair.first[0]):
+            return WAIT_PHASE
+        return _RELEASE_REMEDY if _is_copy(pair.second[0]) else _CLUSTER_REMEDY
 
     def _side(self, event: Event, lane: int, apart: bool) -> Side:
         i = event.operation.instruction
@@ -482,3 +491,7 @@ class Shadow:
         who += f" of block {self.state.block_name(lane)}" if apart else ""
         return Side(event.operation.traits.verb, i.where, i.text, who,
                     spot(self.state, event.operation, lane, event.turn))  # fmt: skip
+
+
+def _is_copy(event: Event) -> bool:
+    return event.operation.traits.verb == "copy by TMA"

@@ -108,10 +108,21 @@ def _names(operation: Operation[Any], origins: dict[Cell, str], arrays: dict[str
 
 
 def plain_name(mangled: str) -> str:
-    """The last identifier of a C++ name: 'As' of _ZZ5sgemmE2As."""
+    """The last identifier of a C++ name: 'As' of _ZZ5sgemmE2As, 'tile' of _ZN4mine4tileE."""
+    if mangled.startswith("_ZN") and (last := _last_part(mangled[3:])):
+        return last
     for match in re.finditer(r"\d+", mangled):
         rest = mangled[match.end() :]
         length = int(match.group())
         if 0 < length <= len(rest) and re.fullmatch(r"(_\d+)?", rest[length:]):
             return rest[:length]
     return mangled
+
+
+def _last_part(nested: str) -> str:
+    """The last of the identifiers, each after its length, before 'E'; nothing if it is no such name."""
+    found = ""
+    while (length := re.match(r"\d+", nested)) is not None:
+        start, stop = length.end(), length.end() + int(length.group())
+        found, nested = nested[start:stop], nested[stop:]
+    return found if nested == "E" else ""

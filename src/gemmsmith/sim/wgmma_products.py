@@ -70,9 +70,12 @@ class WgmmaProducts:
             self.flying.append(Flying(operation, mine, self.committed[mine], compute, touch, late))
 
     def force(self, lanes: Lanes) -> None:
-        """Compute what these lanes have in flight: the compiler copies their registers from one wgmma to the next."""
-        mine = np.zeros(self.committed.size, bool)
-        mine[lanes] = True
+        """Compute what the warps of these lanes have in flight: the compiler copies their registers from one wgmma to
+        the next. A product is one of whole warps, even where only some of their lanes copy a register."""
+        warp = self.machine.warp
+        theirs = np.zeros(int(warp[-1]) + 1, bool)
+        theirs[warp[lanes]] = True
+        mine = theirs[warp]
         left: list[Flying] = []
         for product in self.flying:
             now = mine[product.lanes] & product.late

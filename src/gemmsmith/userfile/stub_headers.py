@@ -127,17 +127,24 @@ _HOST_TYPES = {
     "cufftComplex": "typedef float2 cufftComplex;\n",
     "cufftDoubleComplex": "typedef double2 cufftDoubleComplex;\n",
     "cufftReal": "typedef float cufftReal;\n",
+    **{f"u_int{n}_t": f"typedef uint{n}_t u_int{n}_t;\n" for n in (8, 16, 32, 64)},  # of sys/types.h
 }
+# Functions of the device runtime that NVRTC does not declare: programmatic dependent launch.
+_RUNTIME = {
+    "cudaGridDependencySynchronize": "griddepcontrol.wait;",
+    "cudaTriggerProgrammaticLaunchCompletion": "griddepcontrol.launch_dependents;",
+}
+_NO_MEMBER = re.compile(r'namespace "std" has no member "(\w+)"|identifier "(\w+)" is undefined')
 
 
-def prelude(
-    texts: Iterable[str], includes: Iterable[str] = (), declared: Iterable[str] = (), libcuxx: bool = True
-) -> str:
+def prelude(texts: Iterable[str], includes: Iterable[str] = (), declared: Iterable[str] = (), libcuxx: bool = True,
+            lacks: Iterable[str] = ()) -> str:  # fmt: skip
     """The header for kept code ``texts``, which include the headers ``includes`` and declare the names ``declared``.
 
-    ``libcuxx``: whether CUDA's C++ library is installed.
+    ``libcuxx``: whether CUDA's C++ library is installed. ``lacks``: what a compiler missed before (``lacking``).
     """
-    whole = "\n".join(texts)
+    texts, lacks = tuple(texts), sorted(lacks)
+    whole = "\n".join((*texts, *lacks))
     parts = [_stub("prelude.h")]
     own = set(declared)
     types = _HOST_TYPES | enum_declarations()
@@ -146,7 +153,12 @@ def prelude(
     )
     parts += needed
     parts += [f"#include <{header}>\n" for header, words in _ELEMENTS.items() if words.search(whole)]
-    parts.append(_std(whole, own, libcuxx))
+    parts += [f'static __device__ __forceinline__ void {name}() {{ asm volatile("{code}" ::: "memory"); }}\n'
+              for name, code in _RUNTIME.items() if name not in own and re.search(rf"\b{name}\b", whole)]  # fmt: skip
+    of_libraries = {name for name in _STD_NAME.findall(" ".join(lacks)) if name in _HEADER_OF}
+    parts.append(_std("\n".join(texts), own, libcuxx))
+    parts += [f"{_if_there(f'cuda/std/{_HEADER_OF[name]}')}namespace std {{ using ::cuda::std::{name}; }}\n"
+              for name in sorted(of_libraries) if libcuxx]  # fmt: skip
     if re.search(r"\bregister\b", whole):  # C++17 has no such storage class, and older kernels use it
         parts.append("#define register\n")
     if any(_TORCH.fullmatch(name) for name in includes):
@@ -161,6 +173,13 @@ def prelude(
         parts += [_CUB_OPERATORS] if used & {"Max", "Min", "Sum"} else []
     parts += _namespaces(whole)
     return "".join(parts)
+
+
+def lacking(log: str) -> frozenset[str]:
+    """What a compiler's log says is missing and the prelude can have, written as code that names it."""
+    found = _NO_MEMBER.findall(log)
+    of_std = [f"std::{name}" for name, _ in found if name in _HEADER_OF]
+    return frozenset(of_std + [name for _, name in found if name in _RUNTIME])
 
 
 def without_unused_includes(texts: Mapping[str, str]) -> dict[str, str]:

@@ -326,6 +326,10 @@ class UserLaunch:
             raise UsageError(f"for {shape} its host code launches another version, with blocks of {_shown(block)}",
                              "give another shape, or --block and --grid")  # fmt: skip
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
+        if grid is None and self.maps and self._site(0, SAMPLE) is not None:
+            # Boxes are host code's, and so is the grid: another one would read beyond the maps.
+            raise UsageError(f"for {problem.m}x{problem.n}x{problem.k} its host code launches no blocks",
+                             "give a larger shape, or --grid")  # fmt: skip
         grid = grid or self._guess().grid(problem, block)
         if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.facts.reached:
             grid = grid[0], grid[1], problem.batch

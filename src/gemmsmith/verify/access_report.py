@@ -107,6 +107,9 @@ class FaultReporter(Marker):
 
     def _in_shared(self, fault: Fault, spot: Spot) -> tuple[str, str, str, list[str]]:
         array = fault.array
+        if "mbarrier" in fault.detail:  # whose array is not the one that the access means
+            _, _, barrier = fault.detail.partition(": ")
+            return "", f"byte {fault.address:#x} of shared memory", f"but {barrier or fault.detail}", []
         if array is None:
             where = f"byte {fault.address:#x} of shared memory"
             if (offset := signed(fault.address)) < 0:

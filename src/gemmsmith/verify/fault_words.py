@@ -41,7 +41,7 @@ def does(verb: str, reads: bool = False) -> str:
     """What a thread does; ``reads``: of an asynchronous copy the end that it reads is meant."""
     if "copy" in verb:
         return "copies from" if reads else "copies into"
-    words = {"read": "reads", "write": "writes", "atomic update": "updates"}
+    words = {"read": "reads", "write": "writes", "atomic update": "updates", "read by wgmma": "multiplies (wgmma)"}
     return words.get(verb, f"does the {verb} of" if verb else "accesses")
 
 
@@ -53,9 +53,9 @@ def race_title(kind: HazardKind, one: str, two: str, first: str, second: str, el
     if kind is HazardKind.IN_FLIGHT_COPY:
         return f"{one} {does(first)} {element} in the background, and {two} {does(second)} it before that is done"
     if kind is HazardKind.READ_AFTER_WRITE:
-        return f"{one} {does(first)} {element}, and {two} {does(second)} it without waiting for that"
+        return f"{one} {does(first)} {element}, and {two} {does(second, reads=True)} it without waiting for that"
     if kind is HazardKind.WRITE_AFTER_READ:
-        return f"{one} {does(first)} {element}, and {two} overwrites it without waiting for that"
+        return f"{one} {does(first, reads=True)} {element}, and {two} overwrites it without waiting for that"
     return f"{one} and {two} both write {element}, and which of them comes last is chance"
 
 

@@ -78,9 +78,10 @@ class RaceReporter(Marker):
         rounds = iterations(first, self.source), iterations(second, self.source)
         same = rounds[0] == rounds[1]
         unless = ", perhaps an old value" if hazard.remedy == FENCE_REMEDY else " without waiting"
+        reads = (hazard.kind is HazardKind.WRITE_AFTER_READ, hazard.kind is HazardKind.READ_AFTER_WRITE)
         words = (
-            f"1. {one} {does(first.verb)} {element} here{in_iteration(rounds[0], same)}",
-            f"2. {two} {does(second.verb)} {element} here{unless}{in_iteration(rounds[1], same)}",
+            f"1. {one} {does(first.verb, reads[0])} {element} here{in_iteration(rounds[0], same)}",
+            f"2. {two} {does(second.verb, reads[1])} {element} here{unless}{in_iteration(rounds[1], same)}",
         )
         here = self.marks(first, words[0], name, is_write(first.verb), place)
         there = self.marks(second, words[1], name, is_write(second.verb), place)
@@ -114,6 +115,12 @@ class RaceReporter(Marker):
             notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
                          "then an atomic on a flag or counter, which the other block must see before the second; or "
                          "use atomics for the data itself, or a second launch")  # fmt: skip
+        elif hazard.across_warps and any(
+            side.verb.endswith(("TMA", "wgmma")) for side in (hazard.first, hazard.second)
+        ):
+            notes.append(f"nothing makes either thread wait for the other: {between} a barrier of both threads "
+                         "(__syncthreads() where all threads of the block reach it, else bar.sync of those that do), "
+                         "or an mbarrier that one arrives at and the other waits for")  # fmt: skip
         elif hazard.across_warps:
             notes.append(f"nothing makes either thread wait for the other: {between} a __syncthreads() "
                          "that all threads of the block reach")  # fmt: skip

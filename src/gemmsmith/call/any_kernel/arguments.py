@@ -117,7 +117,9 @@ def _argument(kernel: LaunchKernel, name: str, parameter: Parameter, value: Any)
     by_value = not parameter.is_pointer and (value.ndim == 0 or parameter.type.lanes > 1) if is_array(value) else True
     if not by_value:
         return Argument(name, parameter, value, arrays=(_array(named, value),))
-    if parameter.is_pointer and isinstance(value, (list, tuple)) and value and all(map(is_array, value)):
+    by_struct = parameter.may_be_struct and isinstance(value, tuple)
+    in_table = isinstance(value, (list, tuple)) and bool(value) and all(map(is_array, value))
+    if parameter.is_pointer and in_table and not by_struct:
         return _table(named, parameter, value)
     if parameter.is_pointer and (value is None or (isinstance(value, int) and value == 0)):
         return Argument(name, parameter, None, data=bytes(8))

@@ -56,6 +56,11 @@ class Parameter:
         """Whether it takes memory. Where the type is not known, whatever has 8 bytes may."""
         return self.type.pointers > 0 or (not self.type.known and self.size == 8)
 
+    @property
+    def may_be_struct(self) -> bool:
+        """Whether PTX has it as an array of bytes: a struct, which may hold one pointer."""
+        return not self.type.known and not self.ptx_type
+
     def __str__(self) -> str:
         if self.type.known:
             return f"{self.type} {self.name}"

@@ -12,29 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.errors import UnsupportedError
 from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
-from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES, reduced
+from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.instructions.memory import parameter_bytes
+from gemmsmith.sim.instructions.bulk_memory import (
+    barrier_index,
+    blocks_of,
+    box_of,
+    elements_of,
+    read_global,
+    read_shared,
+    shared_index,
+    write_bytes,
+    write_shared,
+    write_tensor,
+)
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
+from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.map_changes import MapChanges
+from gemmsmith.sim.lowering import Lowering, Refused, items
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
-from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, check_alignment, resolve_generic
+from gemmsmith.sim.memory import AccessFault, LaneFault
 from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
-from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box, decoded
+from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box
 from gemmsmith.sim.tile_origins import TileOrigins
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
-
-_MAP_BYTES = 128
-_TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
-_RANK_BITS = 24
 
 # -- what is copied -----------------------------------------------------------------------------------
 
@@ -148,18 +153,18 @@ def moved_elements(machine: Execution, step: Bundle[Transfer], lanes: Lanes) -> 
     for n, lane in enumerate(mine.tolist()):
         at, values = [int(p[n]) for p in pointers], [int(s[n]) for s in sources]
         mask = values.pop() if form.multicast else None
-        box = _box(machine, step.first, lane, values[0]) if form.rank else None
+        box = box_of(machine, step.first, lane, values[0]) if form.rank else None
         nbytes = values[0] if box is None else box.nbytes
         shared_at, other = (at[0], at[1:]) if form.to_shared else (at[-1], at)
-        blocks = _blocks(machine, lane, shared_at, mask) if form.to_shared else [int(machine.block[lane])]
+        blocks = blocks_of(machine, lane, shared_at, mask) if form.to_shared else [int(machine.block[lane])]
         if box is None:
             size, start = CHUNK, np.uint64(other[0])
             addresses = start + np.arange(0, nbytes, CHUNK).astype(np.uint64)
             inside = np.ones(addresses.size, bool)
         else:
             size = box.itemsize
-            addresses, inside = _elements(box, values)
-        places = [_shared_index(machine, block, shared_at, box, nbytes) for block in blocks]
+            addresses, inside = elements_of(box, values)
+        places = [shared_index(machine, block, shared_at, box, nbytes) for block in blocks]
         each = [(index[:, None] + np.arange(0, CHUNK, size)).reshape(-1) for index in places]
         rounds = box is not None and box.map.dtype.name.startswith("tf32") and form.to_shared
         yield Moved(addresses, inside, tuple(each), size, rounds)
@@ -222,7 +227,7 @@ def _copy_by_warps(
         these = np.flatnonzero((warps == warp) & (places == place))
         index, source = targets[these].reshape(-1), wanted[these].reshape(-1)
         machine.memory.gather(source, CHUNK)
-        write = _write_shared(machine, [index])
+        write = write_shared(machine, [index])
         if machine.shadow is not None:
             write = _noting(machine, write, None, (), operation, int(lanes[these[0]]), [index])
         machine.unit(BulkCopies).load(Load(
@@ -247,7 +252,7 @@ def _one(
     machine: Execution, operation: Operation[Transfer], form: Transfer, lane: int, at: list[int], values: list[int]
 ) -> None:
     mask = values.pop() if form.multicast else None
-    box = _box(machine, operation, lane, values[0]) if form.rank else None
+    box = box_of(machine, operation, lane, values[0]) if form.rank else None
     if box is not None and box.rank != form.rank:
         raise LaneFault(0, f"a copy of {form.rank} coordinates with a tensor map of {box.rank} dimensions")
     if box is not None and bool(form.im2col) != (box.map.im2col is not None):
@@ -266,24 +271,24 @@ def _one(
             machine.recorder.bulk_store(machine, operation, lane, np.zeros(0, np.int64), nbytes, None)
         return
     barrier = at.pop()
-    counting = _blocks(machine, lane, barrier, mask)
+    counting = blocks_of(machine, lane, barrier, mask)
     if not machine.moves_data:
-        places = np.array([_barrier_index(machine, block, barrier) for block in counting])
+        places = np.array([barrier_index(machine, block, barrier) for block in counting])
         if machine.recorder is not None:
             source = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[1], form.from_shared)
             machine.recorder.bulk_load(machine, operation, lane, [], places, nbytes, source)
         machine.unit(MBarriers).landed(places, np.full(places.size, nbytes))
         return
-    targets = [_shared_index(machine, block, at[0], box, nbytes) for block in _blocks(machine, lane, at[0], mask)]
-    barriers = np.array([_barrier_index(machine, block, barrier) for block in counting])
+    targets = [shared_index(machine, block, at[0], box, nbytes) for block in blocks_of(machine, lane, at[0], mask)]
+    barriers = np.array([barrier_index(machine, block, barrier) for block in counting])
     if machine.recorder is not None:
         source = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[1], form.from_shared)
         machine.recorder.bulk_load(machine, operation, lane, targets, barriers, nbytes, source)
     if form.from_shared:
-        read = _read_shared(machine, _shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
+        read = read_shared(machine, shared_index(machine, int(machine.block[lane]), at[1], None, nbytes))
     else:
-        read = _read_global(machine, box, values, at)
-    write = _write_shared(machine, targets, form.reduce)
+        read = read_global(machine, box, values, at)
+    write = write_shared(machine, targets, form.reduce)
     if machine.shadow is not None:
         write = _noting(machine, write, box, tuple(values[1 : 1 + form.rank]), operation, lane, targets)
     copies.load(Load(operation, chunk_lanes(lane, targets), np.concatenate(targets), CHUNK, read, write, barriers,
@@ -312,7 +317,7 @@ def _count(machine: Execution, operation: Operation[Transfer], form: Transfer, l
            values: list[int], mask: int | None, box: Box | None, nbytes: int) -> None:  # fmt: skip
     """Tell the counters: sectors of global memory, and bytes of shared memory in all blocks that get them."""
     assert machine.counters is not None
-    blocks = len(_blocks(machine, lane, at[0], mask)) if form.to_shared else 1
+    blocks = len(blocks_of(machine, lane, at[0], mask)) if form.to_shared else 1
     sectors = 0
     if box is not None:
         sectors = box.sectors(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
@@ -328,211 +333,19 @@ def _store(machine: Execution, operation: Operation[Transfer], form: Transfer, l
     if box is not None and box.map.interleave:
         raise LaneFault(0, f"a store to a tensor interleaved by {box.map.interleave} bytes, which is not simulated")
     copies = machine.unit(BulkCopies)
-    source = _shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
+    source = shared_index(machine, int(machine.block[lane]), at[-1], box, nbytes)
     if machine.recorder is not None:
         target = BulkSource(box, tuple(values[1:]), 0 if box is not None else at[0], False)
         machine.recorder.bulk_store(machine, operation, lane, source, nbytes, target)
     if box is None:
-        read, write = _read_shared(machine, source), _write_bytes(machine, values[0], at[0], form.reduce)
+        read, write = read_shared(machine, source), write_bytes(machine, values[0], at[0], form.reduce)
     else:
-        elements, inside = box.written(*_elements(box, values), tuple(values[1 : 1 + box.rank]))
+        elements, inside = box.written(*elements_of(box, values), tuple(values[1 : 1 + box.rank]))
         each = np.repeat(source, CHUNK // box.itemsize) + np.tile(np.arange(0, CHUNK, box.itemsize), source.size)
-        read = _read_shared(machine, each[inside], box.itemsize)
-        write = _write_tensor(machine, box, elements[inside], form.reduce)
+        read = read_shared(machine, each[inside], box.itemsize)
+        write = write_tensor(machine, box, elements[inside], form.reduce)
         source = source[inside.reshape(source.size, -1).any(axis=1)]
     copies.store(Store(operation, lane, int(copies.committed[lane]), source, read, write))
-
-
-class _ParameterMaps:
-    """Tensor maps among the kernel's parameters, which do not change, by their addresses."""
-
-    def __init__(self, machine: Execution) -> None:
-        del machine
-        self.known: dict[int, Box] = {}
-
-
-def _box(machine: Execution, operation: Operation[Transfer], lane: int, address: int) -> Box:
-    space, inside = resolve_generic(np.array([address], np.uint64))
-    if space is Space.PARAM:
-        if (known := machine.unit(_ParameterMaps).known.get(address)) is not None:
-            return known
-        data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
-    else:
-        data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
-        machine.unit(MapChanges).used(operation, lane, int(inside[0]))
-    try:
-        found = decoded(data)
-    except UnsupportedError:
-        raise LaneFault(0, f"a copy by TMA with the map at {int(inside[0]):#x}: no tensor map is there") from None
-    if space is Space.PARAM:
-        machine.unit(_ParameterMaps).known[address] = found
-    if found.map.interleave and (found.map.im2col is not None or found.map.nan_fill):
-        how = "in im2col mode" if found.map.im2col is not None else "with NaN outside"
-        raise LaneFault(
-            0, f"a copy of a tensor interleaved by {found.map.interleave} bytes {how}, which is not simulated"
-        )
-    return found
-
-
-def _blocks(machine: Execution, lane: int, address: int, mask: int | None) -> list[int]:
-    """The blocks of the wave that a copy writes to: those of a multicast, or the one that the address names."""
-    own, together = int(machine.block[lane]), machine.wave.cluster_blocks
-    first = own // together * together
-    if mask is not None:
-        if mask >> together:
-            raise LaneFault(0, f"a multicast to {mask:#x}: the cluster has {together} blocks")
-        return [first + rank for rank in range(together) if mask >> rank & 1]
-    rank = address >> _RANK_BITS
-    return [own if rank == 0 else first + rank - 1]
-
-
-def _shared_index(machine: Execution, block: int, address: int, box: Box | None, nbytes: int) -> Array:
-    """Positions in the wave's shared memory of the 16-byte chunks of a copy."""
-    start, shared = address & (1 << _RANK_BITS) - 1, machine.shared
-    alignment = CHUNK if box is None else _TILE_ALIGNMENT
-    if start % alignment:
-        raise LaneFault(0, f"shared address {start:#x} of a copy: it must be a multiple of {alignment}")
-    if nbytes % CHUNK:
-        raise LaneFault(0, f"a bulk copy of {nbytes} bytes: it must be a multiple of {CHUNK}")
-    chunks = start + np.arange(0, nbytes, CHUNK) if box is None else box.chunks(start)
-    return shared.index(chunks, np.array(block * shared.stride), CHUNK)
-
-
-def _barrier_index(machine: Execution, block: int, address: int) -> int:
-    start, shared = np.array([address & (1 << _RANK_BITS) - 1]), machine.shared
-    return int(shared.index(start, np.array([block * shared.stride]), BYTES)[0])
-
-
-def _read_global(machine: Execution, box: Box | None, values: list[int], at: list[int]) -> Callable[[], Array]:
-    """What fetches the chunks of a copy's source. A fault belongs to the thread that issues it, so look for it now."""
-    memory = machine.memory
-    if box is None:
-        address, nbytes = at[1], values[0]
-        check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
-        source = np.uint64(address) + np.arange(0, nbytes, CHUNK).astype(np.uint64)
-        memory.gather(source, CHUNK)
-        return lambda: memory.gather(source, CHUNK)
-    elements, inside = _elements(box, values)
-    wanted = elements[inside]
-    memory.gather(wanted, box.itemsize)
-
-    def read() -> Array:
-        if box.map.interleave:
-            found = np.zeros(elements.size, RAW[CHUNK])
-        else:
-            found = np.full(elements.size, box.fill(inside), f"u{box.itemsize}").view(RAW[box.itemsize])
-        found[inside] = box.loaded(memory.gather(wanted, box.itemsize))
-        return found.view(RAW[CHUNK])
-
-    return read
-
-
-def _elements(box: Box, values: list[int]) -> tuple[Array, Array]:
-    """Of a copy whose sources are the map, its coordinates, and im2col offsets."""
-    return box.elements(tuple(values[1 : 1 + box.rank]), tuple(values[1 + box.rank :]))
-
-
-def _write_shared(
-    machine: Execution, targets: list[Array], reduce: tuple[str, str] | None = None
-) -> Callable[[Array], None]:
-    shared = machine.shared
-
-    def write(chunks: Array) -> None:
-        for index in targets:
-            new = chunks
-            if reduce is not None:
-                kind = TYPES[reduce[1]]
-                old = np.ascontiguousarray(shared.gather(index, CHUNK)).view(kind)
-                new = reduced(reduce[0], old, np.ascontiguousarray(chunks).view(kind)).view(RAW[CHUNK])
-            shared.scatter(index, CHUNK, new)
-
-    return write
-
-
-def _read_shared(machine: Execution, index: Array, width: int = CHUNK) -> Callable[[], Array]:
-    return lambda: machine.shared.gather(index, width)
-
-
-def _write_bytes(
-    machine: Execution, nbytes: int, address: int, reduce: tuple[str, str] | None
-) -> Callable[[Array], None]:
-    check_alignment(np.array([address], np.uint64), CHUNK, Space.GLOBAL)
-    kind = None if reduce is None else TYPES[reduce[1]]
-    width = CHUNK if kind is None else kind.itemsize
-    wanted = np.uint64(address) + np.arange(0, nbytes, width).astype(np.uint64)
-    return _write_global(machine, wanted, width, reduce, kind)
-
-
-def _write_tensor(
-    machine: Execution, box: Box, wanted: Array, reduce: tuple[str, str] | None
-) -> Callable[[Array], None]:
-    """The element type of a reduction is in the map."""
-    kind = np.dtype(box.map.dtype.numpy)
-    return _write_global(machine, wanted, box.itemsize, reduce, kind, box.map.dtype.name.endswith("_ftz"))
-
-
-def _write_global(
-    machine: Execution,
-    wanted: Array,
-    width: int,
-    reduce: tuple[str, str] | None,
-    kind: np.dtype[Any] | None,
-    flush: bool = False,
-) -> Callable[[Array], None]:
-    """What writes values to these addresses, or reduces those there with them. Faults are looked for now."""
-    memory = machine.memory
-    memory.parts(wanted)  # a fault belongs to the thread that issues the store
-
-    def write(values: Array) -> None:
-        new = np.ascontiguousarray(values).view(RAW[width])
-        if reduce is not None:
-            assert kind is not None
-            old = memory.gather(wanted, width).view(kind)
-            new = reduced(reduce[0], old, new.view(kind), flush).view(RAW[width])
-        memory.scatter(wanted, width, new)
-
-    return write
-
-
-# -- groups -------------------------------------------------------------------------------------------
-
-
-def _lower_commit(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    del code
-    operands(i, 0)
-    return Draft(None)
-
-
-def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    del step
-    machine.unit(BulkCopies).commit(machine.indices(lanes))
-
-
-def _only_read(m: Modifiers) -> bool:
-    return "read" in m
-
-
-@dataclass(frozen=True)
-class GroupWait:
-    """How many of the latest groups may still be in flight, and whether it is enough that the others were read."""
-
-    allowed: int
-    only_read: bool
-
-
-def _lower_wait(code: Lowering, i: Instruction, only_read: bool) -> Draft[GroupWait]:
-    del code
-    return Draft(GroupWait(literal(*operands(i, 1)), only_read))
-
-
-def _wait(machine: Execution, step: Bundle[GroupWait], lanes: Lanes) -> None:
-    machine.unit(BulkCopies).wait(machine.indices(lanes), step.detail.allowed, step.detail.only_read)
-
-
-def _lower_nothing(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    """Caches change nothing here."""
-    del code, i
-    return Draft(None)
 
 
 # -- records ------------------------------------------------------------------------------------------
@@ -571,14 +384,4 @@ RECORDS = (
     Record("cp.reduce.async.bulk.to.from.end!.L2::cache_hint?.op.noftz?.type",
            where={**_SPACES, **_OPS, "end": _MODES["end"], "type": " ".join(TYPES)}, decode=_decode,
            called="cp.reduce.async.bulk", **_COMMON),
-    Record("cp.async.bulk.commit_group", decode=no_form, lower=_lower_commit, execute=_commit,
-           bundling=Bundling.BOUNDARY, called="cp.async.bulk.commit_group"),
-    Record("cp.async.bulk.wait_group.read?", decode=_only_read, lower=_lower_wait, execute=_wait,
-           bundling=Bundling.BOUNDARY, called="cp.async.bulk.wait_group"),
-    Record("cp.async.bulk.prefetch.L2.global.L2::cache_hint?", decode=no_form, lower=_lower_nothing, execute=nothing),
-    Record("cp.async.bulk.prefetch.tensor.rank.L2.global.mode?.L2::cache_hint?",
-           where={"rank": _MODES["rank"], "mode": _MODES["mode"]}, decode=no_form, lower=_lower_nothing,
-           execute=nothing),
-    Record("prefetch.space?.tensormap", where={"space": "const param"}, decode=no_form, lower=_lower_nothing,
-           execute=nothing),
 )  # fmt: skip

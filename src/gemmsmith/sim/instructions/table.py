@@ -15,6 +15,7 @@ from gemmsmith.sim.instructions import (
     barrier,
     bits,
     bulk_copy,
+    bulk_groups,
     call,
     carry,
     clock,
@@ -39,6 +40,7 @@ from gemmsmith.sim.instructions import (
     texture,
     vote,
     wgmma,
+    wgmma_groups,
     wmma,
 )
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
@@ -46,8 +48,8 @@ from gemmsmith.sim.instructions.record import AnyRecord, Composite
 from gemmsmith.sim.lowering import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
-            async_copy, async_store, bulk_copy, tensormap, barrier, cluster, mbarrier, shuffle, vote, matrix, mma,
-            wgmma, control, heap, call, texture, surface)  # fmt: skip
+            async_copy, async_store, bulk_copy, bulk_groups, tensormap, barrier, cluster, mbarrier, shuffle, vote,
+            matrix, mma, wgmma, wgmma_groups, control, heap, call, texture, surface)  # fmt: skip
 
 
 @dataclass(frozen=True)

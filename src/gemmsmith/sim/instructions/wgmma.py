@@ -11,28 +11,35 @@ import numpy as np
 from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import a_matrices, c_matrices, d_registers
+from gemmsmith.sim.fragments import a_matrices
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.instructions.record import Draft, Record, no_form
+from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.instructions.warp_registers import check_whole
+from gemmsmith.sim.instructions.wgmma_operands import (
+    CHUNK,
+    K_BYTES,
+    SIZES,
+    Form,
+    accumulators_of,
+    operand_index,
+    operand_tile,
+    registers_of,
+    rows_inside,
+    signed,
+)
 from gemmsmith.sim.lanes import Lanes, compact
-from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
+from gemmsmith.sim.lowering import Lowering, Refused, items, literal
 from gemmsmith.sim.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
 from gemmsmith.sim.memory import AccessFault, LaneFault, Unwritten
-from gemmsmith.sim.register_pool import RegisterRequest
 from gemmsmith.sim.sparse_operands import positions, row_metadata, sparse_product
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.tile_origins import Read, TileOrigins
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
-from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
 from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
-_CHUNK = 16
-_K_BYTES = 32  # of every wgmma, and of what is stored of a sparse A
 _ROWS = 64
-_SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 # Types of A and B that may be mixed, and the types of D they allow.
 _FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (frozenset({"f16"}), frozenset({"f16", "f32"})), (frozenset({"bf16"}), frozenset({"f32"})),
@@ -41,37 +48,6 @@ _FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
 )  # fmt: skip
 _MINUS_ONE = (-1, (1 << 32) - 1, (1 << 64) - 1)  # as a literal may be read
 _INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
-
-
-@dataclass(frozen=True)
-class Form:
-    """Element types, and the columns of B and D. ``sparse``: half of A is stored, and K is twice as long."""
-
-    a: str
-    b: str
-    d: str
-    columns: int
-    saturate: bool
-    sparse: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element of A and B; bits come by the byte."""
-        return _SIZES.get(self.a, 1)
-
-    @property
-    def b_bytes(self) -> int:
-        """Bytes of B along K."""
-        return _K_BYTES * (2 if self.sparse else 1)
-
-    @property
-    def row_bits(self) -> int:
-        """Bits of a row's metadata, if A is sparse: 4 for four elements of K, or for two of tf32."""
-        return self.b_bytes // min(2, self.size)
-
-    @property
-    def accumulator(self) -> int:
-        return 2 if self.d == "f16" else 4
 
 
 @dataclass(frozen=True)
@@ -98,7 +74,7 @@ def _decode(m: Modifiers) -> Form:
     a, b, d, shape, sparse = m["a"], m["b"], m["d"], m["shape"], "sp" in m
     allowed = next((results for kinds, results in _FAMILIES if {a, b} <= kinds), frozenset[str]())
     columns, _, k = shape.removeprefix("m64n").partition("k")
-    if d not in allowed or not columns.isdigit() or k != str(_K_BYTES * (1 + sparse) // _SIZES[a]):
+    if d not in allowed or not columns.isdigit() or k != str(K_BYTES * (1 + sparse) // SIZES[a]):
         raise Refused
     n = int(columns)
     if n % 8 or not 8 <= n <= 256 or (d == "s32" and n not in _INTEGER_COLUMNS) or ("satfinite" in m and d != "s32"):
@@ -108,7 +84,7 @@ def _decode(m: Modifiers) -> Form:
 
 def _decode_bits(m: Modifiers) -> Form:
     columns, _, k = m["shape"].removeprefix("m64n").partition("k")
-    if not columns.isdigit() or int(columns) not in _INTEGER_COLUMNS or k != str(8 * _K_BYTES):
+    if not columns.isdigit() or int(columns) not in _INTEGER_COLUMNS or k != str(8 * K_BYTES):
         raise Refused
     return Form("b1", "b1", "s32", int(columns), False)
 
@@ -131,7 +107,7 @@ def _lower(code: Lowering, i: Instruction, form: Form) -> Draft[Product]:
     product = Product(_arithmetic(form), form, in_registers, negations[0] < 0, negations[1] < 0, transposes[0] == 1,
                       transposes[1] == 1, negated, selector)  # fmt: skip
     return Draft(product, targets, (*of_a, *metadata, code.source(b, "b64"), of_scale),
-                 access=Access(Space.SHARED, Effect.READ, _CHUNK, 4, 0))  # fmt: skip
+                 access=Access(Space.SHARED, Effect.READ, CHUNK, 4, 0))  # fmt: skip
 
 
 def _metadata(code: Lowering, form: Form, rest: list[Any]) -> tuple[list[Any], int, list[Any]]:
@@ -161,46 +137,7 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
     return scale, values[:2], [*transposes, 0, 0][:2]
 
 
-# -- operands -----------------------------------------------------------------------------------------
-
-
-def _index(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array,
-           of_b: bool = False) -> Array:  # fmt: skip
-    """Byte positions (warps, rows, pieces) of an operand in shared memory; ``lanes`` has one of each warp.
-
-    Pieces are elements if it is transposed, else 16-byte chunks.
-    """
-    fields, shared, depth = decode(descriptors), machine.shared, form.b_bytes if of_b else _K_BYTES
-    found = mn_major(fields, rows, depth // form.size) if transposed else k_major(fields, rows, depth)
-    width = form.size if transposed else _CHUNK
-    bases = machine.shared_base[lanes][:, None]
-    return shared.index(found.reshape(lanes.size, -1), bases, width).reshape(found.shape)
-
-
-def _rows_inside(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool,
-                 of_b: bool) -> Array:  # fmt: skip
-    """Those rows of one operand that are in the block's shared memory."""
-    fields, depth = decode(descriptors), form.b_bytes if of_b else _K_BYTES
-    found = mn_major(fields, rows, depth // form.size) if transposed else k_major(fields, rows, depth)
-    inside: Array = rows[(found[0] + _CHUNK <= machine.shared.size).all(axis=1)]
-    return inside
-
-
-def _tile(machine: Execution, descriptors: Array, rows: Array, form: Form, transposed: bool, lanes: Array,
-          of_b: bool = False) -> Array:  # fmt: skip
-    """Raw elements (K, rows, warps) of an operand in shared memory."""
-    index = _index(machine, descriptors, rows, form, transposed, lanes, of_b)
-    if transposed:
-        return machine.shared.gather(index, form.size).transpose(2, 1, 0)
-    raw = np.ascontiguousarray(machine.shared.gather(index, _CHUNK)).view(f"u{form.size}")
-    return raw.reshape(lanes.size, rows.size, -1).transpose(2, 1, 0)
-
-
-def _signed(elements: Array, form: Form, negate: bool) -> Array:
-    if not negate:
-        return elements
-    flipped: Array = elements ^ elements.dtype.type(1 << (8 * form.size - 1))
-    return flipped
+# -- execution ----------------------------------------------------------------------------------------
 
 
 def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
@@ -211,7 +148,7 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         )
     if machine.counters is not None:
         form = step.detail.form
-        read = (0 if step.detail.a_in_registers else _ROWS * _K_BYTES) + form.columns * form.b_bytes
+        read = (0 if step.detail.a_in_registers else _ROWS * K_BYTES) + form.columns * form.b_bytes
         machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, read // WARPS)
     if not machine.moves_data:
         _zero(machine, step, lanes)
@@ -258,14 +195,16 @@ def _zero(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
 def _chunks(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> list[Array]:
     """For each warp, the positions of all 16-byte chunks of shared memory that its product reads."""
     detail, form = step.detail, step.detail.form
-    b = _index(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
+    b = operand_index(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
     found = []
     for n, lane in enumerate(first.tolist()):
         parts = [b[n].reshape(-1)]
         if of_a is not None:
             rows = 16 * (int(machine.thread[lane]) // WARP % 4) + np.arange(16)
-            parts.append(_index(machine, of_a[n : n + 1], rows, form, detail.transpose_a, first[n : n + 1]).reshape(-1))
-        found.append(np.unique(np.concatenate(parts) // _CHUNK) * _CHUNK)
+            parts.append(
+                operand_index(machine, of_a[n : n + 1], rows, form, detail.transpose_a, first[n : n + 1]).reshape(-1)
+            )
+        found.append(np.unique(np.concatenate(parts) // CHUNK) * CHUNK)
     return found
 
 
@@ -288,7 +227,7 @@ def _look(machine: Execution, step: Bundle[Product], first: Array, of_a: Array |
     fences = machine.unit(ProxyFences)
     if fences.pending:
         for lane, chunks in zip(first.tolist(), _chunks(machine, step, first, of_a, of_b), strict=True):
-            fences.look(step.first, lane, chunks, _CHUNK)
+            fences.look(step.first, lane, chunks, CHUNK)
 
 
 def _look_at_origins(machine: Execution, step: Bundle[Product], first: Array, of_a: Array | None, of_b: Array) -> None:
@@ -296,12 +235,12 @@ def _look_at_origins(machine: Execution, step: Bundle[Product], first: Array, of
     detail, form, one = step.detail, step.detail.form, first[:1]
 
     def read(name: str, descriptors: Array, rows: Array, transposed: bool) -> Read:
-        step_k = 1 if transposed else _CHUNK // form.size
+        step_k = 1 if transposed else CHUNK // form.size
         try:
-            index = _index(machine, descriptors[:1], rows, form, transposed, one, of_b=name == "B")[0]
+            index = operand_index(machine, descriptors[:1], rows, form, transposed, one, of_b=name == "B")[0]
         except AccessFault as fault:
-            inside = _rows_inside(machine, descriptors[:1], rows, form, transposed, name == "B")
-            index = _index(machine, descriptors[:1], inside, form, transposed, one, of_b=name == "B")[0]
+            inside = rows_inside(machine, descriptors[:1], rows, form, transposed, name == "B")
+            index = operand_index(machine, descriptors[:1], inside, form, transposed, one, of_b=name == "B")[0]
             why = machine.unit(TileOrigins).explanation(Read(name, index, form.size, step_k))
             raise AccessFault(fault.kind, fault.position, fault.address, f"{fault.detail}; {why}" if why else
                               fault.detail, fault.space) from None  # fmt: skip
@@ -320,27 +259,29 @@ def _products(
     """D = A·B + D, or A·B where ``keep`` does not hold, for whole warps."""
     detail, form, mine = step.detail, step.detail.form, machine.indices(lanes)
     first = mine[::WARP]
-    b = _tile(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
+    b = operand_tile(machine, of_b, np.arange(form.columns), form, detail.transpose_b, first, of_b=True)
     if of_a is None:
         registers = np.stack([machine.fetch(s, lanes).reshape(-1, WARP) for s in step.sources[:4]])
         a = a_matrices(registers, form.size)
     else:
-        a = np.empty((_K_BYTES // form.size, 16, first.size), f"u{form.size}")
+        a = np.empty((K_BYTES // form.size, 16, first.size), f"u{form.size}")
         quarter = machine.thread[first] // WARP % 4
         for q in np.unique(quarter):
             these = quarter == q
-            a[:, :, these] = _tile(machine, of_a[these], 16 * q + np.arange(16), form, detail.transpose_a, first[these])
+            a[:, :, these] = operand_tile(
+                machine, of_a[these], 16 * q + np.arange(16), form, detail.transpose_a, first[these]
+            )
     words = np.stack([machine.fetch(t, lanes).reshape(-1, WARP) for t in step.targets])
-    c = _accumulators(words, form)
+    c = accumulators_of(words, form)
     c = np.where(keep, c, c.dtype.type(0))
-    a, b = _signed(a, form, detail.negate_a), _signed(b, form, detail.negate_b)
+    a, b = signed(a, form, detail.negate_a), signed(b, form, detail.negate_b)
     if form.sparse:
         held = machine.fetch(step.sources[detail.of_a], lanes).reshape(-1, WARP)
         rows = row_metadata(held, form.row_bits, min(2, form.size), detail.selector)
         d = sparse_product(detail.function, a, b, c, positions(rows, form.row_bits, form.a == "tf32", ordered=True))
     else:
         d = detail.function(a, b, c)
-    for target, values in zip(step.targets, _registers(np.asarray(d).view(c.dtype), form), strict=True):
+    for target, values in zip(step.targets, registers_of(np.asarray(d).view(c.dtype), form), strict=True):
         machine.put(target, lanes, values.reshape(-1))
 
 
@@ -356,103 +297,20 @@ def element_positions(
         return machine.spread(machine.fetch(source, lanes), lanes)[::WARP]
 
     def positions(descriptors: Array, rows: Array, transposed: bool, lanes_: Array) -> Array:
-        index = _index(machine, descriptors, rows, form, transposed, lanes_)
+        index = operand_index(machine, descriptors, rows, form, transposed, lanes_)
         if not transposed:
-            index = (index[..., None] + np.arange(0, _CHUNK, form.size)).reshape(*index.shape[:2], -1)
+            index = (index[..., None] + np.arange(0, CHUNK, form.size)).reshape(*index.shape[:2], -1)
         return index.transpose(2, 1, 0)
 
     a: Array | None = None
     if not detail.a_in_registers:
         of_a, quarter = of_warps(step.sources[0]), machine.thread[first] // WARP % 4
-        a = np.empty((_K_BYTES // form.size, 16, first.size), np.int64)
+        a = np.empty((K_BYTES // form.size, 16, first.size), np.int64)
         for q in np.unique(quarter):
             these = quarter == q
             a[:, :, these] = positions(of_a[these], 16 * q + np.arange(16), detail.transpose_a, first[these])
     of_b = positions(of_warps(b), np.arange(form.columns), detail.transpose_b, first)
     return a, of_b, of_warps(scale) != detail.scale_negated
-
-
-def _accumulators(words: Array, form: Form) -> Array:
-    """(16, columns, warps) from words (registers, warps, 32)."""
-    each = form.accumulator  # registers of eight columns: 4 of fp32, 2 of fp16
-    tiles, warps = form.columns // 8, words.shape[1]
-    parts = words.reshape(tiles, each, warps, WARP).transpose(1, 0, 2, 3).reshape(each, tiles * warps, WARP)
-    found = c_matrices(np.ascontiguousarray(parts), form.accumulator).reshape(16, 8, tiles, warps)
-    return found.transpose(0, 2, 1, 3).reshape(16, form.columns, warps)
-
-
-def _registers(matrices: Array, form: Form) -> Array:
-    """The reverse of ``_accumulators``."""
-    tiles, warps, each = form.columns // 8, matrices.shape[2], form.accumulator
-    parts = matrices.reshape(16, tiles, 8, warps).transpose(0, 2, 1, 3).reshape(16, 8, tiles * warps)
-    found = d_registers(np.ascontiguousarray(parts)).reshape(each, tiles, warps, WARP)
-    return found.transpose(1, 0, 2, 3).reshape(tiles * each, warps, WARP)
-
-
-# -- groups -------------------------------------------------------------------------------------------
-
-
-def _lower_plain(code: Lowering, i: Instruction, _: None) -> Draft[None]:
-    del code
-    operands(i, 0)
-    return Draft(None)
-
-
-def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    del step
-    machine.unit(WgmmaProducts).commit(lanes)
-
-
-@dataclass(frozen=True)
-class GroupWait:
-    """How many of the latest groups may still be in flight."""
-
-    allowed: int
-    polls: bool = False
-
-    def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
-        """Waiting changes nothing."""
-
-    def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
-        check_whole(machine, step, lanes)
-        return machine.unit(WgmmaProducts).ready(lanes, self.allowed)
-
-    def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
-        del machine, lane
-        return f"{step.traits.called} never completes: another warp of the warpgroup has not issued the same wgmma"
-
-
-def _lower_wait(code: Lowering, i: Instruction, _: None) -> Draft[GroupWait]:
-    del code
-    return Draft(GroupWait(literal(*operands(i, 1))))
-
-
-def _wait(machine: Execution, step: Bundle[GroupWait], lanes: Lanes) -> None:
-    products = machine.unit(WgmmaProducts)
-    products.wait(lanes, step.detail.allowed)
-    if machine.shadow is not None or machine.late_copies:
-        machine.unit(WgmmaRegisters).waited(lanes, products.unwaited)
-
-
-def _fence(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
-    del step
-    machine.unit(WgmmaRegisters).fence(lanes)
-
-
-def _more(m: Modifiers) -> bool:
-    return m["action"] == "inc"
-
-
-def _lower_registers(code: Lowering, i: Instruction, more: bool) -> Draft[RegisterRequest]:
-    del code
-    count = literal(*operands(i, 1))
-    if count % 8 or not 24 <= count <= 256:
-        raise Refused
-    return Draft(RegisterRequest(count, more))
-
-
-def _take_registers(machine: Execution, step: Bundle[RegisterRequest], lanes: Lanes) -> None:
-    step.detail.take(machine, lanes)
 
 
 # -- records ------------------------------------------------------------------------------------------
@@ -466,22 +324,14 @@ _WARP: dict[str, Any] = {"waits_on": Wait.WARP, "bundling": Bundling.BOUNDARY, "
 
 RECORDS = (
     Record("wgmma.mma_async.sync.aligned.shape.d.a.b.satfinite?",
-           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
+           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(SIZES), "b": " ".join(SIZES)}, decode=_decode,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
            counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
     Record("wgmma.mma_async.sp.sync.aligned.shape.d.a.b.satfinite?",
-           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(_SIZES), "b": " ".join(_SIZES)}, decode=_decode,
+           where={"shape": "m64n*", "d": "f16 f32 s32", "a": " ".join(SIZES), "b": " ".join(SIZES)}, decode=_decode,
            lower=_lower, execute=_multiply, called="wgmma.mma_async.sp", verb="read by wgmma",
            counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
     Record("wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc", where={"shape": "m64n*"}, decode=_decode_bits,
            lower=_lower, execute=_multiply, called="wgmma.mma_async", verb="read by wgmma",
            counts=Counted(Profiled(Mix.TENSOR, metrics=_TENSOR_PIPE)), **_WARP),
-    Record("wgmma.fence.sync.aligned", decode=no_form, lower=_lower_plain, execute=_fence, called="wgmma.fence",
-           **_WARP),
-    Record("wgmma.commit_group.sync.aligned", decode=no_form, lower=_lower_plain, execute=_commit,
-           called="wgmma.commit_group", **_WARP),
-    Record("wgmma.wait_group.sync.aligned", decode=no_form, lower=_lower_wait, execute=_wait,
-           called="wgmma.wait_group", **{**_WARP, "waits_on": Wait.EVENT, "whole": True}),
-    Record("setmaxnreg.action.sync.aligned.u32", where={"action": "inc dec"}, decode=_more, lower=_lower_registers,
-           execute=_take_registers, called="setmaxnreg", **{**_WARP, "waits_on": Wait.EVENT, "whole": True}),
 )  # fmt: skip

@@ -21,7 +21,8 @@ from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.instructions.cluster import ClusterWait
 from gemmsmith.sim.instructions.mbarrier import Arrival, PhaseWait
 from gemmsmith.sim.instructions.record import Draft, nothing
-from gemmsmith.sim.instructions.wgmma import GroupWait, Product
+from gemmsmith.sim.instructions.wgmma import Product
+from gemmsmith.sim.instructions.wgmma_groups import GroupWait
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.matrix_arithmetic import wgmma_arithmetic

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.instructions.async_copy import Amount, Copy
-from gemmsmith.sim.instructions.bulk_copy import GroupWait
+from gemmsmith.sim.instructions.bulk_groups import GroupWait
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.lowering import Refused
 from gemmsmith.sim.operation import Pointer, Slot, Source
