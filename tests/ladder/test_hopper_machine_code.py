@@ -173,9 +173,10 @@ def case(name: str, config: Config, problem: Problem) -> Case:
     return Case(name, aligned_config(rung_named(name), config, problem), problem)
 
 
-def skewed(name: str, layout: str, dtype: DType, changes: dict[str, int] | None = None, **epilogue: Any) -> Case:
+def skewed(name: str, layout: str, dtype: DType, changes: dict[str, int] | None = None, out: DType | None = None,
+           **epilogue: Any) -> Case:  # fmt: skip
     """With a C whose rows are unaligned."""
-    spec, problem = rung_named(name), problem_of(layout, dtype, dtype, ldc=513, **epilogue)
+    spec, problem = rung_named(name), problem_of(layout, dtype, out or dtype, ldc=513, **epilogue)
     return Case(name, spec.specialize(spec.config(changes), problem, (256, 256, 256)), problem)
 
 
@@ -218,6 +219,7 @@ def compiled_cases() -> Iterator[Case]:
     yield skewed("wgmma_persistent", "NT", BF16)
     yield skewed("wgmma_persistent", "TN", FP16, {"BM": 64, "BN": 48, "CONSUMERS": 1})  # boxes of 16 columns
     yield skewed("wgmma_cluster", "NN", BF16, {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 1, "CLUSTER_N": 2})
+    yield skewed("wgmma_cluster", "NT", FP16, out=FP32)  # neither TMA nor a stage for rows: stored directly
     yield skewed("wgmma_stream_k", "TT", FP16)
 
 
@@ -390,7 +392,9 @@ def test_outputs_leave_as_the_configuration_says(it: Case) -> None:
     """By TMA, in 16-byte chunks by threads, or directly from registers."""
     counts, mode = code(it).counts, it.value("STORE_MODE", DIRECT)
     assert (counts["UTMASTG"] > 0) == (mode == TMA)
-    assert (counts["STSM"] > 0) == (mode != DIRECT)
+    narrow = it.problem.out_dtype.itemsize == 2
+    assert (counts["STSM"] > 0) == (mode != DIRECT and narrow), "stmatrix takes 16-bit elements"
+    assert counts["STS"] > 0 or mode == DIRECT or narrow, "32-bit outputs go to their box by plain stores"
     assert mode != TMA or len(it.widths) > 1 or counts["UTMASTG"] % it.config["STORE_BOXES"] == 0
     assert counts["STG"] > 0, "unmapped outputs, and those with beta, are stored from registers"
     if it.name in STORING:
