@@ -26,6 +26,7 @@ from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
 from gemmsmith.userfile.scratch import scratch_names
@@ -110,6 +111,13 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
+    aliases = KernelFacts(project, entry.kernel, tuple(given.items())).aliases({})
+    edited = taken_by_value(entry.kernel, project.sources(path), aliases, options.edited)
+    if edited != options.edited:
+        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
+        read = _read_now(path, whole)
+        read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
+        return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))

@@ -59,6 +59,7 @@ class UserLaunch:
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
         self.maps: tuple[HostMap, ...] = ()
+        self.notes: tuple[FoundValue, ...] = ()  # what was read another way than it is written
         self.swapped = self.flipped = self.padded = self.one_launch = False
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
@@ -367,10 +368,10 @@ class UserLaunch:
     def found(self, problem: Problem) -> tuple[FoundValue, ...]:
         """Every value that host code tells, with its place and text."""
         if self.site is None:
-            return ()
+            return self.notes
         if self.swapped:
             problem = problem.with_(m=problem.n, n=problem.m)
-        site, lines = self.site.site, []
+        site, lines = self.site.site, [*self.notes]
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:
             lines.append(FoundValue("template", ", ".join(values), site.shown(), site.spelled()))
