@@ -186,7 +186,9 @@ __global__ void gemm(const Mat* A, const Mat* B, Mat* C) {
     code, found = check(tmp_path, source, capsys, *QUICK, *grid)
     assert (code, found["status"]) == (0, "right"), found
     assert "what A, B, C point to passed by value" in found["launch"]["found"][0]
-    code, found = check(tmp_path, source.replace("row * C->cols + col", "row * C->cols + col + 1"), capsys, *QUICK, *grid)
+    code, found = check(
+        tmp_path, source.replace("row * C->cols + col", "row * C->cols + col + 1"), capsys, *QUICK, *grid
+    )
     assert (code, found["status"]) == (1, "wrong"), found
     changes = source.replace("float s = 0;", "float s = 0; C->rows += 0;")
     code, said = check(tmp_path, changes, capsys, *QUICK, *grid)

@@ -40,7 +40,7 @@ def taken_by_value(
             return edited
     outer = "".join(_declared(parameter, f"{_COPY}{parameter.name}", f"&{parameter.name}") for parameter in pointed)
     inner = "".join(_declared(parameter, parameter.name, f"{_COPY}{parameter.name}") for parameter in pointed)
-    changed = f"{text[:start]}{listed}{text[end:body]}{{{outer} {{{inner}{text[body + 1:last]}}}{text[last:]}"
+    changed = f"{text[:start]}{listed}{text[end:body]}{{{outer} {{{inner}{text[body + 1 : last]}}}{text[last:]}"
     return (*((file, old) for file, old in edited if file.resolve() != kernel.file.resolve()), (kernel.file, changed))
 
 

@@ -18,6 +18,7 @@ from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -121,6 +122,11 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
+    built = built_on_device(entry.kernel, site.site if site is not None else None, options.edited)
+    if built is not None:
+        read = _read_now(path, replace(options, edited=built.edited, entry=entry.kernel.qualified))
+        read.launch.notes += (built.note,)
+        return read
     template = site.template()[0] if site is not None else {}
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)

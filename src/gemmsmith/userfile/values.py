@@ -275,7 +275,9 @@ def _empty(kind: str, scope: Scope) -> Value:
         return int(short[1:])
     if _INTEGERS.fullmatch(kind) or _FLOATS.fullmatch(kind):
         return 0
-    raise UnknownValueError(f"{kind}{{}} is no number")
+    from gemmsmith.userfile.cute_values import cute_object
+
+    return cute_object(short, template, scope)
 
 
 def _name(node: Node, code: str, scope: Scope) -> Value:
