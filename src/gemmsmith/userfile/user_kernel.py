@@ -161,7 +161,7 @@ def _recognised(
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), frozenset() if places else scratch_names(parameters, site))  # fmt: skip
+                     map_parameters(maps), frozenset() if places else scratch_names(parameters, site, facts.reached))  # fmt: skip
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

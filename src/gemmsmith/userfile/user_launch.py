@@ -47,6 +47,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 _COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
+_BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
 class UserLaunch:
@@ -425,6 +426,7 @@ class UserLaunch:
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
+        walks = walks or _BLOCK_INDEX.search(self.facts.reached) is None  # all blocks do the same: one is launched
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
