@@ -17,8 +17,8 @@ LAYOUTS = """
 template <int V> struct Int { static constexpr int value = V; };
 template <class Rows, class Columns> struct Tile {};
 template <class R, class C> __host__ __device__ Tile<R, C> make_tile(R, C) { return {}; }
-struct RowMajor { int stride; __host__ __device__ long operator()(int r, int c) const { return long(r) * stride + c; } };
-__host__ __device__ inline RowMajor make_rows(int stride) { return {stride}; }
+struct RowMajor { int ld; __host__ __device__ long operator()(int r, int c) const { return long(r) * ld + c; } };
+__host__ __device__ inline RowMajor make_rows(int ld) { return {ld}; }
 template <class R, class C> constexpr int size(Tile<R, C>) { return R::value * C::value; }
 
 template <class T, class Tiler, class LA, class LB, class LC, class Alpha>

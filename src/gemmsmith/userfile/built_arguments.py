@@ -1,7 +1,8 @@
 """Kernels that take objects which their host code builds: shapes, layouts and tiled copies of CuTe.
 
-Nothing runs host code here, but the statements that build such objects compile for the device as well. In a copy of the
-file a kernel of the same name takes what the host function takes, builds the objects in every thread, and calls the body.
+Nothing runs host code here, but the statements that build such objects compile for the device as well. In a copy of
+the file a kernel of the same name takes what the host function takes, builds the objects in every thread, and calls the
+body.
 """
 
 from __future__ import annotations

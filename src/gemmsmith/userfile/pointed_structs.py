@@ -1,5 +1,5 @@
-"""Matrices behind a pointer to a struct, ``Mat* A``. In a copy of the file the kernel takes each struct by value, and the
-pointer points to that copy: then check fills its members as it does those of any struct."""
+"""Matrices behind a pointer to a struct, ``Mat* A``. In a copy of the file the kernel takes each struct by value, and
+the pointer points to that copy: then check fills its members as it does those of any struct."""
 
 from __future__ import annotations
 

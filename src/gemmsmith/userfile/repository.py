@@ -28,8 +28,8 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
 def include_closure(path: Path, search: IncludeSearch) -> tuple[Path, ...]:
     """``path`` and the files that it includes, directly or not, as far as ``search`` allows to read them.
 
-    CUTLASS's own headers are left to the compiler: they have no kernels of the user's, and reading them takes longer than
-    the whole check of most kernels.
+    CUTLASS's own headers are left to the compiler: they have no kernels of the user's, and reading them takes longer
+    than the whole check of most kernels.
     """
     found = {path.resolve(): path}
     own = repository_of(path.resolve())

@@ -26,6 +26,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_paramete
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
+from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
@@ -112,6 +113,9 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
+    alone = without_overloads(entry.kernel, kernels, options.edited)
+    if alone != options.edited:
+        return _read_now(path, replace(options, edited=alone, entry=options.entry or entry.kernel.qualified))
     aliases = KernelFacts(project, entry.kernel, tuple(given.items())).aliases({})
     edited = taken_by_value(entry.kernel, project.sources(path), aliases, options.edited)
     if edited != options.edited:
@@ -160,8 +164,9 @@ def _recognised(
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
+    shared = frozenset[str]() if places else scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), frozenset() if places else scratch_names(parameters, site, facts.reached))  # fmt: skip
+                     map_parameters(maps), shared)  # fmt: skip
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

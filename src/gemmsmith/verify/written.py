@@ -35,7 +35,9 @@ def used_bytes(ptx: str, entry: str, index: int) -> set[int] | None:
     if re.search(rf"(?:mov|cvta)\S*\s+%\w+,\s*\w*?_param_{index}\b", body):
         return None
     found: set[int] = set()
-    for name, offset in re.findall(rf"^[\s{{]*(?:@!?%\w+\s+)?(ld\.param\S*)\s[^;]*\[\w*?_param_{index}(?:\+(\d+))?\]", body, re.M):
+    for name, offset in re.findall(
+        rf"^[\s{{]*(?:@!?%\w+\s+)?(ld\.param\S*)\s[^;]*\[\w*?_param_{index}(?:\+(\d+))?\]", body, re.M
+    ):
         vector, width = re.search(r"\.v(\d)", name), re.search(r"\.\w(\d+)$", name)
         count, size = int(vector[1]) if vector else 1, int(width[1]) // 8 if width else 8
         found |= {int(offset or 0) + i for i in range(count * size)}
