@@ -1,5 +1,5 @@
-"""Kernels of one name with different parameters. NVRTC is asked for a kernel by its name alone, so that in a copy of the
-file only the kernel that is meant keeps it."""
+"""Kernels of one name with different parameters. NVRTC is asked for a kernel by its name alone, so that in a copy of
+the file only the kernel that is meant keeps it."""
 
 from __future__ import annotations
 

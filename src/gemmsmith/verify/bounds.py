@@ -145,8 +145,8 @@ def error_ratios(
 ) -> F64:
     """ρ of every element: 0 for an expected infinity or NaN, infinite or NaN for an unexpected one.
 
-    NaN in ``got`` stays NaN unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``. ``more``
-    is an error that every element may have besides.
+    NaN in ``got`` stays NaN unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
+    ``more`` is an error that every element may have besides.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(np.float64)

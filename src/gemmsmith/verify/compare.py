@@ -31,8 +31,8 @@ MODES = {"float": "normal", "exact": "integers", "bits": "normal", "mod32": "bit
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How a kernel computes: on tensor cores, with which accumulators, factors rounded to which type ('': as given), and
-    whether alpha·A·B and beta·C are rounded to C's type before they are added."""
+    """How a kernel computes: on tensor cores, with which accumulators, factors rounded to which type ('': as given),
+    and whether alpha·A·B and beta·C are rounded to C's type before they are added."""
 
     tensor_cores: bool = False
     accumulator: DType | None = None
