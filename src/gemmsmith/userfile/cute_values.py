@@ -30,6 +30,8 @@ def cute_call(name: str, template: Sequence[str], arguments: Sequence[str], scop
     if name == "select" and len(arguments) == 1:
         whole = evaluate(arguments[0], scope)
         return tuple(_part(whole, [text], scope) for text in template)
+    if name.endswith("{}"):
+        return cute_object(name[:-2], template, scope)
     raise UnknownValueError(f"{name}() is not known")
 
 

@@ -275,9 +275,7 @@ def _empty(kind: str, scope: Scope) -> Value:
         return int(short[1:])
     if _INTEGERS.fullmatch(kind) or _FLOATS.fullmatch(kind):
         return 0
-    from gemmsmith.userfile.cute_values import cute_object
-
-    return cute_object(short, template, scope)
+    return scope.call(f"{short}{{}}", template, [])
 
 
 def _name(node: Node, code: str, scope: Scope) -> Value:
