@@ -358,7 +358,7 @@ class UserLaunch(LaunchMemory):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
-        walks = walks or (found == (1, 1, 1) and _BLOCK_INDEX.search(self.facts.reached) is None)  # one block for all of C
+        walks = walks or (found == (1, 1, 1) and _BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
