@@ -28,7 +28,7 @@ gemm.cu(9): catastrophic error: cannot open source file "nowhere.h"
 
 def test_warnings_and_remarks_are_left_out() -> None:
     kept = errors_alone(LOG)
-    assert "SCHAR_MIN" not in kept and "SHRT_MIN" not in kept and "Remark" not in kept
+    assert not any(word in kept for word in ("SCHAR_MIN", "SHRT_MIN", "Remark"))
     assert 'gemm.cu(7): error: identifier "x" is undefined\n      c[i] = x;\n             ^' in kept
     assert "nowhere.h" in kept
     assert "2 errors detected" in kept
