@@ -171,7 +171,7 @@ def test_a_struct_of_a_tile_is_no_size(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_pointer_to_a_matrix_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names the change that makes it checkable, and that change does."""
+    """The struct is passed by value, and the report says so; a kernel that changes its members is refused."""
     source = """
 struct Mat { int rows, cols; float* data; };
 __global__ void gemm(const Mat* A, const Mat* B, Mat* C) {
@@ -182,11 +182,16 @@ __global__ void gemm(const Mat* A, const Mat* B, Mat* C) {
     C->data[row * C->cols + col] = s;
 }
 """
-    code, said = check(tmp_path, source, capsys)
+    grid = ("--grid", "ceil(N/32),ceil(M/8)", "--block", "32,8")
+    code, found = check(tmp_path, source, capsys, *QUICK, *grid)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "what A, B, C point to passed by value" in found["launch"]["found"][0]
+    code, found = check(
+        tmp_path, source.replace("row * C->cols + col", "row * C->cols + col + 1"), capsys, *QUICK, *grid
+    )
+    assert (code, found["status"]) == (1, "wrong"), found
+    changes = source.replace("float s = 0;", "float s = 0; C->rows += 0;")
+    code, said = check(tmp_path, changes, capsys, *QUICK, *grid)
     assert code == 2, said
     assert "A points to a Mat in memory" in said
     assert "`Mat A`" in said
-    by_value = source.replace("const Mat*", "Mat").replace("Mat*", "Mat").replace("->", ".")
-    grid = ("--grid", "ceil(N/32),ceil(M/8)", "--block", "32,8")
-    code, found = check(tmp_path, by_value, capsys, *QUICK, *grid)
-    assert (code, found["status"]) == (0, "right"), found

@@ -56,7 +56,8 @@ def test_arithmetic_is_read_from_the_ptx(what: str) -> None:
     compiled = as_compiled(spec(dtype, out), f".entry f()\n{{\n{ptx}\nret;\n}}")
     assert (compiled.dtypes, compiled.accumulator, compiled.arithmetic) == ((found,), accumulator, factors)
     assert compiled.tensor_cores == ("mma" in ptx)
-    assert bool(notes(compiled)) == (accumulator in (FP16, BF16) or bool(factors))
+    assert compiled.rounds_again == (what == "fp16 epilogue")
+    assert bool(notes(compiled)) == (accumulator in (FP16, BF16) or bool(factors) or compiled.rounds_again)
 
 
 def test_what_narrow_sums_hold_exactly() -> None:
@@ -89,6 +90,18 @@ def test_fp16_sums_pass_with_their_own_roundoff_alone() -> None:
         return (total - np.outer(data.a[:, 7], data.b[7]).astype(np.float32)).astype(np.float16)
 
     assert not judged(problem, without_one_term, half)
+
+
+def test_an_epilogue_in_fp16_is_judged_with_its_roundings() -> None:
+    problem, again = Problem(32, 32, 128, FP16, FP16, alpha=0.6875, beta=-1.5), Arithmetic(rounds_again=True)
+
+    def epilogue(data: Any, beta: float = -1.5) -> Any:
+        product = (data.a.astype(np.float64) @ data.b.astype(np.float64)).astype(np.float16)
+        return np.float16(0.6875) * product + np.float16(beta) * data.c
+
+    assert judged(problem, epilogue, again)
+    assert not judged(problem, epilogue, Arithmetic())
+    assert not judged(problem, lambda data: epilogue(data, -1.515), again)
 
 
 def test_fp64_is_judged_beyond_fp32() -> None:

@@ -16,6 +16,7 @@ _HOST_CODE = re.compile(
 )
 _UNKNOWN = re.compile(r"is undefined|has no member|not a template|must be a (?:class|namespace)|could not find|"
                       r"expected a|no operator|not a class or struct name|name followed by \"::\"")  # fmt: skip
+_MESSAGE = re.compile(r"^\S.*\(\d+\): (?:catastrophic )?(error|warning|remark)\b")
 _LIBRARIES = {
     "curand": "nvidia-curand",
     "cufft": "nvidia-cufft",
@@ -40,7 +41,29 @@ def compile_failure(request: CompileRequest, log: str) -> GemmsmithError:
         line = lines[first].strip()
     context = lines[first + 1].strip() if first + 1 < len(lines) else ""
     hint = _hint(request, log, line) or (f"in: {context}" if context and not context.startswith("ptxas") else "")
-    return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, log)
+    return CompileError(f"{request.name} does not compile for {request.arch}: {line}", hint, errors_alone(log))
+
+
+def errors_alone(log: str) -> str:
+    """The compiler's log without its warnings and remarks: headers beside an error can give pages of them.
+
+    A message is the lines up to the next blank one, and begins at a place: "gemm.cu(7): error: …".
+    """
+    kept: list[str] = []
+    keeps = True
+    for line in log.splitlines():
+        if found := _MESSAGE.search(line):
+            keeps = found[1] not in ("warning", "remark")
+        elif line.startswith("Remark:"):
+            keeps = False
+        elif not line.strip():
+            if keeps:
+                kept.append(line)
+            keeps = True
+            continue
+        if keeps:
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
 
 
 def _no_kernel(request: CompileRequest, line: str, log: str) -> MissingKernelError:
@@ -48,7 +71,7 @@ def _no_kernel(request: CompileRequest, line: str, log: str) -> MissingKernelErr
     found = ", ".join(dict.fromkeys(name for text in texts for name in entries(text))) or "none"
     return MissingKernelError(
         f"{request.name} has no kernel {request.entry!r}: {line.partition('error: ')[2]}",
-        f"__global__ functions in it: {found}", log,
+        f"__global__ functions in it: {found}", errors_alone(log),
     )  # fmt: skip
 
 

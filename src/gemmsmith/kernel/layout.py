@@ -67,9 +67,13 @@ def layout_named(word: str) -> Layout:
 
 
 def layout_in_name(entry: str) -> Layout | None:
-    """The layout that a kernel's own name states: ``sgemm_nt``, ``gemm_col_major``; None if it states none."""
+    """The layout that a kernel's own name states: ``sgemm_nt``, ``gemm_col_major``; None if it states none, or
+    one for each matrix."""
     plain = entry.lower()
-    order = re.search(r"(row|col|column)_?major", plain)
+    orders = list(re.finditer(r"(row|col|column)_?major", plain))
+    if len({found[1] == "row" for found in orders}) > 1:
+        return None  # one order for A and another for B: which is which takes a reader
+    order = orders[0] if orders else None
     operations = re.search(r"(?:^|_)([nt]{2})(?:_|$)", plain)
     if order is None and operations is None:
         return None

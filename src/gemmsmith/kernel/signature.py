@@ -146,6 +146,19 @@ class Signature:
         own = self.arguments[index].parameter
         return index if own < 0 else own
 
+    def bytes_at(self, index: int) -> range:
+        """The bytes of its parameter that an argument takes; those of a struct's field are not the first."""
+        end = 0
+        for i, field in enumerate(self.arguments):
+            if self.place(i) != self.place(index):
+                continue
+            size = struct.calcsize("<" + _packing(field.code))
+            start = end + -end % size
+            if i == index:
+                return range(start, start + size)
+            end = start + size
+        raise IndexError(index)
+
     def packed(self, argument: Argument, value: float | bytes) -> bytes:
         """The raw bytes of one argument."""
         if argument.code == BF16_CODE and not isinstance(value, bytes):

@@ -106,6 +106,7 @@ class KernelSpec:
     unit: Path | None = None  # a user's header: the file that includes it and defines what it uses
     known_signature: Signature | None = None  # a user's kernel: what its parameters mean
     accumulator: DType | None = None  # a user's kernel: the type its products are summed in, where it is not fp32
+    rounds_again: bool = False  # a user's kernel: it rounds to its 16-bit output type before its epilogue is done
     include: tuple[Path, ...] = ()  # folders in which a user's file finds its headers
     edited: tuple[tuple[Path, str], ...] = ()  # texts in place of files: a change that is tried on a copy
 

@@ -236,7 +236,7 @@ def _outside_parentheses(text: str) -> str:
 def _without_attributes(text: str) -> str:
     """What follows ``struct``, its attributes left out; macros with arguments before the name are attributes too."""
     text = _outside_parentheses(text)
-    return re.sub(r"^\s*(?:[A-Za-z_]\w*\s*\(\)\s*|\[\[.*?\]\]\s*)+(?=[A-Za-z_])", "", text, flags=re.S)
+    return re.sub(r"^\s*(?:[A-Za-z_]\w*\s*\(\)\s*|__\w+__\s+|\[\[.*?\]\]\s*)+(?=[A-Za-z_])", "", text, flags=re.S)
 
 
 def classified(head: str, whole: str) -> tuple[str, tuple[str, ...]]:

@@ -200,6 +200,12 @@ class _Walk:
         if left is None or right is None or operator != "=":
             self._may_change(node)
             return
+        if right.type == "assignment_expression":  # block.x = block.y = 16: the inner one first
+            self._assignment(right)
+            while right is not None and right.type == "assignment_expression":
+                right = right.child_by_field_name("right")
+            if right is None:
+                return
         name, value = path_of(text_of(self.code, left)), words(text_of(self.code, right))
         before = self.scope.variables.get(name)
         if before is not None and before.value and name not in self.scope.changed:  # x = max(x, 1)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.aggregate_values import member_text
+from gemmsmith.userfile.cute_values import cute_call
 from gemmsmith.userfile.declared import Variable
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame, Sizes
@@ -283,7 +284,7 @@ class HostScope(HostTypes):
                 return found
             usual = _usual_function(short)
             if usual is None or len(arguments) != 2:
-                raise
+                return cute_call(short, template, arguments, self)
             return usual(*(number(evaluate(text, self)) for text in arguments))
         finally:
             self.asked.depth -= 1
@@ -323,6 +324,8 @@ class HostScope(HostTypes):
             )
             inner = CalledScope(at, self)
             if all(bool(evaluate(condition, inner)) == holds for condition, holds in at.locals.conditions):
+                if text.startswith("{") and "dim3" not in frame.function.head:
+                    break  # an object of a class
                 return evaluate(text, inner)
         raise UnknownValueError(f"{frame.function.name}() returns nothing known")
 

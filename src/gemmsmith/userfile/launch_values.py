@@ -22,6 +22,7 @@ from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
+_MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
 _LONGEST = 100  # characters of a text that are shown
 # Usual names of the extents in host code, for values that the source does not tell.
 _USUAL = {
@@ -303,7 +304,7 @@ class SiteValues:
             return ""
         for role in ("M", "N"):
             if role in sizes and role not in passed:
-                larger = {**sizes, role: 64 * sizes[role] + 64}
+                larger = {**sizes, role: 64 * sizes[role] + _MANY}
                 if self.extent(0, sizes)[0] == self.extent(0, larger)[0]:
                     return role
         return ""

@@ -26,17 +26,33 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
 
 
 def include_closure(path: Path, search: IncludeSearch) -> tuple[Path, ...]:
-    """``path`` and the files that it includes, directly or not, as far as ``search`` allows to read them."""
+    """``path`` and the files that it includes, directly or not, as far as ``search`` allows to read them.
+
+    CUTLASS's own headers are left to the compiler: they have no kernels of the user's, and reading them takes longer
+    than the whole check of most kernels.
+    """
     found = {path.resolve(): path}
+    own = repository_of(path.resolve())
     queue = [path]
     while queue and len(found) < _MOST_INCLUDED:
         here = queue.pop(0)
         for opening, name in _INCLUDE.findall(_text(here)):
             file = search.find(name, opening == '"', here.parent).path
-            if file is not None and file.resolve() not in found and _is_source(file, _MOST_OF_HEADER):
+            if file is None or file.resolve() in found or not _is_source(file, _MOST_OF_HEADER):
+                continue
+            if not (re.match(r"(?:cute|cutlass)/", name) and _is_library(file, path, own)):
                 found[file.resolve()] = file
                 queue.append(file)
     return tuple(found.values())
+
+
+def _is_library(header: Path, path: Path, own: Path) -> bool:
+    """Whether a header is of a CUTLASS that ``path`` is no part of: outside its repository, or in another subtree."""
+    header, path = header.resolve(), path.resolve()
+    if not header.is_relative_to(own):
+        return True
+    root = next((parent for parent in header.parents if parent.name in ("cute", "cutlass")), header).parent
+    return root.name == "include" and not path.is_relative_to(root.parent)
 
 
 def _text(path: Path) -> str:

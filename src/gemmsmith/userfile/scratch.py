@@ -26,8 +26,11 @@ _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
-def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None) -> frozenset[str]:
-    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name."""
+def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None, body: str = "") -> frozenset[str]:
+    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name.
+
+    Integers that the kernel's ``body`` only reads are none: they say where something is, as in a sparse matrix.
+    """
     pointers = [(i, kind, name) for i, (kind, name) in enumerate(parameters) if parameter_type(kind, {}).stars == 1]
     free = [(i, name) for i, kind, name in pointers if "const" not in kind.split() and not pointer_role(name)]
     passed = site.site.arguments if site is not None else ()
@@ -36,6 +39,7 @@ def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None
     counts = {name for _, kind, name in pointers if _is_count(kind)}
     if len(pointers) - len(counts) >= _MATRICES:  # the matrices have another type: these are no matrices
         found |= {name for _, name in free if name in counts}
+    found -= {name for name in found & counts if _is_only_read(name, body)}
     return frozenset(found) if len(pointers) - len(found) >= _MATRICES else frozenset()
 
 
@@ -43,6 +47,18 @@ def _is_count(kind: str) -> bool:
     """Whether a pointer's elements are integers of 32 or 64 bits."""
     pointed = parameter_type(kind, {})
     return pointed.element == INT32 or (pointed.element is None and pointed.is_integer)
+
+
+def _is_only_read(name: str, body: str) -> bool:
+    """Whether every use of an array in ``body`` is an element's value: no store, no atomic, no pointer to it."""
+    uses = list(re.finditer(rf"(?P<before>[&*]|\+\+|--)?\s*\b{re.escape(name)}\b\s*(?P<index>\[)?", body))
+    for use in uses:
+        if use["before"] in ("&", "++", "--") or use["index"] is None:
+            return False
+        after = body[closing(body, use.end() - 1) + 1 :].lstrip()
+        if re.match(r"(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", after):
+            return False
+    return bool(uses)
 
 
 def is_zeroed(text: str, frame: Frame) -> bool:

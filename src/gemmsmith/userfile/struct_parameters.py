@@ -50,8 +50,16 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
     return tuple(found)
 
 
+def pointed_struct(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> str:
+    """The struct that type ``kind`` points to, if it holds a pointer itself: ``Mat`` of ``const Mat*``; else ""."""
+    if kind.count("*") != 1 or "&" in kind:
+        return ""
+    base = " ".join(_QUALIFIERS.sub(" ", kind).replace("__restrict__", " ").replace("*", " ").split())
+    return base if any("*" in field.type for field in _fields(base, sources, aliases)) else ""
+
+
 def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: Sequence[SourceFile]) -> None:
-    """Raise for a pointer to a struct with pointers in it: the matrices are then told by memory, not by arguments."""
+    """Raise for a pointer to a struct with pointers in it that the kernel cannot take by value instead."""
     for parameter in parameters:
         if parameter.type.count("*") != 1:
             continue
@@ -60,8 +68,8 @@ def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: S
         fields = next((source.class_fields[base] for source in sources if base in source.class_fields), ())
         if any("*" in field.type for field in fields):
             raise SignatureError(
-                f"{entry}: {parameter.name} points to a {base} in memory, with the matrix behind another pointer: "
-                "check fills matrices, numbers and structs by value",
+                f"{entry}: {parameter.name} points to a {base} in memory, and what the kernel does with it is not "
+                "understood: check fills matrices, numbers and structs of pointers and numbers",
                 f"take it by value, `{base} {parameter.name}`: a launch copies its arguments, so that this costs "
                 "nothing, and check fills its members",
             )

@@ -18,6 +18,7 @@ from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -25,7 +26,9 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_paramete
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
+from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
 from gemmsmith.userfile.scratch import scratch_names
@@ -110,9 +113,24 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
+    alone = without_overloads(entry.kernel, kernels, options.edited)
+    if alone != options.edited:
+        return _read_now(path, replace(options, edited=alone, entry=options.entry or entry.kernel.qualified))
+    aliases = KernelFacts(project, entry.kernel, tuple(given.items())).aliases({})
+    edited = taken_by_value(entry.kernel, project.sources(path), aliases, options.edited)
+    if edited != options.edited:
+        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
+        read = _read_now(path, whole)
+        read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
+        return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
+    built = built_on_device(entry.kernel, site.site if site is not None else None, options.edited)
+    if built is not None:
+        read = _read_now(path, replace(options, edited=built.edited, entry=entry.kernel.qualified))
+        read.launch.notes += (built.note,)
+        return read
     template = site.template()[0] if site is not None else {}
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
@@ -146,8 +164,9 @@ def _recognised(
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
+    shared = frozenset[str]() if places else scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), frozenset() if places else scratch_names(parameters, site))  # fmt: skip
+                     map_parameters(maps), shared)  # fmt: skip
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

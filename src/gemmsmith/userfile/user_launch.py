@@ -12,25 +12,23 @@ from pathlib import Path
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.expressions import evaluate, split
-from gemmsmith.kernel.geometry import Dim3, Geometry, ScratchArray, TensorMap
-from gemmsmith.kernel.signature import SCRATCH, Signature
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
-from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host_rounds import Round, divided, rounds
-from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
+from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_memory import LaunchMemory
 from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.scratch import is_zeroed
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
@@ -40,16 +38,15 @@ _FEW_ROUNDS = Problem(96, 160, 224)
 _ARRAYS = ("A", "B", "C", "D", "bias")
 _INTEGERS = frozenset("iIqQhHbB?")
 _MOST_VERSIONS = 3
-_LARGE_TILE = 256
-_OTHER = {"A": "B", "B": "A"}
 Pairs = tuple[tuple[str, str], ...]
 
 
 _COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
+_BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
-class UserLaunch:
+class UserLaunch(LaunchMemory):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -59,6 +56,7 @@ class UserLaunch:
         self.constants = facts.values(template)
         self.signature = Signature(facts.kernel.name, ())
         self.maps: tuple[HostMap, ...] = ()
+        self.notes: tuple[FoundValue, ...] = ()  # what was read another way than it is written
         self.swapped = self.flipped = self.padded = self.one_launch = False
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
@@ -88,60 +86,6 @@ class UserLaunch:
         other = copy.copy(self)
         other.padded = True
         return other
-
-    def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
-        """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""
-        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
-        signature = self.signature.transposed() if self.swapped else self.signature
-        roles = {arg.name: arg.role for arg in signature.arguments}
-        found = {}
-        assert self.site is not None
-        again = host_maps(
-            self.facts.kernel.parameters, self.site, problem_sizes(own), self.facts.aliases(self.template)
-        )
-        for each in again:
-            operand = roles[each.name].removeprefix("map")
-            dtype = problem.out_dtype if operand == "C" else problem.dtype
-            assert each.call is not None
-            try:
-                found[each.name] = described(each.call, operand, each.element or dtype)
-            except (UsageError, IndexError) as error:
-                raise UsageError(
-                    f"{each.name}: the tensor map of {each.call.place} is not understood: {error}",
-                    "gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…)",
-                ) from None
-        return found
-
-    def spare(self, problem: Problem) -> dict[str, int]:
-        """By how many bytes host code allocates more than A and B need, for the roles of ``signature``."""
-        if self.site is None:
-            return {}
-        sizes = problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
-        needed = {"A": sizes["M"] * sizes["K"], "B": sizes["K"] * sizes["N"]}
-        found: dict[str, int] = {}
-        for argument in self.signature.arguments:
-            if argument.role in needed and argument.at_launch:
-                room = allocated_bytes(argument.at_launch, self.site.scope(sizes, Asked()))
-                more = (room or 0) - needed[argument.role] * problem.dtype.itemsize
-                if more > 0:
-                    found[argument.role] = more
-        return {_OTHER.get(role, role): more for role, more in found.items()} if self.swapped else found
-
-    def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:
-        """The arrays that the blocks share, as host code allocates them."""
-        wanted = [arg for arg in self.signature.arguments if arg.role == SCRATCH]
-        if not wanted:
-            return ()
-        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
-        found = []
-        for arg in wanted:
-            size = element.itemsize if (element := parameter_type(arg.ctype, {}).element) else 4
-            room, zeroed = None, True
-            if self.site is not None and arg.at_launch:
-                room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
-                zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
-            found.append(ScratchArray(arg.name, room or _unknown_room(own, size), size, zeroed))
-        return tuple(found)
 
     @property
     def loop(self) -> str:
@@ -371,10 +315,10 @@ class UserLaunch:
     def found(self, problem: Problem) -> tuple[FoundValue, ...]:
         """Every value that host code tells, with its place and text."""
         if self.site is None:
-            return ()
+            return self.notes
         if self.swapped:
             problem = problem.with_(m=problem.n, n=problem.m)
-        site, lines = self.site.site, []
+        site, lines = self.site.site, [*self.notes]
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:
             lines.append(FoundValue("template", ", ".join(values), site.shown(), site.spelled()))
@@ -388,18 +332,8 @@ class UserLaunch:
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
-        lines += self._found_maps(problem)
+        lines += self.found_maps(problem)
         return tuple(lines)
-
-    def _found_maps(self, problem: Problem) -> list[FoundValue]:
-        try:
-            known = self.tensor_maps(problem, Config(())) if self.maps else {}
-        except GemmsmithError:
-            return []
-        calls = {each.name: each.call for each in self.maps}
-        roles = {arg.name: arg.role.removeprefix("map") for arg in self.signature.arguments}
-        return [FoundValue(f"tensor map {name}", f"of {roles[name]}: {_shown_map(made)}", call.place, call.text)
-                for name, made in known.items() if (call := calls[name]) is not None]  # fmt: skip
 
     def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:
         text: str = getattr(self.options, what)
@@ -428,6 +362,7 @@ class UserLaunch:
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
+        walks = walks or (found == (1, 1, 1) and _BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
@@ -475,21 +410,8 @@ def _near(file: Path) -> str:
 _CLUSTER = re.compile(r"__cluster_dims__\s*\(((?:[^()]|\([^()]*\))*)\)")
 
 
-def _unknown_room(problem: Problem, itemsize: int) -> int:
-    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles."""
-    rows, columns = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n))
-    return 16 * rows * columns * problem.batch * itemsize
-
-
 def _named_sizes(problem: Problem) -> dict[str, int]:
     return {"M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch}
-
-
-def _shown_map(made: TensorMap) -> str:
-    box = "x".join(map(str, reversed(made.box)))
-    swizzle = f", swizzle {made.swizzle}" if made.swizzle else ""
-    interleave = f", interleave {made.interleave}" if made.interleave else ""
-    return f"boxes of {box} {made.dtype}{swizzle}{interleave}"
 
 
 def _shown(extent: Dim3) -> str:

@@ -275,7 +275,7 @@ def _empty(kind: str, scope: Scope) -> Value:
         return int(short[1:])
     if _INTEGERS.fullmatch(kind) or _FLOATS.fullmatch(kind):
         return 0
-    raise UnknownValueError(f"{kind}{{}} is no number")
+    return scope.call(f"{short}{{}}", template, [])
 
 
 def _name(node: Node, code: str, scope: Scope) -> Value:

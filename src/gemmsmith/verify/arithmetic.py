@@ -23,6 +23,9 @@ _PACKED = {
     "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
 }  # fmt: skip
 _ROUNDED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
+_NARROWED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(?:b?f16)(?:x2)?\.f32\s+(%\w+)", re.M)
+_MOVED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mov|prmt|cvt\.u32)\S*\s+(%\w+),\s*([^;]+);", re.M)
+_STAGED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:st\.shared|stmatrix)\S*\s+\[[^\]]*\],\s*([^;]+);", re.M)
 _NAMES = {"f16": FP16.name, "bf16": BF16.name}
 _LABEL = re.compile(r"^\s*(\$\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
@@ -48,8 +51,23 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
     elif dtype == out == FP32 and not products:  # a SIMT kernel that stores its tiles in a narrow type
         multiplies_in = _NAMES.get(" ".join(sorted(set(_ROUNDED.findall(ptx)))), "")
-    return replace(spec, dtypes=(dtype,), accumulator=_accumulator(dtype, out, products, ptx),
-                   tensor_cores=bool(products), arithmetic=multiplies_in)  # fmt: skip
+    accumulator = _accumulator(dtype, out, products, ptx)
+    again = accumulator is None and dtype == out and out in (FP16, BF16) and _rounds_again(ptx)
+    return replace(spec, dtypes=(dtype,), accumulator=accumulator, tensor_cores=bool(products),
+                   arithmetic=multiplies_in, rounds_again=again)  # fmt: skip
+
+
+def _rounds_again(ptx: str) -> bool:
+    """Whether values are rounded to 16 bits and used again: by arithmetic of that type, or from shared memory.
+
+    The operands of such a kernel have 16 bits already, so that what it rounds are its sums.
+    """
+    if _NARROW.search(ptx):
+        return True
+    rounded = {register for registers in _NARROWED.findall(ptx) for register in re.findall(r"%\w+", registers)}
+    for _ in range(2):  # packed in pairs, moved
+        rounded |= {m[1] for m in _MOVED.finditer(ptx) if rounded & set(re.findall(r"%\w+", m[2]))}
+    return any(rounded & set(re.findall(r"%\w+", values)) for values in _STAGED.findall(ptx))
 
 
 def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
@@ -80,6 +98,8 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
     if not spec.is_rung and spec.arithmetic:
         where = " for the tensor cores" if spec.tensor_cores else ""
         found.append(f"it rounds its operands to {spec.arithmetic}{where}, and is judged as that")
+    if spec.rounds_again:
+        found.append(f"its epilogue rounds to {spec.out_dtypes[0]} more than once, and is judged with these roundings")
     if spec.accumulator in (FP16, BF16):
         found.append(f"it computes in {spec.accumulator}, and is judged with that type's roundoff")
     return tuple(found)

@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, FP64, TF32, DType, Problem
 from gemmsmith.verify.epilogue import output_rounding
-from gemmsmith.verify.reference import Reference
+from gemmsmith.verify.reference import Reference, float64_reference
 
 F64 = NDArray[np.float64]
 
@@ -125,21 +125,34 @@ def absolute_floor(problem: Problem, accumulator: DType | None = None) -> float:
     return (alpha * problem.k + 2.0) * _SPACING[accumulator or FP32]
 
 
+def rounded_terms(problem: Problem, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> F64:
+    """The error of an epilogue that rounds to C's type on the way: s to that type, alpha·s, beta·c, each by half a unit
+    in the last place at most. The sum's own rounding is counted for every kernel."""
+    with np.errstate(all="ignore"):
+        product = float64_reference(problem.with_(beta=0.0), a, b, c).exact
+        added = np.abs(problem.beta * c.astype(np.float64)) if problem.beta else 0.0
+        rounded: F64 = problem.out_dtype.unit_roundoff * (2.0 * np.abs(product) + added) * (1 + 2.0**-7)
+        return rounded
+
+
 def error_ratios(
     problem: Problem,
     got: NDArray[Any],
     reference: Reference,
     unit: float = FP32.unit_roundoff,
     accumulator: DType | None = None,
+    more: F64 | float = 0.0,
 ) -> F64:
     """ρ of every element: 0 for an expected infinity or NaN, infinite or NaN for an unexpected one.
 
     NaN in ``got`` stays NaN unless NaN was expected, so test with ``not (ρ <= gate)``, never with ``ρ > gate``.
+    ``more`` is an error that every element may have besides.
     """
     with np.errstate(all="ignore"):
         wide = got.astype(np.float64)
         scale = unit * reference.magnitude
         floor = absolute_floor(problem, accumulator) + output_rounding(problem.out_dtype, reference.exact)
+        floor = floor + np.nan_to_num(more, nan=0.0, posinf=0.0)
         ratios = _ratios(wide, reference.value, scale, floor)
         if reference.may_overflow.any():
             without = _ratios(wide, reference.exact, scale, floor)

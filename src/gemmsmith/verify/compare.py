@@ -16,7 +16,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.fills import Operands, fill_named, is_exact
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import FP16, FP32, INT32, DType, Problem, arithmetic_of
-from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios
+from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios, rounded_terms
 from gemmsmith.verify.epilogue import finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
@@ -31,12 +31,13 @@ MODES = {"float": "normal", "exact": "integers", "bits": "normal", "mod32": "bit
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How a kernel computes: on tensor cores, with which accumulators, and factors rounded to which type ('': as
-    given)."""
+    """How a kernel computes: on tensor cores, with which accumulators, factors rounded to which type ('': as given),
+    and whether alpha·A·B and beta·C are rounded to C's type before they are added."""
 
     tensor_cores: bool = False
     accumulator: DType | None = None
     factors: str = ""
+    rounds_again: bool = False
 
 
 FP32_SUMS = Arithmetic()
@@ -149,7 +150,8 @@ def _compare(
     if mode == "float" and problem.out_dtype == INT32 and not problem.activation:
         mode = "exact"  # sums of integers are exact modulo 2**32, whatever the data
     if mode == "float":
-        return _float(problem, data, got, allowed, how.accumulator, signature.activation)
+        terms = rounded_terms(problem, data.a, data.b, data.c) if how.rounds_again else 0.0
+        return _float(problem, data, got, allowed, how.accumulator, signature.activation, terms)
     if mode == "projection":
         return _projection(problem, data, got, allowed, seed)
     if mode == "exact":
@@ -167,8 +169,9 @@ def _compare(
 
 
 def _float(
-    problem: Problem, data: Operands, got: Array, allowed: Accuracy, accumulator: DType | None = None, own: str = ""
-) -> Comparison:
+    problem: Problem, data: Operands, got: Array, allowed: Accuracy, accumulator: DType | None = None, own: str = "",
+    terms: Array | float = 0.0,
+) -> Comparison:  # fmt: skip
     reference = finished(problem, float64_reference(problem, data.a, data.b, data.c), data.bias)
     if accumulator == FP16:  # a partial sum may leave its range, in some order of summation
         reference = replace(reference, may_overflow=reference.may_overflow | (reference.magnitude >= _FP16_SAFE))
@@ -176,7 +179,7 @@ def _float(
         dropped = np.isnan(reference.value) & (got == 0)
         reference = replace(reference, value=np.where(dropped, 0.0, reference.value),
                             exact=np.where(dropped, 0.0, reference.exact))  # fmt: skip
-    ratios = error_ratios(problem, got, reference, allowed.unit, accumulator)
+    ratios = error_ratios(problem, got, reference, allowed.unit, accumulator, terms)
     return Comparison(ratios, ~(ratios <= allowed.gate), got, reference.value, allowed.gate)
 
 

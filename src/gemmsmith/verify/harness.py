@@ -30,6 +30,7 @@ from gemmsmith.errors import (
     UsageError,
 )
 from gemmsmith.fills import Array, Operands, operands
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -93,11 +94,13 @@ _TRANSPOSED_LD = {"lda": "ldb", "ldb": "lda"}
 
 
 def no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
-    """Why there is no launch of the kernel for ``problem``: its signature or its grid; empty if there is one."""
+    """Why there is no launch of the kernel for ``problem``: its signature, grid or block; empty if there is one."""
     if why := refusal(spec.signature, problem):
         return why
     try:
-        spec.geometry(problem, config)
+        threads = math.prod(spec.geometry(problem, config).block)
+        if not spec.is_rung and threads > (most := cuda_limits().threads_per_block):
+            return f"its block has {threads} threads there, and {most} is the most"
         if (rounds := getattr(spec.geometry, "rounds", None)) is not None:
             rounds(problem)
     except GemmsmithError as error:
@@ -399,7 +402,7 @@ def _judge(
     partial: bool = False, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
-    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic)
+    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again)
     comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, how)
     if spec.signature.has("D"):  # the output is poisoned, whatever C holds
         problem, c_is_set = replace(problem, beta=0.0), False

@@ -31,7 +31,7 @@ from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.written import used_parameters, written_parameters
+from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
 
 _LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
@@ -304,11 +304,22 @@ def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> l
         return [own]
     written = written_parameters(compiled.ptx, compiled.entry)
     stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
-    own = _without_ignored(own, used_parameters(compiled.ptx, compiled.entry))
+    own = _without_ignored(own, _used(own, compiled))
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
     return [own, *_limited(readings(own))]
+
+
+def _used(own: Signature, compiled: CompiledKernel) -> set[int]:
+    """The arguments that the kernel reads; of a struct, the fields."""
+    parameters = used_parameters(compiled.ptx, compiled.entry)
+    found = {i for i in range(len(own.arguments)) if own.place(i) in parameters}
+    for i in [i for i in found if "." in own.arguments[i].name]:
+        loaded = used_bytes(compiled.ptx, compiled.entry, own.place(i))
+        if loaded is not None and not loaded.intersection(own.bytes_at(i)):
+            found.discard(i)
+    return found
 
 
 def _without_ignored(own: Signature, used: set[int]) -> Signature:
@@ -317,7 +328,7 @@ def _without_ignored(own: Signature, used: set[int]) -> Signature:
     One that uses some of them has forgotten the others, and is judged with all.
     """
     leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
-    if not leading or used.intersection(map(own.place, leading)):
+    if not leading or used.intersection(leading):
         return own
     arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
     return replace(own, arguments=arguments)
@@ -370,6 +381,23 @@ def formula(reading: Reading | None) -> str:
     return f"{reading.signature.activation}({text})" if reading.signature.activation else text
 
 
+def _growing_block(spec: KernelSpec, shape: Shape) -> str:
+    """The extents that the launch's block grows with, as "M"; empty for almost all kernels."""
+    if spec.signature.fixed:
+        return ""
+
+    def threads(at: Shape) -> int:
+        try:
+            return math.prod(spec.geometry(spec.problem(*at), Config()).block)
+        except GemmsmithError:
+            return 0
+
+    base = threads(shape)
+    larger = {name: tuple(64 * size if i == place else size for i, size in enumerate(shape))
+              for place, name in enumerate(EXTENTS)}  # fmt: skip
+    return " and ".join(name for name, (m, n, k) in larger.items() if threads((m, n, k)) > max(base, 1024))
+
+
 def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
     found = reading.applied(spec)
     lines, words = [], []
@@ -390,6 +418,8 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if loop := getattr(spec.geometry, "loop", ""):
         whole = "the whole loop is judged" if in_rounds(found) else "one launch is judged, not the loop"
         lines.append(f"its host code launches it for parts of the product ({loop}): {whole}")
+    if growing := _growing_block(found, shape):
+        lines.append(f"its block grows with {growing}: it has no launch where that gives more than 1024 threads")
     if reading.signature.activation:
         lines.append(f"it computes {formula(reading)}")
     if reading.bias == "row":

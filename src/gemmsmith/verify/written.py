@@ -29,6 +29,21 @@ def used_parameters(ptx: str, entry: str) -> set[int]:
     return {int(index) for index in re.findall(r"\[\w*?_param_(\d+)", _body(ptx, entry))}
 
 
+def used_bytes(ptx: str, entry: str, index: int) -> set[int] | None:
+    """The offsets at which ``entry`` loads from one parameter, a struct; None where its address is taken."""
+    body = _body(ptx, entry)
+    if re.search(rf"(?:mov|cvta)\S*\s+%\w+,\s*\w*?_param_{index}\b", body):
+        return None
+    found: set[int] = set()
+    for name, offset in re.findall(
+        rf"^[\s{{]*(?:@!?%\w+\s+)?(ld\.param\S*)\s[^;]*\[\w*?_param_{index}(?:\+(\d+))?\]", body, re.M
+    ):
+        vector, width = re.search(r"\.v(\d)", name), re.search(r"\.\w(\d+)$", name)
+        count, size = int(vector[1]) if vector else 1, int(width[1]) // 8 if width else 8
+        found |= {int(offset or 0) + i for i in range(count * size)}
+    return found
+
+
 def _reached(ptx: str, entry: str, which: re.Pattern[str]) -> set[int]:
     body = _body(ptx, entry)
     instructions = [(m["name"], m["operands"]) for m in _INSTRUCTION.finditer(body)]

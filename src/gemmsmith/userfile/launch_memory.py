@@ -1,0 +1,111 @@
+"""The memory that a launch of a user's kernel is given besides its matrices, as host code makes it: tensor maps, arrays
+that blocks share, room after A and B."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.geometry import ScratchArray, TensorMap
+from gemmsmith.kernel.signature import SCRATCH, Signature
+from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.userfile.host_allocations import allocated_bytes
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
+from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
+from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.scratch import is_zeroed
+
+_LARGE_TILE = 256
+_OTHER = {"A": "B", "B": "A"}
+
+
+class LaunchMemory:
+    """What ``UserLaunch`` knows of a launch's memory."""
+
+    facts: KernelFacts
+    site: SiteValues | None
+    template: Mapping[str, str]
+    signature: Signature
+    maps: tuple[HostMap, ...]
+    swapped: bool
+
+    def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
+        """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        signature = self.signature.transposed() if self.swapped else self.signature
+        roles = {arg.name: arg.role for arg in signature.arguments}
+        found = {}
+        assert self.site is not None
+        again = host_maps(
+            self.facts.kernel.parameters, self.site, problem_sizes(own), self.facts.aliases(self.template)
+        )
+        for each in again:
+            operand = roles[each.name].removeprefix("map")
+            dtype = problem.out_dtype if operand == "C" else problem.dtype
+            assert each.call is not None
+            try:
+                found[each.name] = described(each.call, operand, each.element or dtype)
+            except (UsageError, IndexError) as error:
+                raise UsageError(
+                    f"{each.name}: the tensor map of {each.call.place} is not understood: {error}",
+                    "gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…)",
+                ) from None
+        return found
+
+    def spare(self, problem: Problem) -> dict[str, int]:
+        """By how many bytes host code allocates more than A and B need, for the roles of ``signature``."""
+        if self.site is None:
+            return {}
+        sizes = problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        needed = {"A": sizes["M"] * sizes["K"], "B": sizes["K"] * sizes["N"]}
+        found: dict[str, int] = {}
+        for argument in self.signature.arguments:
+            if argument.role in needed and argument.at_launch:
+                room = allocated_bytes(argument.at_launch, self.site.scope(sizes, Asked()))
+                more = (room or 0) - needed[argument.role] * problem.dtype.itemsize
+                if more > 0:
+                    found[argument.role] = more
+        return {_OTHER.get(role, role): more for role, more in found.items()} if self.swapped else found
+
+    def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:
+        """The arrays that the blocks share, as host code allocates them."""
+        wanted = [arg for arg in self.signature.arguments if arg.role == SCRATCH]
+        if not wanted:
+            return ()
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        found = []
+        for arg in wanted:
+            size = element.itemsize if (element := parameter_type(arg.ctype, {}).element) else 4
+            room, zeroed = None, True
+            if self.site is not None and arg.at_launch:
+                room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
+                zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
+            found.append(ScratchArray(arg.name, room or _unknown_room(own, size), size, zeroed))
+        return tuple(found)
+
+    def found_maps(self, problem: Problem) -> list[FoundValue]:
+        """What the report says of the tensor maps."""
+        try:
+            known = self.tensor_maps(problem, Config(())) if self.maps else {}
+        except GemmsmithError:
+            return []
+        calls = {each.name: each.call for each in self.maps}
+        roles = {arg.name: arg.role.removeprefix("map") for arg in self.signature.arguments}
+        return [FoundValue(f"tensor map {name}", f"of {roles[name]}: {_shown_map(made)}", call.place, call.text)
+                for name, made in known.items() if (call := calls[name]) is not None]  # fmt: skip
+
+
+def _unknown_room(problem: Problem, itemsize: int) -> int:
+    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles."""
+    rows, columns = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n))
+    return 16 * rows * columns * problem.batch * itemsize
+
+
+def _shown_map(made: TensorMap) -> str:
+    box = "x".join(map(str, reversed(made.box)))
+    swizzle = f", swizzle {made.swizzle}" if made.swizzle else ""
+    interleave = f", interleave {made.interleave}" if made.interleave else ""
+    return f"boxes of {box} {made.dtype}{swizzle}{interleave}"
