@@ -357,6 +357,8 @@ class UserLaunch:
 
     def sources(self, problem: Problem) -> tuple[str, str]:
         """Where block and grid come from: "given", "launch site" or "guessed"."""
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
         names = {**self.constants, **_named_sizes(problem)}
         block = self._triple("block", names) if self.options.block else self._site(1, problem)
         said = "given" if self.options.block else "launch site" if block else "guessed"
@@ -472,9 +474,9 @@ _CLUSTER = re.compile(r"__cluster_dims__\s*\(((?:[^()]|\([^()]*\))*)\)")
 
 
 def _unknown_room(problem: Problem, itemsize: int) -> int:
-    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles."""
-    rows, columns = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n))
-    return 16 * rows * columns * problem.batch * itemsize
+    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles, or both operands."""
+    rows, columns, depth = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n, problem.k))
+    return max(16 * rows * columns, (rows + columns) * depth) * problem.batch * itemsize
 
 
 def _named_sizes(problem: Problem) -> dict[str, int]:

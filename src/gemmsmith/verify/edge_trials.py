@@ -1,5 +1,6 @@
 """Trials that fit one kernel: its data, scalars, k-tiles, edges and far blocks, the likeliest to fail first.
 
+indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index of 16 bits
 data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
@@ -111,7 +112,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
+        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)), ("alpha and beta", _scalars(subject, full)),
         ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
@@ -339,18 +340,30 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
     values += [_up(1027, step), *([_up(4099, step), _up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         yield _exact(subject, f"K = {k}", subject.one_tile(k))
-    yield from _long_k(subject, full)
+    if full:
+        yield from _long_k(subject)
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
 
 
-def _long_k(subject: Subject, full: bool) -> Iterator[Trial]:
-    """K beyond what an index of 16 bits holds, where the code has one; in full also where a block's tile is small."""
-    narrow = [(limit, True) for limit in subject.edges.narrow]
-    for limit, known in dict.fromkeys([*narrow, *((limit, False) for limit in _LONG_K if full)]):
+def _long_k(subject: Subject) -> Iterator[Trial]:
+    """K beyond what an index of 16 bits holds, where a block's tile is small."""
+    for limit in _LONG_K:
         problem = subject.one_tile(_up(limit + 2 * subject.depth + 3, subject.multiples.k))
-        work = problem.m * problem.n * problem.k
-        if work <= (_MOST_WORK if known and not full else 16 * _MOST_WORK if known else 4 * _MOST_WORK):
+        if problem.m * problem.n * problem.k <= 4 * _MOST_WORK:
             yield _exact(subject, f"K = {problem.k}", problem)
+
+
+def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
+    """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
+    be run alone (others have far blocks)."""
+    most = 16 * _MOST_WORK if full else _MOST_WORK
+    for limit in subject.edges.narrow:
+        problems = {"K": subject.one_tile(_up(limit + 2 * subject.depth + 3, subject.multiples.k))}
+        for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
+            problems[axis] = subject.multiples.up(with_extent(subject.problem(1, 1, subject.depth), axis, limit + tile))
+        for axis, problem in problems.items():
+            if problem.m * problem.n * problem.k <= most:
+                yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
 def _shapes(subject: Subject) -> Iterator[Trial]:
