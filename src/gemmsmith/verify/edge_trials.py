@@ -112,7 +112,8 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)), ("alpha and beta", _scalars(subject, full)),
+        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
+        ("alpha and beta", _scalars(subject, full)),
         ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
@@ -356,13 +357,14 @@ def _long_k(subject: Subject) -> Iterator[Trial]:
 def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
     """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
     be run alone (others have far blocks)."""
-    most = 16 * _MOST_WORK if full else _MOST_WORK
+    most = 16 * _MOST_WORK if full else 2 * _MOST_WORK
     for limit in subject.edges.narrow:
-        problems = {"K": subject.one_tile(_up(limit + 2 * subject.depth + 3, subject.multiples.k))}
+        problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K
         for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
             problems[axis] = subject.multiples.up(with_extent(subject.problem(1, 1, subject.depth), axis, limit + tile))
         for axis, problem in problems.items():
-            if problem.m * problem.n * problem.k <= most:
+            rows, columns = subject.of_block  # a block works on its whole tile, however few outputs there are
+            if max(rows, problem.m) * max(columns, problem.n) * problem.k <= most:
                 yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
