@@ -35,6 +35,8 @@ _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 _COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
+_NOTE = "note"  # of a failure that restricts the kernel, and does not make it wrong
+_STYLES = {"ok": "green", _NOTE: "yellow"}
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
@@ -240,10 +242,10 @@ class Report:
         for trial, verdict in self.verdicts:
             if trial.group and verdict.trusted:
                 continue
-            warned = not verdict.trusted and not self.strict and self.only_warns(trial, verdict)
-            failed = ("note ", "yellow") if warned else ("RACE ", "red") if _only_races(verdict) else ("WRONG", "red")
-            mark, style = ("ok   ", "green") if verdict.trusted else failed
-            say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
+            mark = "ok" if verdict.trusted else self._mark(trial, verdict)
+            style = _STYLES.get(mark, "red")
+            text = f"  {mark:<5} {trial.label} ({self.own(trial.problem)})"
+            say(text, lead=f"  {mark:<5}", lead_style=style, hang=" " * 6)
         if fitted := self._fitted_line():
             say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
         for label, why in self.skipped if not self.only else ():
@@ -254,16 +256,11 @@ class Report:
             item(f"{self.entry}: {remark} (--strict makes this a failure)", "yellow")
         for hint in self.hints if not self.ok else ():
             item(hint, "yellow")
-        shown: Shown = set()
-        for trial, verdict in self.verdicts:
-            if not verdict.trusted and (self.strict or not self._is_remark(trial, verdict)):
-                head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
-                word = "not right:" if self.ok else "RACE:" if _only_races(verdict) else "WRONG:"
-                head = head.replace("WRONG:", word, 1)
-                print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
+        item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
         for cause in self.causes:
             item(cause.sentence, "green")
             patch(cause.diff)
+        self._print_evidence()
         if note := self.note():
             say(note)
         for note in self.launch_notes:
@@ -272,13 +269,27 @@ class Report:
             item(left, "dim")
         if self.settled.rejected and not self.ok:
             item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
-        item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
         for line in self._certificate_lines():
             item(line, "yellow" if NOT_THE_PRODUCT in line else "")
         if self.budget:
             item(self._budget_line(), "dim")
         if self.next_command():
             item(f"next: {self.next_command()}")
+
+    def _print_evidence(self) -> None:
+        """The failed trials with their source lines: what makes the kernel wrong before what only restricts it."""
+        shown: Shown = set()
+        told = [(t, v) for t, v in self.verdicts if not v.trusted and (self.strict or not self._is_remark(t, v))]
+        for trial, verdict in sorted(told, key=lambda each: self._mark(*each) == _NOTE):
+            mark, style = self._mark(trial, verdict), "yellow" if self._mark(trial, verdict) == _NOTE else "red"
+            head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
+            print_verdict(verdict, head.replace("WRONG:", f"{mark}:", 1), style, self.verbose, shown)
+
+    def _mark(self, trial: Trial, verdict: Verdict) -> str:
+        """One word for a failed trial, wherever it is shown."""
+        if not self.strict and self.only_warns(trial, verdict):
+            return _NOTE
+        return "RACE" if _only_races(verdict) else "WRONG"
 
     def _fitted_line(self) -> str:
         """How many of the trials that fit the kernel passed, by what they are about."""
