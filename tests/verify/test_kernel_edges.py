@@ -81,6 +81,52 @@ def test_guards_of_threads_that_cannot_be_followed_are_read_in_the_source(tmp_pa
     assert len(guarded) == 2
 
 
+STRUCT = """
+struct Sizes { int M, N, K; float scale; };
+__global__ void sgemm(const float* A, const float* B, float* C, Sizes s) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= s.M || col >= s.N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < s.K; ++k) acc += A[row * s.K + k] * B[k * s.N + col];
+    C[row * s.N + col] = acc;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    Sizes s{M, N, K, 1.0f};
+    sgemm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, s);
+}
+"""
+
+
+def test_extents_that_are_loaded_in_pairs_are_followed(tmp_path: Path) -> None:
+    """``ld.param.v2`` of a struct of arguments."""
+    assert edges_of(tmp_path, STRUCT).guards >= {"M", "N"}
+
+
+def test_a_shifted_mask_is_an_index_of_16_bits(tmp_path: Path) -> None:
+    """The compiler masks with 65535 * 4 where an index of 16 bits is scaled."""
+    walk = """
+__global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t N, size_t K) {
+    for (size_t i = threadIdx.y; i < M; i += 8)
+        for (size_t j = threadIdx.x; j < N; j += 16) {
+            float acc = 0.0f;
+            for (size_t k = 0; k < K; ++k) acc += A[i * K + k] * B[k * N + (unsigned short)j];
+            C[i * N + j] = acc;
+        }
+}
+// gemmsmith: block=16,8 grid=1
+"""
+    edges = edges_of(tmp_path, walk)
+    assert edges.narrow == (2**16,)
+    spec = user_kernel(tmp_path / "mine.cu", UserOptions())
+    base = spec.problem(64, 64, 64)
+    labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "16 bits" in t.group]
+    assert labels == ["N = 65552", "M = 65552"]  # a K as long takes too many seconds with a tile of 16 x 16
+    assert not any(
+        "16 bits" in t.group
+        for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), replace(edges, narrow=())))
+    )
+
+
 def test_an_index_of_16_bits_gets_a_long_k(tmp_path: Path) -> None:
     narrow = GUARDED.replace("B[(k0 + threadIdx.y) * N", "B[(unsigned short)(k0 + threadIdx.y) * N")
     assert edges_of(tmp_path, narrow).narrow == (65536,)
