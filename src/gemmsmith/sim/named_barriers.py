@@ -22,6 +22,11 @@ _REMEDY = ("this thread arrives again (bar.arrive), and nothing made it wait unt
            "time: two arrivals of one thread may complete the barrier; wait (bar.sync) for a barrier at which the "
            "others arrive afterwards, or give each stage a barrier of its own")  # fmt: skip
 
+_STRANGER = (
+    "this thread was not among those who met there the last time, and nothing made it wait until they had "
+    "come: it may be counted in place of one of them; give each group of threads a barrier of its own"
+)
+
 
 @dataclass
 class Meeting:
@@ -82,23 +87,27 @@ class NamedBarriers:
         self.machine.progress += 1
 
     def _check_again(self, key: tuple[int, int], lanes: Array, moment: Moment, operation: Operation[Any]) -> None:
-        """Who arrived and did not wait must know that all others have come before it arrives again: else, under
-        another schedule, it is counted twice at once.
+        """Who arrives must know that all who met the last time have come: else, under another schedule, it is counted
+        among them, a second time or in place of one of them. Who waited there knows it.
         """
         before, log = self._before.get(key), self.machine.log
-        went_on = [who for _, who, waited in before.arrivals if not waited] if before is not None else []
-        again = lanes[np.isin(lanes, np.concatenate(went_on))] if went_on else lanes[:0]
-        if before is None or log is None or not again.size:
+        if before is None or log is None:
             return
+        waited = [who for _, who, waited in before.arrivals if waited]
+        unsure = lanes[~np.isin(lanes, np.concatenate(waited))] if waited else lanes
+        if not unsure.size:
+            return
+        went_on = [who for _, who, waited in before.arrivals if not waited]
+        is_again = bool(went_on) and bool(np.isin(unsure, np.concatenate(went_on)).any())
         for then, who, _ in before.arrivals:
             for other in (int(who[0]), int(who[-1])):
-                if ordered(then, np.full(again.size, other), moment, again).all():
+                if ordered(then, np.full(unsure.size, other), moment, unsure).all():
                     continue
-                here = side(self.machine, operation, int(again[0]))
+                here = side(self.machine, operation, int(unsure[0]))
                 there = replace(here, thread=f"thread {self.machine.thread_name(other)}", verb="last arrival")
                 log.add((_LAST, operation.position), Hazard(
                     HazardKind.BARRIER_REUSED, 0, self.machine.block_name(other), there, here, across_warps=True,
-                    place=f"barrier {key[1]}", remedy=_REMEDY))  # fmt: skip
+                    place=f"barrier {key[1]}", remedy=_REMEDY if is_again else _STRANGER))  # fmt: skip
                 return
 
     def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
