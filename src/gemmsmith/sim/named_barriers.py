@@ -10,9 +10,10 @@ import numpy as np
 from gemmsmith.sim.async_hazards import side
 from gemmsmith.sim.clocks import Clock, Moment, joined, ordered
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import Hazard, HazardKind, Side
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.spots import spot
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
@@ -40,7 +41,7 @@ class Meeting:
     parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     released: Clock | None = None
-    arrivals: list[tuple[Moment, Array, bool]] = field(default_factory=list)  # when, who, and whether they wait
+    arrivals: list[tuple[Moment, Array, bool, Operation[Any]]] = field(default_factory=list)  # when, who, do they wait
 
     @property
     def arrived(self) -> int:
@@ -79,7 +80,7 @@ class NamedBarriers:
             meeting.waiting += lanes[members].tolist() if waits else []
             if moment is not None:
                 self._check_again(key, lanes[members], moment, operation)
-                meeting.arrivals.append((moment, lanes[members], waits))
+                meeting.arrivals.append((moment, lanes[members], waits, operation))
                 meeting.released = joined((meeting.released, self.machine.clocks.known(moment, lanes[members])))
             if meeting.arrived >= meeting.count:
                 self._complete(self.open.pop(key))
@@ -93,22 +94,25 @@ class NamedBarriers:
         before, log = self._before.get(key), self.machine.log
         if before is None or log is None:
             return
-        waited = [who for _, who, waited in before.arrivals if waited]
+        waited = [who for _, who, waited, _ in before.arrivals if waited]
         unsure = lanes[~np.isin(lanes, np.concatenate(waited))] if waited else lanes
         if not unsure.size:
             return
-        went_on = [who for _, who, waited in before.arrivals if not waited]
+        went_on = [who for _, who, waited, _ in before.arrivals if not waited]
         is_again = bool(went_on) and bool(np.isin(unsure, np.concatenate(went_on)).any())
-        for then, who, _ in before.arrivals:
+        for then, who, _, arrival in before.arrivals:
             for other in (int(who[0]), int(who[-1])):
                 if ordered(then, np.full(unsure.size, other), moment, unsure).all():
                     continue
-                here = side(self.machine, operation, int(unsure[0]))
-                there = replace(here, thread=f"thread {self.machine.thread_name(other)}", verb="last arrival")
+                here = self._side(operation, int(unsure[0]))
+                there = replace(self._side(arrival, other), verb="last arrival")
                 log.add((_LAST, operation.position), Hazard(
                     HazardKind.BARRIER_REUSED, 0, self.machine.block_name(other), there, here, across_warps=True,
                     place=f"barrier {key[1]}", remedy=_REMEDY if is_again else _STRANGER))  # fmt: skip
                 return
+
+    def _side(self, operation: Operation[Any], lane: int) -> Side:
+        return replace(side(self.machine, operation, lane), spot=spot(self.machine, operation, lane))
 
     def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
         arrived = meeting.parts.pop(warp, 0) + lanes

@@ -363,8 +363,9 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
         for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
             problems[axis] = subject.multiples.up(with_extent(subject.problem(1, 1, subject.depth), axis, limit + tile))
         for axis, problem in problems.items():
-            rows, columns = subject.of_block  # a block works on its whole tile, however few outputs there are
-            if max(rows, problem.m) * max(columns, problem.n) * problem.k <= most:
+            # Along K a block works on its whole tile, however few outputs there are.
+            outputs = math.prod(subject.of_block) if axis == "K" else problem.m * problem.n
+            if outputs * problem.k <= most:
                 yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 

@@ -412,4 +412,4 @@ def _only_races(verdict: Verdict) -> bool:
 
 
 def _races(verdict: Verdict) -> bool:
-    return any(" race on " in reason for reason in verdict.reasons)
+    return bool(verdict.hazards) or any(" race on " in reason for reason in verdict.reasons)
