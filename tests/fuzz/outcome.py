@@ -48,7 +48,7 @@ def outcome(kernel: Generated, file: Path, *, as_user: bool = False) -> Outcome:
     """Write the kernel to ``file`` and check it: in this process, or by a process of its own as a user would."""
     file.write_text(kernel.text, encoding="utf-8")
     start = time.monotonic()
-    facts = (_by_command if as_user else _here)(["check", str(file), "--json", "--timeout", _LAUNCH_S])
+    facts = (_by_command if as_user else _here)(["check", str(file), "--json", "--timeout", _LAUNCH_S, "--cures", "0"])
     took = time.monotonic() - start
     status, layout = facts.get("status", "not runnable"), _layout(facts)
     judged = judge(kernel, status, layout, str(facts.get("verdict", "")))
