@@ -117,7 +117,7 @@ def test_two_groups_at_one_barrier_must_be_ordered(between: str, is_legal: bool,
     if is_legal:
         launch(body, words(128), block=(128, 1, 1), schedule=scheduled(schedule), hazards=True)
         return
-    with pytest.raises(HazardError, match="reuse of barrier 1.* in place of one of them"):
+    with pytest.raises(HazardError, match=r"reuse of barrier 1.* in place of one of them"):
         launch(body, words(128), block=(128, 1, 1), schedule=scheduled(schedule), hazards=True)
 
 
