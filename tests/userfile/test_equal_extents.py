@@ -65,3 +65,28 @@ def test_other_shapes_get_the_blocks_that_host_code_gives_to_squares(
     spec = user_kernel(file, UserOptions())
     assert spec.geometry(Problem(640, 192, 64), spec.config()).grid == expected
     assert spec.geometry(Problem(640, 640, 640), spec.config()).grid == (10, 5, 1)
+
+
+COLUMNS = """
+__global__ void by_columns(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 64 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    for (int r = row; r < blockIdx.y * 64 + 64; r += 8) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[r + k * M] * B[k + col * K];
+        C[r + col * M] = sum;
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    by_columns<<<dim3(N / 32, M / 64), dim3(32, 8)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_the_grid_of_a_column_major_kernel_is_asked_for_with_its_own_extents(tmp_path: Path) -> None:
+    """A whole tile of 64 x 32 has a launch; the problem has M and N exchanged."""
+    path = tmp_path / "columns.cu"
+    path.write_text(COLUMNS, encoding="utf-8")
+    spec = user_kernel(path, UserOptions(layout="col"))
+    launch = spec.geometry
+    assert launch.sources(spec.problem(64, 32, 16)) == ("launch site", "launch site")  # type: ignore[attr-defined]
+    assert launch.sources(spec.problem(32, 64, 16)) == ("launch site", "guessed")  # type: ignore[attr-defined]

@@ -161,7 +161,7 @@ def _with_rounds(
     if spec.signature.fixed or spec.signature.square:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
-    wanted = _rounds(compiled.ptx)
+    wanted = rounds_of(compiled.ptx)
     deeper = base.with_(k=wanted * depth)
     is_enough = base.k > depth and (wanted == _ROUNDS or base.k >= deeper.k)
     if is_enough or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
@@ -172,7 +172,7 @@ def _with_rounds(
     return replace(shapes, base=(m, n, deeper.k)), deeper
 
 
-def _rounds(ptx: str) -> int:
+def rounds_of(ptx: str) -> int:
     """Rounds of the loop over K in which every stage of a pipeline is used again: as many copies as may be in flight,
     and two more rounds; of barriers between producers and consumers, which do not tell, a usual number."""
     waits = [int(count) for count in _WAITS.findall(ptx)]
