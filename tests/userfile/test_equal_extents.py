@@ -67,6 +67,28 @@ def test_other_shapes_get_the_blocks_that_host_code_gives_to_squares(
     assert spec.geometry(Problem(640, 640, 640), spec.config()).grid == (10, 5, 1)
 
 
+ADDS = """
+__global__ void adds(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y, col = threadIdx.x;
+    atomicAdd(&C[row * N + col], A[row * K + blockIdx.z] * B[blockIdx.z * N + col]);
+}
+void run(const float* A, const float* B, float* out, int M, int N, int K) {
+    ZERO
+    adds<<<dim3(1, M, K), N>>>(A, B, out, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("line", "zeroed"), [
+    ("cudaMemsetAsync(out, 0, sizeof(float) * M * N);", True), ("cudaMemset((void*)out, 0, 4 * M * N);", True),
+    ("cudaMemset(other, 0, 4 * M * N);", False), ("cudaMemset(out, 1, 4 * M * N);", False), ("", False),
+])  # fmt: skip
+def test_a_result_that_host_code_sets_to_zero(line: str, zeroed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "adds.cu"
+    path.write_text(ADDS.replace("ZERO", line), encoding="utf-8")
+    assert user_kernel(path, UserOptions()).geometry.zeroes_output is zeroed  # type: ignore[attr-defined]
+
+
 COLUMNS = """
 __global__ void by_columns(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 64 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;

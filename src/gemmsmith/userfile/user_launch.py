@@ -30,7 +30,7 @@ from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.scratch import is_zeroed
+from gemmsmith.userfile.scratch import is_zeroed, sets_to_zero
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
@@ -155,6 +155,13 @@ class UserLaunch:
         if self.site is None or output is None or not output.at_launch:
             return ""
         return reader_after(self.site.site, output.at_launch)
+
+    @property
+    def zeroes_output(self) -> bool:
+        """Whether host code sets the result to zero before it launches the kernel."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
+            output.at_launch, self.site.site.frame)  # fmt: skip
 
     @cached_property
     def in_rounds(self) -> bool:

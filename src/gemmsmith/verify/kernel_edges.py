@@ -112,7 +112,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        narrow = _narrow([site.text for site in probe.walk.sites], [each.text for each in entry.instructions])
+        narrow = narrow_indices([site.text for site in probe.walk.sites], [each.text for each in entry.instructions])
         return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=masks_k(spec))
     except GemmsmithError:
         return KernelEdges()
@@ -127,7 +127,7 @@ def k_tile(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Pro
         return 0
 
 
-def _narrow(conversions: Iterable[str], masks: Iterable[str]) -> tuple[int, ...]:
+def narrow_indices(conversions: Iterable[str], masks: Iterable[str]) -> tuple[int, ...]:
     """From which numbers on masks and conversions of integers to 16 bits lose something; the compiler shifts a mask
     with the index that it masks, so that 65535 times the size of an element is one, too."""
     found = set()
