@@ -83,24 +83,23 @@ def test_guards_of_threads_that_cannot_be_followed_are_read_in_the_source(tmp_pa
 
 
 STRUCT = """
-struct Sizes { int M, N, K; };
-__global__ void sgemm(const float* A, const float* B, float* C, Sizes s) {
+struct Arguments { int M, N, K; const float* A; const float* B; float* C; };
+__global__ void sgemm(Arguments s) {
     __shared__ float a[16][16], b[16][16];
     int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
     float acc = 0.0f;
     int left = s.K;
     for (int k0 = 0; left > 0; k0 += 16, left -= 16) {
-        a[y][x] = row < s.M && x < left ? A[row * s.K + k0 + x] : 0.0f;
-        b[y][x] = y < left && col < s.N ? B[(k0 + y) * s.N + col] : 0.0f;
+        a[y][x] = row < s.M && x < left ? s.A[row * s.K + k0 + x] : 0.0f;
+        b[y][x] = y < left && col < s.N ? s.B[(k0 + y) * s.N + col] : 0.0f;
         __syncthreads();
         for (int k = 0; k < 16; ++k) acc += a[y][k] * b[k][x];
         __syncthreads();
     }
-    if (row < s.M && col < s.N) C[row * s.N + col] = acc;
+    if (row < s.M && col < s.N) s.C[row * s.N + col] = acc;
 }
-void run(const float* A, const float* B, float* C, int M, int N, int K) {
-    Sizes s{M, N, K};
-    sgemm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, s);
+void run(const Arguments& s) {
+    sgemm<<<dim3((s.N + 15) / 16, (s.M + 15) / 16), dim3(16, 16)>>>(s);
 }
 """
 
