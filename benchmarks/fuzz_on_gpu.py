@@ -40,6 +40,8 @@ from generated.kernel import Generated  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _CHUNK_S = 100
+# A launch that never ends must not hold up the others: where memcheck ends a thread, those that it meets wait for ever.
+_START_S, _CASE_S = 12, 1.5
 _WRITE_EVERY_S = 5
 _NAMED = re.compile(r"_fz(\d+)\b")
 RIGHT, NOTHING = "right", "nothing"
@@ -115,7 +117,8 @@ def run_chunk(numbers: Sequence[int], tool: str, arguments: argparse.Namespace) 
             sanitizer += ["--destroy-on-device-error", "kernel", "--padding", "8192"] if tool == "memcheck" else []
             command = [*sanitizer, *command, "--small"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_CHUNK_S)
+            limit = min(_CHUNK_S, _START_S + _CASE_S * len(left))
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
             said = done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             said = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.cli.check_prepare import rounds_of
 from gemmsmith.cli.main import run_command
 
 # A block of 64 threads for 8x8 outputs; STAGES k-tiles of 32 are loaded before the loop, whatever K is.
@@ -39,6 +40,15 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
     staged<<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K);
 }
 """
+
+
+@pytest.mark.parametrize(("ptx", "rounds"), [
+    ("bar.sync 0;", 3), ("cp.async.wait_group 0;", 4), ("cp.async.wait_group 2;\ncp.async.wait_group 0;", 6),
+    ("mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2;", 6), ("barrier.cta.arrive %r1, 160;", 6),
+    ("bar.arrive 1, 64;", 6),
+])  # fmt: skip
+def test_every_stage_of_a_pipeline_is_used_again(ptx: str, rounds: int) -> None:
+    assert rounds_of(ptx) == rounds
 
 
 @pytest.mark.parametrize(("stages", "least"), [(1, 0), (3, 96)])

@@ -192,6 +192,11 @@ VALUES = [
            change(TILED_OK, "(row < M && k0 + tx < K) ? A[row * K + k0 + tx] : 0.0f", "A[row * K + k0 + tx]").replace(
                "(col < N && k0 + ty < K) ? B[(k0 + ty) * N + col] : 0.0f", "B[(k0 + ty) * N + col]"),
            "missing-guard", edits=4),
+    Faulty("tiled_count_in_a_variable",  # rows and columns are guarded, k is not
+           TILED_OK.replace("for (int k0 = 0; k0 < K; k0 += T)", "const int tiles = K / T; //!\n"
+                            "    for (int k0 = 0; k0 < tiles * T; k0 += T)").replace(
+               "row < M && k0 + tx < K", "row < M").replace("col < N && k0 + ty < K", "col < N"),
+           "missing-tail+missing-guard", "k0 + ty < K", edits=3),
     Faulty("helpers_wrong_extent", change(HELPERS_OK, "B[(k0 + k) * N", "B[(k0 + k) * K"), "wrong-leading-dimension"),
     Faulty("helpers_guard", change(HELPERS_OK, "if (r < M && c < N)", "if (r < M && c <= N)"), "comparison"),
     Faulty("blocktile_wrong_step", change(BLOCKTILE, "B += BK * N;", "B += BK * K;"), "wrong-leading-dimension"),

@@ -78,6 +78,50 @@ def test_a_conflict_in_a_helper_is_blamed_on_the_line_that_calls_it(
     assert re.search(r"Tried in a copy: the share of bank conflicts changes from \d+% to 0%, the result is right", text)
 
 
+ROWS_BY_X = """#define T 32
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+  int row = blockIdx.x * T + threadIdx.x, column = blockIdx.y * T + threadIdx.y;
+  if (row >= M || column >= N) return;
+  float sum = 0.f;
+  for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + column];
+  C[row * N + column] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+  product<<<dim3((M + T - 1) / T, (N + T - 1) / T), dim3(T, T)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_uncoalesced_loads_get_a_patch_that_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.cu"
+    path.write_text(ROWS_BY_X)
+    assert run_command(["explain", str(path), "--m", "64", "--n", "96", "--k", "160"]) == 0
+    said = capsys.readouterr().out
+    short = said.split("Predicted on")[0]
+    assert "Bound:  " in short
+    assert "Line:   rows.cu:6 | for (int k" in short
+    assert "Change: Exchange x and y" in short
+    assert "bytes of A each" in said
+    for line in ("+  int row = blockIdx.y * T + threadIdx.y, column = blockIdx.x * T + threadIdx.x;",
+                 "+  product<<<dim3((N + T - 1) / T, (M + T - 1) / T), dim3(T, T)>>>(A, B, C, M, N, K);"):  # fmt: skip
+        assert line in said
+    assert re.search(
+        r"a request touches \d\.\d sectors in place of 1\d\.\d, and the result is right", " ".join(said.split())
+    )
+    assert path.read_text() == ROWS_BY_X
+
+
+def test_no_patch_that_was_not_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a block that is no square, x and y cannot be exchanged without more changes."""
+    path = tmp_path / "rows.cu"
+    path.write_text(ROWS_BY_X.replace("blockIdx.y * T + threadIdx.y", "blockIdx.y * 8 + threadIdx.y").replace(
+        "(N + T - 1) / T), dim3(T, T)", "(N + 7) / 8), dim3(T, 8)"))  # fmt: skip
+    assert run_command(["explain", str(path), "--m", "64", "--n", "96", "--k", "160"]) == 0
+    said = capsys.readouterr().out
+    assert "uncoalesced global loads" in said
+    assert "Exchange x and y" not in said
+
+
 def test_the_remedy_that_is_told_cures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "kernel.cu", ("READ", "left[x][k]"), ("left[T][T]", "left[T][T + 1]"))
     found, _ = explained(path, capsys)
@@ -136,7 +180,7 @@ def test_a_size_that_the_source_sets_is_the_one_that_is_explained(
     path = str(tmp_path / "fixed.cu")
     assert run_command(["explain", path]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "256x256x256 fp32 takes an estimated" in text
+    assert "fixed.cu, 256x256x256 fp32 on H200" in text
     assert run_command(["explain", path, "--json"]) == 0
     assert run_command(["compare", path, "naive"]) == 2
     said = capsys.readouterr().err

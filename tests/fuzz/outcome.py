@@ -25,6 +25,9 @@ _RESTRICTED: dict[str, tuple[str, ...]] = {
     "threshold": ("square_only",),
 }  # fmt: skip
 
+# Faults that make another product of it, which check names.
+_NAMED_EPILOGUES = {"negative results are cut off": " is right, as relu("}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -45,14 +48,15 @@ def outcome(kernel: Generated, file: Path, *, as_user: bool = False) -> Outcome:
     """Write the kernel to ``file`` and check it: in this process, or by a process of its own as a user would."""
     file.write_text(kernel.text, encoding="utf-8")
     start = time.monotonic()
-    facts = (_by_command if as_user else _here)(["check", str(file), "--json", "--timeout", _LAUNCH_S])
+    facts = (_by_command if as_user else _here)(["check", str(file), "--json", "--timeout", _LAUNCH_S, "--cures", "0"])
     took = time.monotonic() - start
     status, layout = facts.get("status", "not runnable"), _layout(facts)
-    return Outcome(judge(kernel, status, layout), status, layout, _summary(facts), round(took, 2))
+    judged = judge(kernel, status, layout, str(facts.get("verdict", "")))
+    return Outcome(judged, status, layout, _summary(facts), round(took, 2))
 
 
-def judge(kernel: Generated, status: str, layout: str) -> str:
-    """Whether a status is true of the kernel."""
+def judge(kernel: Generated, status: str, layout: str, verdict: str = "") -> str:
+    """Whether a status is true of the kernel; ``verdict`` may say what it computes instead of the product."""
     if kernel.innocent:
         if status == "not runnable":
             return REFUSED
@@ -63,6 +67,8 @@ def judge(kernel: Generated, status: str, layout: str) -> str:
         return TRUE
     if layout != kernel.recipe.layout:
         return TRUE  # what the kernel became is said
+    if kernel.fault and kernel.fault.name in _NAMED_EPILOGUES and _NAMED_EPILOGUES[kernel.fault.name] in verdict:
+        return TRUE
     kind = kernel.fault.kind if kernel.fault else ""
     allowed = _RESTRICTED.get(kind, ())
     if kernel.fault and "#" in kernel.fault.name:  # the second place: elements at the edges, beside the vectors

@@ -70,8 +70,18 @@ def test_outcomes_are_judged() -> None:
     assert [judge(guard, status, "NN") for status in ("right", "whole_tiles")] == [SURVIVED, TRUE]
     assert judge(mutant, "not runnable", "NN") == NOT_JUDGED
     assert judge(mutant, "right", "NT") == TRUE  # what it is was said
+    cut = generate(Recipe(), "negative results are cut off")
+    assert judge(cut, "right", "NN", "gemm is right, as relu(A·B): 60 trials passed") == TRUE
+    assert judge(cut, "right", "NN", "gemm is right: 60 trials passed") == SURVIVED
+    assert judge(mutant, "right", "NN", "gemm is right, as relu(A·B): 60 trials passed") == SURVIVED
     tiles = generate(Recipe(guarded=False), "products are subtracted")
     assert judge(tiles, "whole_tiles", "NN") == SURVIVED
+
+
+def test_a_tail_of_integers_needs_no_zeros() -> None:
+    name = "B: the tail is not set to zero"
+    assert generate(Recipe(types="i8"), name).innocent
+    assert not generate(Recipe(types="f32"), name).innocent
 
 
 def test_a_harmless_change_is_no_fault() -> None:

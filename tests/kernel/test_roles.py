@@ -53,6 +53,11 @@ def roles(text: str, body: str = "", **more: object) -> str:
         ("const float * A, const float * B, float * C, int m, int n, int p", "", "A,B,C,?,?,?"),
         ("const float * A, const float * B, float * C, int width, int height", "", "A,B,C,?,?"),
         ("const float * A, const float * B, float * C, int M, int N, int K, int flag", "", "A,B,C,M,N,K,?"),
+        # A second array that is written is a workspace, no addend.
+        ("const float * A, const float * B, float * C, float * Bt, int M, int N, int K", "Bt[j] = B[i]; C[i] = s;",
+         "A,B,C,scratch,M,N,K"),
+        ("const float * A, const float * B, float * C, float * other, int M, int N, int K", "C[i] = s + other[i];",
+         "A,B,D,C,M,N,K"),
         ("float * p, float * q, float * r, int M, int N, int K", "", "?,?,?,M,N,K"),
         ("float * p, float * q, float * r, int M, int N, int K", "float* o = q + 3; o[i] += s;", "A,C,B,M,N,K"),
     ],

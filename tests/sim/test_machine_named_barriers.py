@@ -106,6 +106,22 @@ def test_a_barrier_in_between_makes_the_last_use_known() -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize(("between", "is_legal"), [("", False), ("bar.sync 3, 128;", True)])
+def test_two_groups_at_one_barrier_must_be_ordered(between: str, is_legal: bool, schedule: tuple[str, int]) -> None:
+    """Both halves of a block meet at barrier 1, for 64 threads each: a warp of one may be counted with the other's."""
+    body = f"""{OWN}setp.ge.u32 %p1, %t, 64;
+    @%p1 bra SECOND;
+    bar.sync 1, 64; {between} bra END;
+    SECOND: {between} bar.sync 1, 64;
+    END:"""
+    if is_legal:
+        launch(body, words(128), block=(128, 1, 1), schedule=scheduled(schedule), hazards=True)
+        return
+    with pytest.raises(HazardError, match=r"reuse of barrier 1.* in place of one of them"):
+        launch(body, words(128), block=(128, 1, 1), schedule=scheduled(schedule), hazards=True)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("count", ["", ", 96"])
 def test_reductions_of_predicates(count: str, schedule: tuple[str, int]) -> None:
     body = f"""{MY_WORD}rem.u32 %r1, %t, 3; setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %t, 999;

@@ -65,3 +65,50 @@ def test_other_shapes_get_the_blocks_that_host_code_gives_to_squares(
     spec = user_kernel(file, UserOptions())
     assert spec.geometry(Problem(640, 192, 64), spec.config()).grid == expected
     assert spec.geometry(Problem(640, 640, 640), spec.config()).grid == (10, 5, 1)
+
+
+ADDS = """
+__global__ void adds(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y, col = threadIdx.x;
+    atomicAdd(&C[row * N + col], A[row * K + blockIdx.z] * B[blockIdx.z * N + col]);
+}
+void run(const float* A, const float* B, float* out, int M, int N, int K) {
+    ZERO
+    adds<<<dim3(1, M, K), N>>>(A, B, out, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("line", "zeroed"), [
+    ("cudaMemsetAsync(out, 0, sizeof(float) * M * N);", True), ("cudaMemset((void*)out, 0, 4 * M * N);", True),
+    ("cudaMemset(other, 0, 4 * M * N);", False), ("cudaMemset(out, 1, 4 * M * N);", False), ("", False),
+])  # fmt: skip
+def test_a_result_that_host_code_sets_to_zero(line: str, zeroed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "adds.cu"
+    path.write_text(ADDS.replace("ZERO", line), encoding="utf-8")
+    assert user_kernel(path, UserOptions()).geometry.zeroes_output is zeroed  # type: ignore[attr-defined]
+
+
+COLUMNS = """
+__global__ void by_columns(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 64 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    for (int r = row; r < blockIdx.y * 64 + 64; r += 8) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[r + k * M] * B[k + col * K];
+        C[r + col * M] = sum;
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    by_columns<<<dim3(N / 32, M / 64), dim3(32, 8)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_the_grid_of_a_column_major_kernel_is_asked_for_with_its_own_extents(tmp_path: Path) -> None:
+    """A whole tile of 64 x 32 has a launch; the problem has M and N exchanged."""
+    path = tmp_path / "columns.cu"
+    path.write_text(COLUMNS, encoding="utf-8")
+    spec = user_kernel(path, UserOptions(layout="col"))
+    launch = spec.geometry
+    assert launch.sources(spec.problem(64, 32, 16)) == ("launch site", "launch site")  # type: ignore[attr-defined]
+    assert launch.sources(spec.problem(32, 64, 16)) == ("launch site", "guessed")  # type: ignore[attr-defined]

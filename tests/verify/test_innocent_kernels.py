@@ -18,11 +18,12 @@ from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.certificate import certify
 from gemmsmith.verify.compare import Arithmetic, compare
 from gemmsmith.verify.diagnosis import mostly_zero
-from gemmsmith.verify.edge_trials import Subject, edge_trials
+from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.kernel_edges import KernelEdges
 from gemmsmith.verify.raggedness import Multiples, find_raggedness
 from gemmsmith.verify.sparse_launch import sparse_reasons
 from gemmsmith.verify.trial import Size, Trial
+from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.verdict import Verdict
 
 LINEAR = """

@@ -11,11 +11,12 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
-from gemmsmith.verify.edge_trials import Subject, edge_trials
+from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.integer_ops import comparison, computation, read_as
-from gemmsmith.verify.kernel_edges import KernelEdges, kernel_edges
+from gemmsmith.verify.kernel_edges import KernelEdges, kernel_edges, narrow_indices
 from gemmsmith.verify.trial import Size
+from gemmsmith.verify.trial_subject import Subject
 
 TILED = """
 #define TILE 16
@@ -79,6 +80,61 @@ def test_guards_of_threads_that_cannot_be_followed_are_read_in_the_source(tmp_pa
     guarded = [n for n, text in enumerate(lines, 1) if "row < M" in text]
     assert [n for axis, n in found.guard_lines if axis == "M"] == guarded
     assert len(guarded) == 2
+
+
+STRUCT = """
+struct Arguments { int M, N, K; const float* A; const float* B; float* C; };
+__global__ void sgemm(Arguments s) {
+    __shared__ float a[16][16], b[16][16];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+    float acc = 0.0f;
+    int left = s.K;
+    for (int k0 = 0; left > 0; k0 += 16, left -= 16) {
+        a[y][x] = row < s.M && x < left ? s.A[row * s.K + k0 + x] : 0.0f;
+        b[y][x] = y < left && col < s.N ? s.B[(k0 + y) * s.N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) acc += a[y][k] * b[k][x];
+        __syncthreads();
+    }
+    if (row < s.M && col < s.N) s.C[row * s.N + col] = acc;
+}
+void run(const Arguments& s) {
+    sgemm<<<dim3((s.N + 15) / 16, (s.M + 15) / 16), dim3(16, 16)>>>(s);
+}
+"""
+
+
+def test_extents_that_are_loaded_in_pairs_are_followed(tmp_path: Path) -> None:
+    """``ld.param.v2`` of a struct of arguments; the source does not compare with K."""
+    assert edges_of(tmp_path, STRUCT).guards == {"M", "N", "K"}
+
+
+def test_a_shifted_mask_is_an_index_of_16_bits(tmp_path: Path) -> None:
+    """The compiler may mask with 65535 * 4 where an index of 16 bits is scaled."""
+    assert narrow_indices([], ["and.b64  \t%rd85, %rd27, 262140"]) == (2**16,)
+    assert narrow_indices([], ["and.b32  \t%r1, %r2, 65534", "and.b32 %r1, %r2, -8"]) == (2**15,)
+    assert narrow_indices(["cvt.s64.s16 %rd1, %rs1"], []) == (2**15,)
+    walk = """
+__global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t N, size_t K) {
+    for (size_t i = threadIdx.y; i < M; i += 8)
+        for (size_t j = threadIdx.x; j < N; j += 16) {
+            float acc = 0.0f;
+            for (size_t k = 0; k < K; ++k) acc += A[i * K + k] * B[k * N + (unsigned short)j];
+            C[i * N + j] = acc;
+        }
+}
+// gemmsmith: block=16,8 grid=1
+"""
+    edges = edges_of(tmp_path, walk)
+    assert edges.narrow == (2**16,)
+    spec = user_kernel(tmp_path / "mine.cu", UserOptions())
+    base = spec.problem(64, 64, 64)
+    labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "16 bits" in t.group]
+    assert labels == ["N = 65552", "M = 65552"]  # a K as long takes too many seconds with a tile of 16 x 16
+    assert not any(
+        "16 bits" in t.group
+        for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), replace(edges, narrow=())))
+    )
 
 
 def test_an_index_of_16_bits_gets_a_long_k(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +43,9 @@ _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a l
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
 
 _ROUNDS = 3  # of the loop over K
+_STAGED_ROUNDS = 6  # of a pipeline whose depth is not known
+_HANDED_OVER = re.compile(r"\bmbarrier\.(?:try|test)_wait|\b(?:bar|barrier)(?:\.cta)?\.arrive\b")
+_WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
 _MOST_BLOCKS = 256  # of such a launch: more take too long
 
@@ -152,17 +156,29 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
 def _with_rounds(
     spec: KernelSpec, config: Config, compiled: CompiledKernel, shapes: CheckShapes, base: Problem
 ) -> tuple[CheckShapes, Problem]:
-    """With a K of several k-tiles: one alone shows no race between a round and the next."""
+    """With a K of several k-tiles: one alone shows no race between a round and the next, and a pipeline uses a stage
+    again only after it has filled all of them."""
     if spec.signature.fixed or spec.signature.square:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
-    deeper = base.with_(k=_ROUNDS * depth)
-    if not base.k <= depth or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
+    wanted = rounds_of(compiled.ptx)
+    deeper = base.with_(k=wanted * depth)
+    is_enough = base.k > depth and (wanted == _ROUNDS or base.k >= deeper.k)
+    if is_enough or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
         return shapes, base
     if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
         return shapes, base
     m, n, _ = shapes.base
     return replace(shapes, base=(m, n, deeper.k)), deeper
+
+
+def rounds_of(ptx: str) -> int:
+    """Rounds of the loop over K in which every stage of a pipeline is used again: as many copies as may be in flight,
+    and two more rounds; of barriers between producers and consumers, which do not tell, a usual number."""
+    waits = [int(count) for count in _WAITS.findall(ptx)]
+    if waits:
+        return max(_ROUNDS, max(waits) + 4)
+    return _STAGED_ROUNDS if _HANDED_OVER.search(ptx) else _ROUNDS
 
 
 def _compiled(

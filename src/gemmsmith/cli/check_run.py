@@ -29,6 +29,7 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
+from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
@@ -244,6 +245,13 @@ def _after_pass(runner: TrialRunner, report: Report) -> None:
     add_certificate(report, runner)
 
 
+def _adds_to_zeros(prepared: Prepared) -> bool:
+    """Whether the kernel adds to C in memory, for some tiles at least, and host code sets C to zero before."""
+    spec = prepared.spec
+    zeroed = not spec.is_rung and bool(getattr(spec.geometry, "zeroes_output", False))
+    return zeroed and not spec.signature.accumulates and adds_in_memory(prepared.compiled.ptx)
+
+
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     """The report before the first trial: what is run, and what cannot be."""
     spec, base, checks = prepared.spec, prepared.base, asked.checks
@@ -252,7 +260,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if prepared.settled.launch_found:
         launch["source"] = "found by trying"
     lenient = is_lenient(spec, checks.fill, reads_c=prepared.reads_c)
-    planned = list(planned_trials(spec, base, prepared.distinct, prepared.bench.kind, checks.fill, lenient))
+    fill = checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
+    planned = list(planned_trials(spec, base, prepared.distinct, prepared.bench.kind, fill, lenient and not fill))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.subject import Subject
 from gemmsmith.compile.sass import disassemble
+from gemmsmith.cure.program import program_of
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
+from gemmsmith.explain.exchange_trial import with_array_names, with_exchange
 from gemmsmith.explain.padding_trial import Tried, with_trials
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.quick_check import QuickCheck, quick_check
 
 
@@ -34,4 +43,23 @@ def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: Qui
         verdict = quick_check(copy, subject.config, compiler, arch, subject.options.layout)
         return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."))
 
-    return with_trials(found, subject.spec, attempt)
+    tried = with_array_names(with_trials(found, subject.spec, attempt), subject.spec.signature, subject.problem)
+    return _with_exchange(subject, tried, attempt)
+
+
+def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[KernelSpec], Tried]) -> Diagnosis:
+    """x and y exchanged, where accesses are uncoalesced; of square blocks, which stay as they are."""
+    spec = subject.spec
+    block = spec.geometry(subject.problem, subject.config).block
+    if spec.is_rung or block[0] != block[1] or subject.options.grid or subject.options.block:
+        return found
+
+    def copied(edited: Edited) -> Tried:
+        launch = replace(subject.options.launch, defines=subject.options.pairs, edited=edited)
+        copy = user_kernel(Path(subject.name), launch)
+        return attempt(copy.read_as(spec.signature, spec.layouts[0]))
+
+    try:
+        return with_exchange(found, program_of(spec), copied)
+    except GemmsmithError:
+        return found

@@ -151,6 +151,7 @@ def missing_guards(program: Program) -> Iterator[Candidate]:
         guarded = [edit for store in stores[:1] for edit in _guarded_store(program, store)]
         if guarded:
             yield _guard("the store", stores[0].line, guarded)
+    yield from _half_guarded(program, loads)
     conditional = [(load, edits) for load in loads if (edits := _guarded_load(program, load))]
     for load, edits in conditional:
         yield _guard("the load", load.line, edits)
@@ -165,6 +166,42 @@ def missing_guards(program: Program) -> Iterator[Candidate]:
             both = tail[0] + whole
             if not both.clashes:
                 yield both
+
+
+def _half_guarded(program: Program, loads: list[GlobalAccess]) -> Iterator[Candidate]:
+    """Loads whose guard looks at one extent only, `row < M ? A[row * K + k] : 0`: with the other one, and where the
+    loop leaves out the last, partial tile, together with that."""
+    added = {load: found for load in loads if (found := _lacking(program, load))}
+    if not added:
+        return
+    lines = ", ".join(map(str, sorted({load.line for load in added})))
+    texts = list(dict.fromkeys(f"`{text}`" for text, _ in added.values()))
+    missing, many = " and ".join(texts), "," in lines
+    guards = Candidate("missing-guard", f"the guard{'s' * many} of line{'s' * many} {lines} look{'s' * (not many)} at "
+                       f"one extent only: {missing} {'are' if len(texts) > 1 else 'is'} missing",
+                       f"add {missing} there", tuple(edit for _, edit in added.values()))  # fmt: skip
+    yield guards
+    for tail in short_loops(program):
+        if tail.kind == "missing-tail" and not (both := tail + guards).clashes:
+            yield both
+
+
+def _lacking(program: Program, access: GlobalAccess) -> tuple[str, Edit] | None:
+    """The comparison that the condition around a load lacks, and the edit that adds it; None: it has both, or none."""
+    wanted = [part for part in _inside(program, access).split(" && ") if part]
+    for node in above(access.node):
+        if node.type not in ("conditional_expression", "if_statement"):
+            continue
+        test, code = node.child_by_field_name("condition"), access.code
+        if test is None or access.node.start_byte < test.end_byte:
+            continue
+        said = "".join(code.of(test).split())
+        missing = [part for part in wanted if "".join(part.split()) not in said]
+        if len(missing) != 1 or len(wanted) != 2 or "||" in said:
+            return None
+        end = test.end_byte - (code.of(test).endswith(")") and code.of(test).startswith("("))
+        return missing[0], Edit(code.path, end, end, f" && {missing[0]}")
+    return None
 
 
 def _lines(*groups: list[GlobalAccess]) -> str:

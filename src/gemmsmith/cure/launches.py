@@ -52,6 +52,16 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
         yield from _swapped_in_kernel(program, what)
 
 
+def exchanged_grid(program: Program) -> tuple[Edit, ...]:
+    """x and y of the grid exchanged where it is written; empty where it is not found, or has one extent only."""
+    for code, arguments in _grids(program):
+        if len(arguments) >= 2:
+            one, two = arguments[:2]
+            return (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
+                    Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
+    return ()
+
+
 def _swapped_in_kernel(program: Program, what: str) -> Iterator[Candidate]:
     for function in program.reached[:1]:
         code, edits, lines = function.code, [], []

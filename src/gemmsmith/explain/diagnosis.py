@@ -207,7 +207,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         return made
     place = {"file": pattern.file, "line": pattern.line, "called_at": pattern.called_at or None}
     return made | {
-        "where": finding.where, "lanes": finding.lanes, "tried": finding.tried or None,
+        "where": finding.where, "lanes": finding.lanes, "tried": finding.tried or None, "diff": finding.diff or None,
         "pattern": {"space": pattern.space, "array": pattern.array or None, "writes": pattern.writes,
                     "bytes_per_lane": pattern.width, "stride": pattern.stride, "source": pattern.source, **place},
     }  # fmt: skip

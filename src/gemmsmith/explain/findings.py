@@ -65,6 +65,8 @@ class Finding:
     origin: str = "predicted"
     pattern: AccessPattern | None = None
     tried: str = ""  # what the fix did in a copy of the kernel
+    diff: str = ""  # the fix as a patch, if it was tried
+    confirmed: bool = False  # the copy with the fix is right, and has the cost no longer
 
     @property
     def where(self) -> str:

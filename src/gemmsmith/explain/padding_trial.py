@@ -55,7 +55,7 @@ def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -
     gain = found.case.estimate.longest / best.diagnosis.case.estimate.longest
     text = (f"Tried in a copy: the share of bank conflicts changes from {before:.0%} to {after:.0%}, the result is "
             f"right, and the copy is predicted to be {gain:.2f} times as fast.")  # fmt: skip
-    return replace(finding, fix=remedy(pattern, more), tried=text)
+    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=after < before)
 
 
 def _attempted(copy: KernelSpec, attempt: Try) -> Tried | GemmsmithError:

@@ -48,10 +48,11 @@ def sector_words(pattern: AccessPattern) -> str:
     """What the lanes of a warp access in global memory."""
     places = [at for at in pattern.lanes if at != NOBODY]
     verb = "write" if pattern.writes else "read"
+    each = f"{pattern.width} bytes of {pattern.array} each" if pattern.array else f"{pattern.width} bytes each"
     stride = pattern.stride
     if stride is None or abs(stride) <= pattern.width:
-        return f"{len(places)} threads of a warp {verb} {pattern.width} bytes each, in {_sectors(pattern)} sectors."
-    return (f"Neighbouring threads {verb} {pattern.width} bytes each, {abs(stride):,} bytes apart in the short rows "
+        return f"{len(places)} threads of a warp {verb} {each}, in {_sectors(pattern)} sectors."
+    return (f"Neighbouring threads {verb} {each}, {abs(stride):,} bytes apart in the short rows "
             f"that were counted: {_sectors(pattern)} sectors of 32 bytes for one warp.")  # fmt: skip
 
 

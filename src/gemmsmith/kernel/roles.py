@@ -266,6 +266,7 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     inputs = [i for i in pointers if i != output and i not in roles]
     a, b = ([i for i in inputs if named[i] == role] for role in "AB")
     addend = [i for i in inputs if named[i] in ("C", "D")]
+    named_output = [i for i in pointers if named[i] in ("C", "D")]
     if len(a) == len(b) == 1:
         rest = [i for i in inputs if i not in (*a, *b)]
         roles |= {a[0]: "A", b[0]: "B"}
@@ -277,6 +278,8 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
         roles |= dict(zip(inputs, "AB", strict=True))
     else:
         return {**dict.fromkeys(pointers, ""), **roles, output: "C"}
+    if rest and output in named_output and all(pointers[i] in used and not named[i] for i in rest):
+        return roles | dict.fromkeys(rest, SCRATCH) | {output: "C"}  # written as well: no addend, but a workspace
     if len(rest) == 1:  # D = alpha·A·B + beta·C
         return roles | {rest[0]: "C", output: "D"}
     return roles | dict.fromkeys(rest, "") | {output: "C"}

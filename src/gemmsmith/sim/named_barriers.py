@@ -10,9 +10,10 @@ import numpy as np
 from gemmsmith.sim.async_hazards import side
 from gemmsmith.sim.clocks import Clock, Moment, joined, ordered
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import Hazard, HazardKind, Side
 from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.spots import spot
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
@@ -21,6 +22,11 @@ _LAST = 9  # after races, which this often leads to
 _REMEDY = ("this thread arrives again (bar.arrive), and nothing made it wait until the other one had come the last "
            "time: two arrivals of one thread may complete the barrier; wait (bar.sync) for a barrier at which the "
            "others arrive afterwards, or give each stage a barrier of its own")  # fmt: skip
+
+_STRANGER = (
+    "this thread was not among those who met there the last time, and nothing made it wait until they had "
+    "come: it may be counted in place of one of them; give each group of threads a barrier of its own"
+)
 
 
 @dataclass
@@ -35,7 +41,7 @@ class Meeting:
     parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     released: Clock | None = None
-    arrivals: list[tuple[Moment, Array, bool]] = field(default_factory=list)  # when, who, and whether they wait
+    arrivals: list[tuple[Moment, Array, bool, Operation[Any]]] = field(default_factory=list)  # when, who, do they wait
 
     @property
     def arrived(self) -> int:
@@ -74,7 +80,7 @@ class NamedBarriers:
             meeting.waiting += lanes[members].tolist() if waits else []
             if moment is not None:
                 self._check_again(key, lanes[members], moment, operation)
-                meeting.arrivals.append((moment, lanes[members], waits))
+                meeting.arrivals.append((moment, lanes[members], waits, operation))
                 meeting.released = joined((meeting.released, self.machine.clocks.known(moment, lanes[members])))
             if meeting.arrived >= meeting.count:
                 self._complete(self.open.pop(key))
@@ -82,24 +88,31 @@ class NamedBarriers:
         self.machine.progress += 1
 
     def _check_again(self, key: tuple[int, int], lanes: Array, moment: Moment, operation: Operation[Any]) -> None:
-        """Who arrived and did not wait must know that all others have come before it arrives again: else, under
-        another schedule, it is counted twice at once.
+        """Who arrives must know that all who met the last time have come: else, under another schedule, it is counted
+        among them, a second time or in place of one of them. Who waited there knows it.
         """
         before, log = self._before.get(key), self.machine.log
-        went_on = [who for _, who, waited in before.arrivals if not waited] if before is not None else []
-        again = lanes[np.isin(lanes, np.concatenate(went_on))] if went_on else lanes[:0]
-        if before is None or log is None or not again.size:
+        if before is None or log is None:
             return
-        for then, who, _ in before.arrivals:
+        waited = [who for _, who, waited, _ in before.arrivals if waited]
+        unsure = lanes[~np.isin(lanes, np.concatenate(waited))] if waited else lanes
+        if not unsure.size:
+            return
+        went_on = [who for _, who, waited, _ in before.arrivals if not waited]
+        is_again = bool(went_on) and bool(np.isin(unsure, np.concatenate(went_on)).any())
+        for then, who, _, arrival in before.arrivals:
             for other in (int(who[0]), int(who[-1])):
-                if ordered(then, np.full(again.size, other), moment, again).all():
+                if ordered(then, np.full(unsure.size, other), moment, unsure).all():
                     continue
-                here = side(self.machine, operation, int(again[0]))
-                there = replace(here, thread=f"thread {self.machine.thread_name(other)}", verb="last arrival")
+                here = self._side(operation, int(unsure[0]))
+                there = replace(self._side(arrival, other), verb="last arrival")
                 log.add((_LAST, operation.position), Hazard(
                     HazardKind.BARRIER_REUSED, 0, self.machine.block_name(other), there, here, across_warps=True,
-                    place=f"barrier {key[1]}", remedy=_REMEDY))  # fmt: skip
+                    place=f"barrier {key[1]}", remedy=_REMEDY if is_again else _STRANGER))  # fmt: skip
                 return
+
+    def _side(self, operation: Operation[Any], lane: int) -> Side:
+        return replace(side(self.machine, operation, lane), spot=spot(self.machine, operation, lane))
 
     def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
         arrived = meeting.parts.pop(warp, 0) + lanes

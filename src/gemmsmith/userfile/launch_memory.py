@@ -99,9 +99,9 @@ class LaunchMemory:
 
 
 def _unknown_room(problem: Problem, itemsize: int) -> int:
-    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles."""
-    rows, columns = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n))
-    return 16 * rows * columns * problem.batch * itemsize
+    """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles, or both operands."""
+    rows, columns, depth = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n, problem.k))
+    return max(16 * rows * columns, (rows + columns) * depth) * problem.batch * itemsize
 
 
 def _shown_map(made: TensorMap) -> str:

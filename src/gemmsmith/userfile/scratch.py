@@ -61,13 +61,24 @@ def _is_only_read(name: str, body: str) -> bool:
     return bool(uses)
 
 
+def sets_to_zero(text: str, frame: Frame) -> bool:
+    """Whether the function that launches a kernel, or the one that owns the array, sets it to zero."""
+    name, owner = _owner(text, frame)
+    own = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    places = [(own, frame), *([(name, owner)] if owner is not None else [])]
+    return any(at.function is not None and _memset(each).search(at.function.body) is not None for each, at in places)
+
+
+def _memset(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b")
+
+
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)
     if owner is None or owner.function is None or not allocates(name, owner):
         return True
-    body = owner.function.body
-    return re.search(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b", body) is not None
+    return _memset(name).search(owner.function.body) is not None
 
 
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:

@@ -29,6 +29,7 @@ from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.scratch import sets_to_zero
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
@@ -99,6 +100,13 @@ class UserLaunch(LaunchMemory):
         if self.site is None or output is None or not output.at_launch:
             return ""
         return reader_after(self.site.site, output.at_launch)
+
+    @property
+    def zeroes_output(self) -> bool:
+        """Whether host code sets the result to zero before it launches the kernel."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
+            output.at_launch, self.site.site.frame)  # fmt: skip
 
     @cached_property
     def in_rounds(self) -> bool:
@@ -305,6 +313,8 @@ class UserLaunch(LaunchMemory):
 
     def sources(self, problem: Problem) -> tuple[str, str]:
         """Where block and grid come from: "given", "launch site" or "guessed"."""
+        if self.swapped:
+            problem = problem.with_(m=problem.n, n=problem.m)
         names = {**self.constants, **_named_sizes(problem)}
         block = self._triple("block", names) if self.options.block else self._site(1, problem)
         said = "given" if self.options.block else "launch site" if block else "guessed"

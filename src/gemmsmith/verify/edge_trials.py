@@ -1,32 +1,31 @@
 """Trials that fit one kernel: its data, scalars, k-tiles, edges and far blocks, the likeliest to fail first.
 
 data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
+indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index of 16 bits
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
 shapes    M = N, M < N, M > N, and equal to K
-far       blocks far from the origin along both extents; matrices of more than 2³¹ elements
+far       blocks far from the origin along both extents; matrices of more than 2³¹ elements (far_trials.py)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from gemmsmith.errors import GemmsmithError, ProblemError
 from gemmsmith.fills import integer_bound
-from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import Edge, KernelEdges, legal_grid, with_extent
-from gemmsmith.verify.raggedness import ANY, Multiples
-from gemmsmith.verify.sparse_launch import is_exact
+from gemmsmith.verify.kernel_edges import Edge, legal_grid, with_extent
 from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
@@ -36,85 +35,23 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
                 (1.0, -3.0))  # fmt: skip
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _LONG_K = (2**14, 2**15, 2**16)
-_FAR_ROWS = 70_000  # more than 2¹⁶
-_ELEMENTS = 2**31
-_LONG_ROWS = 2**22
-_MOST_BLOCKS = 65_535  # along y and z
 _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _BEYOND_A_BYTE = 259  # tiles: their number does not fit into eight bits
-_USUAL_DEPTH = 8  # of a kernel whose loops could not be read
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A kernel and what was found out about it.
-
-    base       whole tiles, right
-    tile       rows and columns of C of one block, or of several if a block has a few rows only
-    own        rows and columns of C of one block, if they are not ``tile``
-    corner     the last block computes the last rows and columns
-    multiples  of M, N and K, which it needs
-    floats     constants that it compares floats with; adds: whether it adds floats in global memory
-    c          what C holds before a launch
-    samples    whether each block computes its own tile, so that some of them can be run alone
-    square     it is right for M = N only
-    """
-
-    spec: KernelSpec
-    config: Config
-    base: Problem
-    tile: tuple[int, int]
-    edges: KernelEdges
-    multiples: Multiples = ANY
-    floats: tuple[float, ...] = ()
-    adds: bool = False
-    c: str = "unset"
-    samples: bool = False
-    square: bool = False
-    own: tuple[int, int] = (0, 0)
-    corner: bool = False
-
-    @property
-    def of_block(self) -> tuple[int, int]:
-        """Rows and columns of C of one block."""
-        return self.own if all(self.own) else self.tile
-
-    @property
-    def depth(self) -> int:
-        """The k-tile."""
-        return max(self.edges.depth or _USUAL_DEPTH, self.multiples.k)
-
-    def problem(self, m: int, n: int, k: int) -> Problem:
-        """A product that the kernel takes, with at least these extents."""
-        return self.multiples.up(self.cubed(self.base.with_(m=m, n=n, k=k)))
-
-    def cubed(self, problem: Problem) -> Problem:
-        """As it is, or a cube for a kernel with a single extent."""
-        if self.square:
-            return problem.with_(m=max(problem.m, problem.n), n=max(problem.m, problem.n))
-        if not self.spec.signature.square:
-            return problem
-        side = max(problem.m, problem.n, problem.k)
-        return problem.with_(m=side, n=side, k=side)
-
-    def one_tile(self, k: int) -> Problem:
-        """One block's work, one short of the whole tile where that is allowed, with this K."""
-        m, n = ((extent - step if extent > step else extent) if step < extent else extent
-                for extent, step in zip(self.tile, (self.multiples.m, self.multiples.n), strict=True))  # fmt: skip
-        return self.problem(m, n, k)
 
 
 def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", _data(subject)), ("alpha and beta", _scalars(subject, full)),
+        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
+        ("alpha and beta", _scalars(subject, full)),
         ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
         ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
-        ("far blocks", _far(subject)), ("batches", _batches(subject)), ("large matrices", _large(subject)),
+        ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
+        ("large matrices", large_matrices(subject)),
     ):  # fmt: skip
         for trial in trials:
             trial = replace(_runnable(subject, trial), group=group)
@@ -132,7 +69,7 @@ def full_count(subject: Subject) -> int:
 def _obstacle(subject: Subject, trial: Trial) -> str:
     if why := no_launch(subject.spec, subject.config, trial.problem):
         return why
-    if _is_large(trial.problem) and not trial.label.startswith(LARGE):
+    if is_large(trial.problem) and not trial.label.startswith(LARGE):
         return "a trial of its own shows what happens beyond 2³¹ elements"
     if trial.problem.activation and trial.mode not in ("float", "exact"):
         return "its mode judges no activation"
@@ -256,7 +193,11 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
     # Rows start on multiples of 16 bytes and end on none: the last vector of a row has padding in it.
     short = subject.one_tile(subject.depth + 3)
     vector, out = 16 // short.dtype.itemsize, 16 // short.out_dtype.itemsize
-    leading = {"lda": _up(short.a_shape[1], vector), "ldb": _up(short.b_shape[1], vector), "ldc": _up(short.n, out)}
+    leading = {
+        "lda": round_up(short.a_shape[1], vector),
+        "ldb": round_up(short.b_shape[1], vector),
+        "ldc": round_up(short.n, out),
+    }
     yield Trial("padded rows, ragged", short.with_(**leading), "float", "normal", "lockstep", subject.c, False,
                 slack=_PADDING_OF_LAST_ROW)  # fmt: skip
 
@@ -312,7 +253,7 @@ def _at_block(subject: Subject, edge: Edge) -> Trial | None:
     count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
     for rows, columns in ((count, 1), (1, count), (side, side)):
         try:
-            whole = _whole(subject)
+            whole = whole_tile(subject)
             problem = subject.cubed(whole.with_(m=max(whole.m, rows * bm), n=max(whole.n, columns * bn)))
             grid = subject.spec.geometry(problem, subject.config).grid
         except GemmsmithError:
@@ -336,21 +277,35 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         values = [1, 2, 3, *around, *small]
         values += [n * unit + off for unit in subject.edges.depths[1:] for n in (1, 2) for off in (-1, 1)]
         values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
-    values += [_up(1027, step), *([_up(4099, step), _up(8195, step)] if full else [])]
+    values += [round_up(1027, step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         yield _exact(subject, f"K = {k}", subject.one_tile(k))
-    yield from _long_k(subject, full)
+    if full:
+        yield from _long_k(subject)
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
 
 
-def _long_k(subject: Subject, full: bool) -> Iterator[Trial]:
-    """K beyond what an index of 16 bits holds, where the code has one; in full also where a block's tile is small."""
-    narrow = [(limit, True) for limit in subject.edges.narrow]
-    for limit, known in dict.fromkeys([*narrow, *((limit, False) for limit in _LONG_K if full)]):
-        problem = subject.one_tile(_up(limit + 2 * subject.depth + 3, subject.multiples.k))
-        work = problem.m * problem.n * problem.k
-        if work <= (_MOST_WORK if known and not full else 16 * _MOST_WORK if known else 4 * _MOST_WORK):
+def _long_k(subject: Subject) -> Iterator[Trial]:
+    """K beyond what an index of 16 bits holds, where a block's tile is small."""
+    for limit in _LONG_K:
+        problem = subject.one_tile(round_up(limit + 2 * subject.depth + 3, subject.multiples.k))
+        if problem.m * problem.n * problem.k <= 4 * _MOST_WORK:
             yield _exact(subject, f"K = {problem.k}", problem)
+
+
+def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
+    """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
+    be run alone (others have far blocks)."""
+    most = 16 * _MOST_WORK if full else 2 * _MOST_WORK
+    for limit in subject.edges.narrow:
+        problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K
+        for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
+            problems[axis] = subject.multiples.up(with_extent(subject.problem(1, 1, subject.depth), axis, limit + tile))
+        for axis, problem in problems.items():
+            # Along K a block works on its whole tile, however few outputs there are.
+            outputs = math.prod(subject.of_block) if axis == "K" else problem.m * problem.n
+            if outputs * problem.k <= most:
+                yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
 def _shapes(subject: Subject) -> Iterator[Trial]:
@@ -382,70 +337,6 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
         yield _exact(subject, f"more than 256 {label} of tiles", subject.problem(rows * bm, columns * bn, k))
 
 
-# -- far from the origin ----------------------------------------------------------------------------------------------
-
-
-def _whole(subject: Subject) -> Problem:
-    """One whole tile."""
-    return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=2 * subject.depth)
-
-
-def far_trial(
-    subject: Subject, label: str, problem: Problem, blocks: Iterable[int] | None = None, why: str = ""
-) -> Trial | None:
-    """Some blocks of a large product; by default the first and, of whole tiles, the last."""
-    bm, bn = subject.of_block
-    try:
-        total = subject.spec.geometry(problem, subject.config).blocks
-    except GemmsmithError:
-        return None
-    if total != -(-problem.m // bm) * -(-problem.n // bn) * problem.batch:
-        return None  # blocks take more than one tile each, or share one
-    whole = problem.m % bm == 0 and problem.n % bn == 0
-    chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
-    if not is_exact(subject.spec, problem):
-        return None
-    per_block = min(bm, problem.m) * min(bn, problem.n)
-    return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
-                 "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
-                 dry_k=_up(2 * subject.depth, subject.multiples.k),
-                 corner=subject.corner and whole and total - 1 in chosen)  # fmt: skip
-
-
-def _far(subject: Subject) -> Iterator[Trial]:
-    for index, axis in enumerate("MN"):
-        for rows in (_FAR_ROWS, _FAR_ROWS // 2, _FAR_ROWS // 8):
-            extent = _up(rows, subject.tile[index])
-            problem = subject.cubed(with_extent(_whole(subject), axis, extent))
-            if _is_large(problem) or not _is_legal(subject, problem):
-                continue
-            if (trial := far_trial(subject, f"blocks far along {axis}", problem)) is not None:
-                yield trial
-                break
-
-
-def _large(subject: Subject) -> Iterator[Trial]:
-    """Each matrix with more than 2³¹ elements, the others small."""
-    if subject.spec.signature.square or subject.square:
-        return
-    bm, bn = subject.tile
-    k = _whole(subject).k
-    side = 46_400
-    shapes = [("C", _up(side, bm), _up(side, bn), k)]
-    for name, tile in (("A", bm), ("B", bn)):
-        for rows in (_LONG_ROWS, _LONG_ROWS // 2, _MOST_BLOCKS * tile, _LONG_ROWS // 8):
-            long = min(_up(rows, tile), _up(_LONG_ROWS, tile))
-            deep = _up(_ELEMENTS // long + 2 * subject.depth, subject.depth)
-            m, n = (long, bn) if name == "A" else (bm, long)
-            if _is_legal(subject, subject.base.with_(m=m, n=n, k=deep)):
-                shapes.append((name, m, n, deep))
-                break
-    for name, m, n, deep in shapes:
-        trial = far_trial(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
-        if trial is not None:
-            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
-
-
 def _batches(subject: Subject) -> Iterator[Trial]:
     if subject.spec.batched and not subject.spec.is_rung:
         # M, N and K all different: so are the strides of A, B and C.
@@ -459,19 +350,3 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         ) if subject.spec.signature.has(f"stride{name.upper()}")}  # fmt: skip
         if strides:
             yield _exact(subject, "a batch with room between its matrices", problem.with_(**strides))
-
-
-def _is_large(problem: Problem) -> bool:
-    """Whether a matrix has more elements than 32-bit indices reach."""
-    return max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n) >= _ELEMENTS
-
-
-def _is_legal(subject: Subject, problem: Problem) -> bool:
-    try:
-        return legal_grid(subject.spec.geometry(problem, subject.config))
-    except GemmsmithError:
-        return False
-
-
-def _up(extent: int, step: int) -> int:
-    return -(-extent // step) * step

@@ -13,7 +13,8 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
-from gemmsmith.verify.edge_trials import Subject, edge_trials, far_trial
+from gemmsmith.verify.edge_trials import edge_trials
+from gemmsmith.verify.far_trials import far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges, with_extent
@@ -21,6 +22,7 @@ from gemmsmith.verify.least_depth import with_least_depth
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 

@@ -31,9 +31,8 @@ AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _MOST_K = 2**15  # for constants that the code compares with
-_SIXTEEN_BITS = re.compile(
-    r"\band\.b\d+\s.*\b(65535|32767)$|\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s"
-)
+_MASK = re.compile(r"\band\.b\d+\s.*\s(\d+)$")
+_SIXTEEN_BITS = re.compile(r"\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s")
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
@@ -113,7 +112,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
     try:
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
-        narrow = _narrow(site.text for site in probe.walk.sites)
+        narrow = narrow_indices([site.text for site in probe.walk.sites], [each.text for each in entry.instructions])
         return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=masks_k(spec))
     except GemmsmithError:
         return KernelEdges()
@@ -128,12 +127,17 @@ def k_tile(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Pro
         return 0
 
 
-def _narrow(texts: Iterable[str]) -> tuple[int, ...]:
-    """From which numbers on masks and conversions of integers to 16 bits lose something."""
+def narrow_indices(conversions: Iterable[str], masks: Iterable[str]) -> tuple[int, ...]:
+    """From which numbers on masks and conversions of integers to 16 bits lose something; the compiler shifts a mask
+    with the index that it masks, so that 65535 times the size of an element is one, too."""
     found = set()
-    for match in filter(None, map(_SIXTEEN_BITS.search, texts)):
-        mask, *signs = match.groups()
-        found.add(int(mask) + 1 if mask else 2**15 if "s" in signs else 2**16)
+    for match in filter(None, map(_SIXTEEN_BITS.search, conversions)):
+        found.add(2**15 if "s" in match.groups() else 2**16)
+    for match in filter(None, map(_MASK.search, masks)):
+        mask = int(match[1])
+        ones = mask // (mask & -mask) if mask else 0
+        if ones in (2**15 - 1, 2**16 - 1):
+            found.add(ones + 1)
     return tuple(sorted(found))
 
 

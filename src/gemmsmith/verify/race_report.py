@@ -30,7 +30,13 @@ class RaceReporter(Marker):
     """Reports the races of one launch."""
 
     def races(self, hazards: tuple[Hazard, ...]) -> list[FaultReport]:
-        """One report: the first race in full, the others by their lines."""
+        """One report: the first race in full, the others by their lines. Before it a barrier that the wrong threads may
+        complete, since that is what makes others race."""
+        barriers = [hazard for hazard in hazards if hazard.kind is HazardKind.BARRIER_REUSED]
+        races = tuple(hazard for hazard in hazards if hazard.kind is not HazardKind.BARRIER_REUSED)
+        return [self._barrier(hazard) for hazard in barriers[:1]] + self._memory_races(races)
+
+    def _memory_races(self, hazards: tuple[Hazard, ...]) -> list[FaultReport]:
         # What orders two blocks or warps orders the lanes of one warp too.
         hazards = tuple(sorted(hazards, key=lambda h: 0 if h.across_blocks else 1 if h.across_warps else 2))
         made = [self._race(hazard) for hazard in hazards[:1]]
@@ -92,6 +98,20 @@ class RaceReporter(Marker):
         notes = [*when(rounds, same), *self._race_notes(hazard, first, between, together)]
         return FaultReport("race", title, tuple(marks), tuple(filter(None, notes)),
                            (hazard.first.text, hazard.second.text))  # fmt: skip
+
+    def _barrier(self, hazard: Hazard) -> FaultReport:
+        """A barrier at which a thread may be counted that does not belong to those who meet."""
+        first, second = hazard.first.spot, hazard.second.spot
+        assert first is not None
+        assert second is not None
+        one, two = thread_name(first), thread_name(second)
+        place = first.file, first.line, first.caller
+        same = place == (second.file, second.line, second.caller)
+        text = f"{one} and {two} arrive here" if same else f"2. {two} arrives here"
+        marks = [*([] if same else self.marks(first, f"1. {one} arrives here")), *self.marks(second, text)]
+        title = f"{two} arrives at {hazard.place} without waiting until {one} and those it meets there have come"
+        notes = (hazard.remedy, "; ".join(filter(None, (f"in {block_name(second)}", legend(second)))))
+        return FaultReport("race", title, tuple(marks), notes, (hazard.first.text, hazard.second.text))
 
     def _array_name(self, hazard: Hazard) -> str:
         if not hazard.is_global:

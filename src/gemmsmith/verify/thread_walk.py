@@ -191,7 +191,7 @@ class ThreadWalk:
             return self._select(each)
         if opcode == "cvt":
             return self._convert(each)
-        if opcode == "ld" and ".param" in each.name and isinstance(each.operands[0], Register):
+        if opcode == "ld" and ".param" in each.name and isinstance(each.operands[0], Register | Vector):
             return lambda _: None  # set before the walk
         if each.name.endswith(".pred"):
             return self._logic(each)

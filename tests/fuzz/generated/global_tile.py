@@ -158,8 +158,13 @@ class GlobalTile:
             return f"{place} = {self.element()};"
         guard, source = self.inside(), self.element()
         right = f"{place} = ({guard}) ? {source} : {self.draft.element.input_zero};"
-        return self.draft.sites.text("tail", f"{self.operand}: the tail is not set to zero", right,
-                                     f"if ({guard}) {place} = {source};")  # fmt: skip
+        return self._tail(right, f"if ({guard}) {place} = {source};")
+
+    def _tail(self, right: str, wrong: str) -> str:
+        """The zero-fill of the tail. Integers do not need it: the other operand's zeros times anything are zero."""
+        whole = self.draft.element.accumulator == "int"
+        return self.draft.sites.text("tail", f"{self.operand}: the tail is not set to zero", right, wrong,
+                                     "an integer times the other operand's zero is zero" if whole else "")  # fmt: skip
 
     def loop(self, *body: str) -> str:
         lines = [
@@ -191,9 +196,7 @@ class GlobalTile:
             pointer = self.draft.pointer(self.operand)
             right = f"cp_async_zfill_{copied}(&{place}, inside ? &{self.element()} : {pointer}, inside ? {copied} : 0);"
             wrong = f"if (inside) cp_async_{copied}(&{place}, &{self.element()});"
-            return self.loop(f"const bool inside = {inside};",
-                             self.draft.sites.text("tail", f"{self.operand}: the tail is not set to zero", right,
-                                                   wrong))  # fmt: skip
+            return self.loop(f"const bool inside = {inside};", self._tail(right, wrong))
         zero = self.draft.element.input_zero
         slowly = f"    {self._place(stage, 'v')} = ({self.inside('v')}) ? {self.element('v')} : {zero};"
         return self.loop(f"if ({self.vector_fits()}) {{", block_of(start), "} else {",

@@ -23,6 +23,7 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.render.check_text import show_report
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
@@ -160,7 +161,7 @@ def _check_product(asked: _Asked) -> bool:
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:
-        report.show(asked.form is Format.JSON)
+        show_report(report, asked.form is Format.JSON)
     return report.ok
 
 

@@ -9,6 +9,7 @@ from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.render.diagnosis_text import check_json, print_findings, print_quick_check
 from gemmsmith.cli.render.output import print_json, progress, say
+from gemmsmith.cli.render.short_answer import print_short_answer
 from gemmsmith.cli.render.stall_text import print_lines
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
@@ -53,6 +54,7 @@ def command(
 def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: Timed) -> None:
     say(f"{subject.title} on {found.case.gpu.name}", "bold")
     print_quick_check(subject.spec.name, check)
+    print_short_answer(found, time, check)
     say()
     for sentence in time.sentences:
         say(sentence)

@@ -1,18 +1,14 @@
-"""What gemmsmith check prints: what the kernel is, the launch, each trial, the verdict, and the next command."""
+"""The result of gemmsmith check: statuses, restrictions, the verdict in one line, and all of it as JSON."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
-from gemmsmith.cli.launch_report import launch_line
-from gemmsmith.cli.render.certificate_text import certificate_json, certificate_lines
-from gemmsmith.cli.render.excerpt import Shown, print_verdict
-from gemmsmith.cli.render.output import bytes_text, item, patch, print_json, say
+from gemmsmith.cli.render.certificate_text import certificate_json
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.signature import strip_comments
@@ -20,8 +16,6 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
-from gemmsmith.verify.leniency import read_note
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled, formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
@@ -35,6 +29,7 @@ _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 _COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
+NOTE = "note"  # of a failure that restricts the kernel, and does not make it wrong
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
@@ -105,9 +100,9 @@ class Report:
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:
         """Trials that failed, but for what is only remarked on."""
-        return [(t, v) for t, v in self.verdicts if not v.trusted and not self._is_remark(t, v)]
+        return [(t, v) for t, v in self.verdicts if not v.trusted and not self.is_remark(t, v)]
 
-    def _is_remark(self, trial: Trial, verdict: Verdict) -> bool:
+    def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
         if trial.label == UNREAD:
             return True
@@ -118,10 +113,10 @@ class Report:
         """Limits of a kernel that is right: very large matrices, K = 0."""
         large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
         found = []
-        if large and any(self._is_remark(t, v) for t, v in self.verdicts if t.label in large):
+        if large and any(self.is_remark(t, v) for t, v in self.verdicts if t.label in large):
             which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
             found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
-        empty = next((v for t, v in self.verdicts if t.label == NO_K and not v.trusted and self._is_remark(t, v)), None)
+        empty = next((v for t, v in self.verdicts if t.label == NO_K and not v.trusted and self.is_remark(t, v)), None)
         if empty is not None and any(MAP_REFUSED in why for why in empty.reasons):
             found.append("with K = 0 there is no tensor map to encode: its host code must not launch it")
         elif empty is not None:
@@ -173,13 +168,6 @@ class Report:
         run = {trial.label for trial, _ in self.verdicts}
         return [trial.label for trial in self.trials if trial.label not in run]
 
-    def show(self, json: bool) -> None:
-        """Print it, as JSON or as text."""
-        if json:
-            print_json(self.to_json())
-        else:
-            self._print()
-
     def to_json(self) -> dict[str, Any]:
         used = self.compiled.resources
         return {
@@ -229,78 +217,11 @@ class Report:
     def _shape(self, problem: Problem) -> str:
         return self.own(problem).split()[0]
 
-    def _print(self) -> None:
-        used = self.compiled.resources
-        for line in self.settled.lines:
-            item(f"{self.entry}: {line}", "cyan")
-        item(f"{self.spec.name}: {self.entry}, {used.registers} registers, "
-             f"{bytes_text(used.static_smem)} static shared memory, {self.compiled.arch}")  # fmt: skip
-        if not self.spec.is_rung:
-            item(launch_line(self.launch))
-        for trial, verdict in self.verdicts:
-            if trial.group and verdict.trusted:
-                continue
-            warned = not verdict.trusted and not self.strict and self.only_warns(trial, verdict)
-            failed = ("note ", "yellow") if warned else ("RACE ", "red") if _only_races(verdict) else ("WRONG", "red")
-            mark, style = ("ok   ", "green") if verdict.trusted else failed
-            say(f"  {mark} {trial.label} ({self.own(trial.problem)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
-        if fitted := self._fitted_line():
-            say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
-        for label, why in self.skipped if not self.only else ():
-            say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
-        for verdict in self.advice:
-            item(read_note(verdict), "yellow")
-        for remark in self.remarks:
-            item(f"{self.entry}: {remark} (--strict makes this a failure)", "yellow")
-        for hint in self.hints if not self.ok else ():
-            item(hint, "yellow")
-        shown: Shown = set()
-        for trial, verdict in self.verdicts:
-            if not verdict.trusted and (self.strict or not self._is_remark(trial, verdict)):
-                head = verdict.head.replace(str(verdict.problem), self.own(verdict.problem), 1)
-                word = "not right:" if self.ok else "RACE:" if _only_races(verdict) else "WRONG:"
-                head = head.replace("WRONG:", word, 1)
-                print_verdict(verdict, head, "yellow" if self.ok else "red", self.verbose, shown)
-        for cause in self.causes:
-            item(cause.sentence, "green")
-            patch(cause.diff)
-        if note := self.note():
-            say(note)
-        for note in self.launch_notes:
-            item(f"note: {note}", "yellow")
-        if left := self._left_line():
-            item(left, "dim")
-        if self.settled.rejected and not self.ok:
-            item(f"Note: {self.settled.rejected}. If that is meant, say so with --layout.", "yellow")
-        item(self.conclusion(), "green" if self.status in ("right", "column_major") else "yellow" if self.ok else "red")
-        for line in self._certificate_lines():
-            item(line, "yellow" if NOT_THE_PRODUCT in line else "")
-        if self.budget:
-            item(self._budget_line(), "dim")
-        if self.next_command():
-            item(f"next: {self.next_command()}")
-
-    def _fitted_line(self) -> str:
-        """How many of the trials that fit the kernel passed, by what they are about."""
-        passed = Counter(trial.group for trial, verdict in self.verdicts if trial.group and verdict.trusted)
-        if not passed:
-            return ""
-        return f"{passed.total()} trials that fit it: " + ", ".join(f"{group} {n}" for group, n in passed.items())
-
-    def _left_line(self) -> str:
-        planned = {trial.label for trial in self.trials if not trial.group}
-        plain = [label for label in self.left if label in planned]
-        if plain:
-            return f"not run after the failure: {', '.join(plain)}"
-        return f"not run, of those that fit it: {len(self.left)} trials" if self.left else ""
-
-    def _budget_line(self) -> str:
-        run = f"{len(self.verdicts)} trials in {self.seconds:.1f} s of {self.budget:g} s"
-        more = self.more + (len(self.left) if self.ok else 0)
-        return f"{run}; gemmsmith verify --full runs {more} more" if more > 0 else run
-
-    def _certificate_lines(self) -> list[str]:
-        return [] if self.certificate is None else certificate_lines(self.certificate, self.spec, self.own)
+    def mark(self, trial: Trial, verdict: Verdict) -> str:
+        """One word for a failed trial, wherever it is shown."""
+        if not self.strict and self.only_warns(trial, verdict):
+            return NOTE
+        return "RACE" if _only_races(verdict) else "WRONG"
 
     def _certificate_json(self) -> dict[str, Any] | None:
         return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
@@ -401,4 +322,4 @@ def _only_races(verdict: Verdict) -> bool:
 
 
 def _races(verdict: Verdict) -> bool:
-    return any(" race on " in reason for reason in verdict.reasons)
+    return bool(verdict.hazards) or any(" race on " in reason for reason in verdict.reasons)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gemmsmith.cli.render.output import columns, say
+from gemmsmith.cli.render.output import columns, patch, say
 from gemmsmith.explain.findings import Finding
 from gemmsmith.verify.quick_check import QuickCheck
 
@@ -52,6 +52,8 @@ def _print_body(finding: Finding) -> None:
     _print_excerpt(finding)
     say(finding.lanes, indent=_INDENT)
     say(finding.fix, indent=_INDENT)
+    if finding.diff:
+        patch(finding.diff)
     if finding.tried:
         say(finding.tried, indent=_INDENT)
 

@@ -1,0 +1,90 @@
+"""Uncoalesced accesses tried with x and y exchanged: threadIdx.x then walks along a row. A copy is compiled, checked
+and counted again, and its change is shown as a diff."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from gemmsmith.cure.code import Program, below
+from gemmsmith.cure.edit import Candidate, Edit, applied, unified
+from gemmsmith.cure.launches import exchanged_grid
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.explain.access_pattern import AccessPattern
+from gemmsmith.explain.diagnosis import Diagnosis
+from gemmsmith.explain.padding_trial import Tried
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.edited import Edited
+
+Try = Callable[[Edited], Tried]
+KIND = "uncoalesced global"
+_AXIS = re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.([xy])")
+_INDEXED = re.compile(r"\b(\w+)\s*\[([^\[\]]+)\]")
+_WORTH = 1.02  # times as fast: less is no reason to change a kernel
+
+
+def exchange(program: Program) -> Candidate | None:
+    """x and y exchanged in the kernel, in what it calls, and in the grid; None where there is nothing to exchange."""
+    edits: list[Edit] = []
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "field_expression"):
+            if match := _AXIS.fullmatch(code.of(node)):
+                edits.append(Edit(code.path, node.end_byte - 1, node.end_byte, "y" if match[1] == "x" else "x"))
+    axes = {edit.text for edit in edits}
+    grid = exchanged_grid(program)
+    if axes != {"x", "y"} or not grid:
+        return None
+    return Candidate("exchanged-axes", "neighbouring threads are in different rows", "exchange x and y",
+                     (*edits, *grid))  # fmt: skip
+
+
+def with_exchange(found: Diagnosis, program: Program, attempt: Try) -> Diagnosis:
+    """The diagnosis with what the exchange did for uncoalesced accesses, if a copy is right and faster with it."""
+    first = next((each for each in found.findings if each.kind.startswith(KIND)), None)
+    change = exchange(program) if first is not None else None
+    if first is None or change is None:
+        return found
+    try:
+        tried = attempt(applied(change.edits, program.files))
+    except GemmsmithError:
+        return found
+    gain = found.case.estimate.longest / max(tried.diagnosis.case.estimate.longest, 1e-12)
+    if tried.wrong or gain < _WORTH:
+        return found
+    op = "st" if first.kind.endswith("stores") else "ld"
+    before, after = (each.case.profile.sectors(op) / max(1, each.case.profile.requests(op))
+                     for each in (found, tried.diagnosis))  # fmt: skip
+    text = f"Tried in a copy: a request touches {after:.1f} sectors in place of {before:.1f}, and the result is right."
+    fix = "Exchange x and y, so that neighbouring threads of a warp are in neighbouring columns:"
+    made = replace(first, fix=fix, tried=text, diff=unified(change.edits, program.files), confirmed=True)
+    return replace(found, findings=tuple(made if each is first else each for each in found.findings))
+
+
+def with_array_names(found: Diagnosis, signature: Signature, counted: Problem) -> Diagnosis:
+    """The diagnosis with the names of the matrices that uncoalesced accesses reach, as far as the source tells."""
+    findings = [
+        replace(each, pattern=replace(each.pattern, array=name))
+        if each.kind.startswith(KIND) and each.pattern and (name := _array(each.pattern, signature, counted, found))
+        else each for each in found.findings
+    ]  # fmt: skip
+    return replace(found, findings=tuple(findings))
+
+
+def _array(pattern: AccessPattern, signature: Signature, problem: Problem, found: Diagnosis) -> str:
+    """The matrix that a line reads or writes; of several, the one whose rows are as long as the lanes are apart."""
+    roles = {arg.name: arg.role for arg in signature.arguments if arg.code == "P"}
+    text = pattern.text.split("//")[0]
+    if pattern.writes:
+        text = text.partition("=")[0]
+    indexed = [(name, index) for name, index in _INDEXED.findall(text) if name in roles]
+    if len({name for name, _ in indexed}) < 2:
+        return str(indexed[0][0]) if indexed else ""
+    depth = found.case.profile.sampled_depth or problem.k
+    lengths = {"M": {problem.m}, "N": {problem.n}, "K": {problem.k, depth, depth // 2}}
+    apart = abs(pattern.stride or 0) // max(1, pattern.width)
+    fitting = {name for name, index in indexed for extent, values in lengths.items()
+               if apart in values and re.search(rf"\b{re.escape(signature.named(extent))}\b", index)}  # fmt: skip
+    return str(fitting.pop()) if len(fitting) == 1 else ""

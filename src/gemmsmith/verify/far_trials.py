@@ -1,0 +1,96 @@
+"""Trials far from the origin: blocks far along both extents, and matrices of more than 2³¹ elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.problem import Problem
+from gemmsmith.verify.kernel_edges import legal_grid, with_extent
+from gemmsmith.verify.sparse_launch import is_exact
+from gemmsmith.verify.trial import LARGE, Size, Trial
+from gemmsmith.verify.trial_subject import Subject
+
+_FAR_ROWS = 70_000  # more than 2¹⁶
+_ELEMENTS = 2**31
+_LONG_ROWS = 2**22
+_MOST_BLOCKS = 65_535  # along y and z
+
+
+def whole_tile(subject: Subject) -> Problem:
+    """One whole tile."""
+    return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=2 * subject.depth)
+
+
+def far_trial(
+    subject: Subject, label: str, problem: Problem, blocks: Iterable[int] | None = None, why: str = ""
+) -> Trial | None:
+    """Some blocks of a large product; by default the first and, of whole tiles, the last."""
+    bm, bn = subject.of_block
+    try:
+        total = subject.spec.geometry(problem, subject.config).blocks
+    except GemmsmithError:
+        return None
+    if total != -(-problem.m // bm) * -(-problem.n // bn) * problem.batch:
+        return None  # blocks take more than one tile each, or share one
+    whole = problem.m % bm == 0 and problem.n % bn == 0
+    chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
+    if not is_exact(subject.spec, problem):
+        return None
+    per_block = min(bm, problem.m) * min(bn, problem.n)
+    return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
+                 "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
+                 dry_k=round_up(2 * subject.depth, subject.multiples.k),
+                 corner=subject.corner and whole and total - 1 in chosen)  # fmt: skip
+
+
+def far_blocks(subject: Subject) -> Iterator[Trial]:
+    for index, axis in enumerate("MN"):
+        for rows in (_FAR_ROWS, _FAR_ROWS // 2, _FAR_ROWS // 8):
+            extent = round_up(rows, subject.tile[index])
+            problem = subject.cubed(with_extent(whole_tile(subject), axis, extent))
+            if is_large(problem) or not _is_legal(subject, problem):
+                continue
+            if (trial := far_trial(subject, f"blocks far along {axis}", problem)) is not None:
+                yield trial
+                break
+
+
+def large_matrices(subject: Subject) -> Iterator[Trial]:
+    """Each matrix with more than 2³¹ elements, the others small."""
+    if subject.spec.signature.square or subject.square:
+        return
+    bm, bn = subject.tile
+    k = whole_tile(subject).k
+    side = 46_400
+    shapes = [("C", round_up(side, bm), round_up(side, bn), k)]
+    for name, tile in (("A", bm), ("B", bn)):
+        for rows in (_LONG_ROWS, _LONG_ROWS // 2, _MOST_BLOCKS * tile, _LONG_ROWS // 8):
+            long = min(round_up(rows, tile), round_up(_LONG_ROWS, tile))
+            deep = round_up(_ELEMENTS // long + 2 * subject.depth, subject.depth)
+            m, n = (long, bn) if name == "A" else (bm, long)
+            if _is_legal(subject, subject.base.with_(m=m, n=n, k=deep)):
+                shapes.append((name, m, n, deep))
+                break
+    for name, m, n, deep in shapes:
+        trial = far_trial(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
+        if trial is not None:
+            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether a matrix has more elements than 32-bit indices reach."""
+    return max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n) >= _ELEMENTS
+
+
+def _is_legal(subject: Subject, problem: Problem) -> bool:
+    try:
+        return legal_grid(subject.spec.geometry(problem, subject.config))
+    except GemmsmithError:
+        return False
+
+
+def round_up(extent: int, step: int) -> int:
+    return -(-extent // step) * step
