@@ -189,6 +189,8 @@ class Sm(Waits):
                     self._prepare(w, until)
                 else:
                     ready[w], reason[w] = until, WAIT
+                    if until <= next_issue and ops[w][place][7]:
+                        issue_free[part] = following[part] = self._run_ahead(w, part, now, next_issue, until)
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
@@ -198,6 +200,51 @@ class Sm(Waits):
             for other in touched:
                 following[other] = min(following[other], max(now + 1, issue_free[other]))
         return self._finished()
+
+    def _run_ahead(self, w: int, part: int, now: float, after: float, until: float) -> float:
+        """Issue the next plain instructions of the warp that issued last, as long as it can; when the next may issue.
+
+        No other sub-core can change any of this: units and banks are the sub-core's own, and the warp that issued last
+        goes first.
+        """
+        units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
+        ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
+        free_even, free_odd = banks
+        stopped = held[-1]
+        while True:
+            how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
+            if wait or not plain or until > after:
+                break
+            if how == _ONE:
+                if units[unit] > after:
+                    break
+                units[unit] = after + busy
+            elif how:
+                unit = _FMA if units[_FMA] <= units[_LITE] else _LITE
+                if units[unit] > after:
+                    break
+                units[unit] = after + busy
+            if after > now + 1:
+                tally[WAIT] += until - now - 1
+                tally[DISPATCH] += after - until
+            now = after
+            after = now + 1
+            if even or odd:
+                free_even = (free_even if free_even > now else now) + even
+                free_odd = (free_odd if free_odd > now else now) + odd
+                held_until = (free_even if free_even > free_odd else free_odd) - slack
+                if held_until > after:
+                    stopped += held_until - after
+                    after = held_until
+            issues.append(now)
+            held.append(stopped)
+            place += 1
+            until = now + stall
+        banks[0], banks[1] = free_even, free_odd
+        self.at[w], self.last[w], self.fixed[w], self.ready[w] = place, now, until, until
+        if ops[place][6]:
+            self._prepare(w, until)
+        return after
 
     def _finished(self) -> Outcome:
         out = self.out

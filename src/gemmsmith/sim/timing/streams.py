@@ -182,16 +182,13 @@ class StreamRecorder(Counters):
         return found
 
     def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:
-        taken: dict[int, int] = {}
-        found: list[Payload] = []
-        for position in order:
+        found: list[Payload] = [None] * len(order)
+        positions = np.array(order)
+        for position in set(order):
             mine = self._payloads.get((warp, position))
-            if mine is None:
-                found.append(None)
-                continue
-            n = taken.get(position, 0)
-            taken[position] = n + 1
-            found.append(mine[n] if n < len(mine) else None)
+            if mine is not None:
+                for n, payload in zip(np.flatnonzero(positions == position).tolist(), mine, strict=False):
+                    found[n] = payload
         return found
 
 
