@@ -160,6 +160,14 @@ class GlobalMemory:
         self._next = self._place(base, nbytes)
         return base
 
+    def mark(self) -> int:
+        """Where the next allocation will be."""
+        return self._next
+
+    def rewind(self, mark: int) -> None:
+        """Allocate from ``mark`` on again; what was allocated after it has been freed."""
+        self._next = mark
+
     def allocate_variable(self, nbytes: int) -> int:
         """Memory of a module's variable."""
         base = self._next_variable

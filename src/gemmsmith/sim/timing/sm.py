@@ -77,6 +77,9 @@ class Sm(Waits):
         self.issue_free = [0.0] * self.parts
         self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
         self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
+        self.following = [0.0] * self.parts  # when to look at each sub-core again
+        self.greedy = [-1] * self.parts  # the warp that issued last
+        self.live = sum(1 for s in streams if s.positions)
         self.out = Outcome()
         self.path = MemoryPath(self.sms, model, memory, self.out)
 
@@ -113,14 +116,19 @@ class Sm(Waits):
     # -- the loop ---------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        following = [0.0] * self.parts
-        greedy = [-1] * self.parts
-        live = sum(1 for s in self.streams if s.positions)
+        self.advance()
+        return self._finished()
+
+    def advance(self, stops: Sequence[int] = ()) -> None:
+        """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
+        for mine, stop in zip(self.ops, stops, strict=False):
+            mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
+        following, greedy = self.following, self.greedy
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
         issues, held = self.issues, self.held
-        while live:
+        while self.live:
             now = min(following)
             if events and events[0][0] <= now:
                 now, _, place, nbytes = heapq.heappop(events)
@@ -157,6 +165,8 @@ class Sm(Waits):
                     continue
                 op = ops[w][at[w]]
             how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone = op
+            if stops and not plain and at[w] == stops[w]:
+                return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
                 greedy[part], even, odd = w, even_alone, odd_alone
             if now > last[w] + 1:
@@ -194,12 +204,11 @@ class Sm(Waits):
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
-                live -= 1
+                self.live -= 1
                 greedy[part] = -1
                 self.members[part].remove(w)
             for other in touched:
                 following[other] = min(following[other], max(now + 1, issue_free[other]))
-        return self._finished()
 
     def _run_ahead(self, w: int, part: int, now: float, after: float, until: float) -> float:
         """Issue the next plain instructions of the warp that issued last, as long as it can; when the next may issue.
