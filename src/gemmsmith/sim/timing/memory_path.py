@@ -70,16 +70,18 @@ class MemoryPath:
 
         Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
         """
-        model, sm = self.model, part // PARTS
+        model, sm, out = self.model, part // PARTS, self.out
         waves *= model.wavefront
-        sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
-        self.operand_free[part] = sent
-        start = max(sent, self.lsu_free[sm]) if waves else sent
-        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
-        self.out.data_cycles += waves
-        self.out.tag_cycles += lines
+        free, data = self.operand_free[part], self.lsu_free[sm]
+        start = (free if free > now else now) + row.operand_bytes * 32 / model.operand_port
+        self.operand_free[part] = start
+        if waves and data > start:
+            start = data
+        self.lsu_free[sm] = (data if data > now else now) + waves
+        out.data_cycles += waves
         served = start + waves
         if lines:
+            out.tag_cycles += lines
             start = max(start, self.tag_free[sm])
             self.tag_free[sm] = max(self.tag_free[sm], now) + lines
             served = max(served, start + lines)
@@ -88,17 +90,14 @@ class MemoryPath:
 
     def _returned(self, part: int, row: Row, data: float, now: float) -> float:
         """Write a result to registers through the sub-core's writeback port, first in, first out."""
-        cycles = row.result_bytes * 32 / self.model.port_bytes
-        start = max(data, self.port_free[part])
-        self.port_free[part] = max(self.port_free[part], now) + cycles
-        return start + cycles
+        cycles, free = row.result_bytes * 32 / self.model.port_bytes, self.port_free[part]
+        self.port_free[part] = (free if free > now else now) + cycles
+        return (data if data > free else free) + cycles
 
     def shared_access(self, part: int, row: Row, waves: int, now: float) -> float:
-        model = self.model
-        served = self._dispatched(part, row, 0, max(waves, 32 / model.lsu_lanes), now)
-        if not row.result_bytes:
-            return served + model.shared_latency
-        return self._returned(part, row, served + model.shared_latency, now)
+        least = 32 / self.model.lsu_lanes
+        served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
+        return self._returned(part, row, served, now) if row.result_bytes else served
 
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
