@@ -16,6 +16,7 @@ from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
+_GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
 _UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
@@ -56,7 +57,8 @@ class MemoryPath:
         self.dram_free = [0.0] * sms
         self.store_free = [0.0] * sms
         self.tma_free = [0.0] * sms
-        self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
+        self.l1: list[dict[int, list[Any]]] = [{} for _ in range(sms)]  # by line: sectors as bits, when all are there
+        self.sectors: dict[int, int] = {}  # of accesses that were seen, by the identity of their payloads
         self.events: list[tuple[float, int, int, float]] = []
         self._sequence = 0
 
@@ -108,10 +110,14 @@ class MemoryPath:
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes
-        waves = max(least, sum(mask.bit_count() for _, mask in lines) / 4)
-        served = self._dispatched(part, row, max(least, len(lines)), waves, now)
-        if row.kind != Kind.GLOBAL_LOAD:
-            nbytes = sum(32 * mask.bit_count() for _, mask in lines)
+        sectors = self.sectors.get(id(lines))
+        if sectors is None:
+            sectors = sum([mask.bit_count() for _, mask in lines])
+            if lines is payload:  # which lives as long as the streams do
+                self.sectors[id(lines)] = sectors
+        served = self._dispatched(part, row, max(least, len(lines)), max(least, sectors / 4), now)
+        if row.kind != _GLOBAL_LOAD:
+            nbytes = 32 * sectors
             self.out.stored_bytes += nbytes
             if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
                 self.out.left_at = max(self.out.left_at, served + model.l2_latency)
@@ -124,17 +130,18 @@ class MemoryPath:
         l1, model = self.l1[sm], self.model
         data = served
         filled = 0.0
+        taken = l1.pop
         for line, mask in lines:
-            entry = l1.pop(line, None)
+            entry = taken(line, None)
             if entry is None:
                 entry = [0, 0.0]
                 if len(l1) >= self.memory.l1_lines:
                     del l1[next(iter(l1))]
-            missing = mask & ~int(entry[0])
+            missing = mask & ~entry[0]
             if missing:
                 near = self.memory.near[0] <= line <= self.memory.near[1]
                 arrival = self._from_l2(sm, 32 * missing.bit_count(), served, near=near)
-                entry[0] = int(entry[0]) | missing
+                entry[0] |= missing
                 entry[1] = max(entry[1], arrival)
                 filled += max(1.0, missing.bit_count() * model.fill)
             l1[line] = entry

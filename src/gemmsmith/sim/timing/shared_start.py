@@ -55,6 +55,7 @@ def _take_over(mine: Sm, other: Sm) -> None:
     state = {name: value for name, value in vars(other).items() if name not in (*_OWN, *_NUMBERS)}
     memo = {id(fixed): fixed for fixed in (other.model, other.memory)}
     vars(mine).update(deepcopy(state, memo))
+    mine.path.sectors.clear()  # of the other's payloads
     for name in _NUMBERS:
         setattr(mine, name, [list(numbers) for numbers in getattr(other, name)])
     for position, tally in other.tallies.items():
