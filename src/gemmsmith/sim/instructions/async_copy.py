@@ -31,7 +31,7 @@ from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.memory import RAW, AccessFault, check_alignment
 from gemmsmith.sim.operation import Operation, Slot, Source
-from gemmsmith.sim.shadow import Landing
+from gemmsmith.sim.shadow_records import Landing
 from gemmsmith.sim.syntax import Instruction, Negated, Operand
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
