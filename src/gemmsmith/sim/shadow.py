@@ -123,8 +123,7 @@ class Shadow:
         """These lanes have waited for what a clock knows."""
         self._forget_seen()
         self.clocks.acquire(lanes, clock)
-        records = len(self._records) + sum(len(each.operations) for each in self._reads)
-        if records > self._many_records and not self._unwritten:
+        if self._kept() > self._many_records and not self._unwritten:
             self._settle()
 
     def _forget_seen(self) -> None:
@@ -258,6 +257,10 @@ class Shadow:
             parts, count = live_parts(lowered, operation, self.unit), max(1, operation.access.width // self.unit)
             made.append(Record(event, reads.number + n, reads.lanes, row, parts, count))
         return made
+
+    def _kept(self) -> int:
+        """How many records there are, with those still to be made."""
+        return len(self._records) + sum(len(reads.operations) for reads in self._reads)
 
     def _write_out(self) -> None:
         """Make records of all reads of bundles."""
