@@ -26,7 +26,7 @@ from gemmsmith.sim.memory import RAW, WindowMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch, RacingPair
-from gemmsmith.sim.shadow_records import ArrayBounds, Landing, Reads, Record
+from gemmsmith.sim.shadow_records import ArrayBounds, Landing, Reads, Record, Watcher
 from gemmsmith.sim.shared_arrays import array_at
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
@@ -76,7 +76,7 @@ class Shadow:
         self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None
         # In words: why an instruction's copies were still in flight, if their mbarrier's phase ended without them.
         self.why_in_flight: Callable[[int], str] = lambda _: ""
-        self.on_access: list[Callable[[Operation[Any], Array, Array], None]] = []
+        self.watchers: list[Watcher] = []
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
@@ -165,7 +165,7 @@ class Shadow:
 
     def read_all(self, operations: tuple[Operation[Any], ...], lanes: Array, index: Array) -> None:
         """``lanes`` read for each operation of a bundle, at the byte positions of its row of ``index``."""
-        if self._seen is not None or self.on_access or not lanes.size:
+        if self._seen is not None or not lanes.size or not all(w.nothing_new(lanes, index) for w in self.watchers):
             for operation, row in zip(operations, index, strict=True):
                 self._add(operation, Kind.READ, lanes, row)
             return
@@ -222,9 +222,9 @@ class Shadow:
         self._inside.check(operation, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
-        if self.on_access and lanes.size and kind is not Kind.COPY:
-            for told in self.on_access:
-                told(operation, lanes, index)
+        if lanes.size and kind is not Kind.COPY:
+            for watcher in self.watchers:
+                watcher.accessed(operation, lanes, index)
         landing = landing or self.landing()
         event = Event(operation, kind, order.strong, landing.moment, landing.time, len(self.state.trail))
         done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None

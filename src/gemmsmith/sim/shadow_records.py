@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,6 +57,16 @@ class Reads:
     number: int
     lanes: Array
     index: Array
+
+
+class Watcher(Protocol):
+    """Who wants to know of accesses to shared memory, other than by copies."""
+
+    def accessed(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
+        """These lanes access byte positions ``index``."""
+
+    def nothing_new(self, lanes: Array, index: Array) -> bool:
+        """Whether it need not be told of accesses of these lanes to the positions in a row of ``index`` each."""
 
 
 class ArrayBounds:
