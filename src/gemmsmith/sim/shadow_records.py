@@ -87,8 +87,8 @@ class ArrayBounds:
         if not any(arrays):
             return
         addresses = self._addresses(lanes, index)
-        first, last = int(addresses.min()), int(addresses.max())
-        for operation, array, row in zip(operations, arrays, index, strict=True):
+        ends = zip(addresses.min(axis=1).tolist(), addresses.max(axis=1).tolist(), strict=True)
+        for operation, array, row, (first, last) in zip(operations, arrays, index, ends, strict=True):
             assert operation.access is not None
             if array is not None and not array.start <= first <= last + operation.access.width <= array.stop:
                 self.check(operation, lanes, row)
