@@ -344,7 +344,10 @@ class GlobalMemory:
             self.gather(addresses + np.uint64(nbytes - 1), 1)
         except AccessFault:
             return True
-        return any(self.locate(int(first), nbytes) is None for first in np.unique(addresses))
+        starts = np.unique(addresses)
+        if not starts.size or self.locate(int(starts[0]), int(starts[-1] - starts[0]) + nbytes) is not None:
+            return False  # one allocation holds all of them
+        return any(self.locate(int(first), nbytes) is None for first in starts)
 
     def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
         """The allocations that addresses lie in, with the addresses that do; None for all."""
