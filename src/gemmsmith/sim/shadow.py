@@ -22,7 +22,7 @@ from gemmsmith.sim.clocks import Clock, Clocks, Moment, ordered
 from gemmsmith.sim.hazards import Hazard, HazardKind, HazardLog, Side
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_parts
-from gemmsmith.sim.memory import RAW, WindowMemory
+from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch, RacingPair
@@ -32,6 +32,7 @@ from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.window_memory import WindowMemory
 
 # Who wrote a location in this epoch: a lane, or one of these.
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
@@ -448,7 +449,8 @@ class Shadow:
             if record.values is not None:
                 value = record.values[these].astype(np.int64)
             elif record.done is not None:
-                value = np.array([at.get(int(d), NOT_DONE) for d in record.done[these]], np.int64)
+                numbers, which = np.unique(record.done[these], return_inverse=True)
+                value = np.array([at.get(int(d), NOT_DONE) for d in numbers], np.int64)[which]
             parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
                                   np.full(value.size, n, np.int64), value))  # fmt: skip
         events = [record.event for record in self._records]

@@ -10,11 +10,12 @@ import numpy as np
 from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.lanes import WaveState
 from gemmsmith.sim.live_parts import live_bytes
-from gemmsmith.sim.memory import ArrayFault, WindowMemory
+from gemmsmith.sim.memory import ArrayFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.race_pairs import Event
 from gemmsmith.sim.shared_arrays import SharedArray, meant_arrays, plain_name
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.window_memory import WindowMemory
 
 
 @dataclass(frozen=True)
