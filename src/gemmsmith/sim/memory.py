@@ -1,21 +1,22 @@
-"""Simulated memories: global allocations with hard edges, shared memory per block, local memory per thread.
+"""Global memory of the simulator: allocations with hard edges. And the faults of any memory.
 
-Every access is checked for bounds and alignment before it happens. Shared and local memory also remember which bytes
-were ever written. A violation raises ``AccessFault`` with the position of the first offending lane; ``faults.py`` turns
-that into a message with instruction, source line, block, thread and address.
+Every access is checked for bounds and alignment before it happens. A violation raises ``AccessFault`` with the position
+of the first offending lane; ``faults.py`` turns that into a message with instruction, source line, block, thread and
+address. Shared and local memory are in ``window_memory.py``.
 """
 
 from __future__ import annotations
 
-import mmap
 from bisect import bisect_right, insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.run.texture import Sampling, Texels
 from gemmsmith.sim.heap import DeviceHeap, arena_bytes
+from gemmsmith.sim.lazy_zeros import lazy_zeros
+from gemmsmith.sim.saved_pages import SavedPages
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 
@@ -32,17 +33,12 @@ _FIRST_VARIABLE = 0x0000_6800_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
 _NEAR_NULL = 1 << 16
-_LARGE = 1 << 30
-_NORESERVE = 0x4000  # mmap.MAP_NORESERVE, which Python names from 3.13 on; the same on x86-64 and ARM64
 
 # One NumPy element for each access width, so that any access is a single take or put.
 RAW: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32),
     8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
 }  # fmt: skip
-
-_PAGE_SHIFT = 12
-_PAGE = 1 << _PAGE_SHIFT
 
 # The address of another block's shared memory has the block's rank in the cluster, plus one, above these bits.
 PEER_SHIFT = 24
@@ -109,24 +105,6 @@ def _elements(addresses: Array, base: int, width: int) -> Array:
     return index.view(np.int64)
 
 
-def lazy_zeros(nbytes: int) -> Array:
-    """Zeros whose pages exist once they are touched: a simulated matrix may be larger than the machine's memory.
-
-    Linux refuses np.zeros an array larger than its memory. MAP_NORESERVE says that most of it will never be touched.
-    """
-    if nbytes < _LARGE:
-        return np.zeros(nbytes, np.uint8)
-    return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), np.uint8)
-
-
-@dataclass
-class Saved:
-    """Pages of an allocation as they were before they were first written to."""
-
-    written: Array  # one flag for each page
-    pages: dict[int, Array] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class TextureObject:
     """A texture, or a surface where there is no sampling, over the memory at an address."""
@@ -151,7 +129,7 @@ class GlobalMemory:
         self._variables: set[int] = set()
         self._itemsizes: dict[int, int] = {}
         self._next, self._next_variable = _FIRST_ADDRESS, _FIRST_VARIABLE
-        self._before: dict[int, Saved] | None = None
+        self._before: dict[int, SavedPages] | None = None
         # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
         self.last_read: tuple[Array, int, Array] = np.zeros(0), 0, np.zeros(0)
 
@@ -308,30 +286,20 @@ class GlobalMemory:
     def _save(self, base: int, data: Array, offsets: Array) -> None:
         assert self._before is not None
         if base not in self._before:
-            self._before[base] = Saved(np.zeros(-(-data.size // _PAGE), bool))
-        saved = self._before[base]
-        pages = offsets >> _PAGE_SHIFT
-        for page in np.unique(pages[~saved.written[pages]]):
-            saved.written[page] = True
-            saved.pages[int(page)] = data[page << _PAGE_SHIFT : (page + 1) << _PAGE_SHIFT].copy()
+            self._before[base] = SavedPages(data)
+        self._before[base].save(offsets)
 
     def undo(self) -> None:
         """Restore what was written over since ``keep_changes``."""
         if self.heap is not None:
             self.heap.undo()
-        for base, saved in (self._before or {}).items():
-            data = self._data[base]
-            for page, content in saved.pages.items():
-                data[page << _PAGE_SHIFT : (page << _PAGE_SHIFT) + content.size] = content
+        for saved in (self._before or {}).values():
+            saved.restore()
 
     def written_ranges(self, base: int) -> list[tuple[int, int]]:
         """The bytes of an allocation that may have been written since ``keep_changes``: starts and ends."""
         saved = (self._before or {}).get(base)
-        if saved is None:
-            return []
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], saved.written, [False]))))  # begins and ends of runs
-        return [(int(first) << _PAGE_SHIFT, min(int(last) << _PAGE_SHIFT, self._data[base].size))
-                for first, last in edges.reshape(-1, 2)]  # fmt: skip
+        return [] if saved is None else saved.ranges()
 
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""
