@@ -126,7 +126,7 @@ class Sm(Effects):
         """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
         for mine, stop in zip(self.ops, stops, strict=False):
             mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
-        following, greedy = self.following, self.greedy
+        following, greedy, choose = self.following, self.greedy, self._choose
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
@@ -140,7 +140,7 @@ class Sm(Effects):
                     continue
                 for w in self._landed(place, nbytes, now):
                     part = self.part_of[w]
-                    following[part] = min(following[part], max(now, ready[w]))
+                    following[part] = min(following[part], max(now, ready[w], issue_free[part]))
                 continue
             if now >= NEVER:
                 raise SimulationError(f"the time model found no warp that can go on: {self._stuck()}")
@@ -162,7 +162,7 @@ class Sm(Effects):
             else:
                 w = -1
             if w < 0:
-                w, later = self._choose(part, now)
+                w, later = choose(part, now)
                 if w < 0:
                     following[part] = later
                     continue
@@ -189,7 +189,8 @@ class Sm(Effects):
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
             issues[part].append(now)
-            held[part].append(held[part][-1] + next_issue - now - 1)
+            stopped = held[part]
+            stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == _ONE:
                     units[unit] = now + busy
@@ -217,7 +218,7 @@ class Sm(Effects):
         """Issue the next plain instructions of the warp that issued last, as long as it can; when the next may issue.
 
         No other sub-core can change any of this: units and banks are the sub-core's own, and the warp that issued last
-        goes first.
+        goes first. A warp that is woken meanwhile finds the sub-core free from ``issue_free`` on.
         """
         units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
