@@ -44,17 +44,19 @@ def test_counts_are_those_of_ncu(row: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in rungs() if spec.arch_specific])
+@pytest.mark.parametrize("name", [spec.name for spec in rungs() if spec.arch_specific or spec.prologue is not None])
 def test_counts_do_not_depend_on_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting moves no data and leaves the prologue out; with both, the counts are the same."""
+    """Counting moves no data on Hopper and leaves the prologue out; with both, the counts are the same."""
     spec, problem = rung_named(name), Problem(72, 136, 192, dtype=rung_named(name).dtypes[0])
     config, seen = aligned_code(spec, spec.small_config(), problem)
     compiled = compile_for(spec, config, seen, "sm_90")
     quick = Bench(spec, config, problem, compiled)
-    assert not quick.device.moves_data
+    assert not quick.prepares
+    assert quick.device.moves_data == (not spec.arch_specific)
     without = quick.count()
     monkeypatch.setattr("gemmsmith.explain.sampling._PERIOD", 1000)
     whole = Bench(spec, config, problem, compiled)
+    assert whole.prepares
     assert whole.device.moves_data
     counted = whole.count()
     assert simulated(without) | _bytes(without) == simulated(counted) | _bytes(counted)

@@ -149,7 +149,9 @@ def test_the_same_pairs_where_accesses_of_several_epochs_are_judged_at_once(monk
 def test_a_block_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = []
     judge = Shadow._judge
-    monkeypatch.setattr(Shadow, "_judge", lambda self: (judged.append(len(self._records)), judge(self))[1])
+    monkeypatch.setattr(
+        Shadow, "_judge", lambda self: (judged.append(len(self._records + self._reads)), judge(self))[1]
+    )
     body = """
     mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 ret;
     shl.b32 %r2, %t, 2; mov.u32 %r3, room; add.u32 %r3, %r3, %r2;

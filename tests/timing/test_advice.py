@@ -83,7 +83,8 @@ def test_blocks_that_share_tiles_are_timed_by_one_that_waits() -> None:
     assert predictor.chosen == [predictor.blocks - predictor.subject.together]
     sample = predictor.samples[-1]
     waiting = predictor._run(sample, 1, True, Changes())
-    model, memory = predictor._sm(1), predictor._memory(1, True, Changes(), sample.workspace)
+    model = predictor.rates.sm(1, predictor.samples[0].apart)
+    memory = predictor._memory(1, True, Changes(), sample.workspace)
     rows = rows_of(predictor.program, model)
     sender = predictor._senders[sample.k]
     sent = Sm(rows, sender.streams, model, memory, sender.sm_of).run()

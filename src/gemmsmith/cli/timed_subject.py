@@ -6,7 +6,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gemmsmith.cli.render.output import progress
 from gemmsmith.cli.subject import Subject
@@ -16,9 +16,11 @@ from gemmsmith.explain.timing.timed import Timed, timed, to_json
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.report.collect import CollectedRung
 from gemmsmith.sim.timing.parameters import timed_architectures
 from gemmsmith.verify.quick_check import QuickCheck
+
+if TYPE_CHECKING:
+    from gemmsmith.report.collect import CollectedRung  # pages and their templates take a third of a second
 
 _MOST_WORKERS = 8  # a process needs up to 1 GB
 

@@ -63,8 +63,10 @@ class Bench:
         self, spec: KernelSpec, config: Config, problem: Problem, compiled: CompiledKernel, machine: bool = False
     ) -> None:
         self.spec, self.config, self.problem = spec, config, problem
-        # The rungs for Hopper branch on extents, and on data only where numbers are extraordinary.
-        dry = spec.is_rung and spec.arch_specific > 0 and problem.k >= _PERIOD and not machine
+        # Rungs branch on extents, and on data only where numbers are extraordinary: zeros serve as prepared operands.
+        plain = spec.is_rung and problem.k >= _PERIOD
+        self.prepares = not plain
+        dry = plain and spec.arch_specific > 0 and not machine
         self.device = (MachineDevice if machine else SimDevice)(compiled.arch, count=True, moves_data=not dry)
         if machine:  # the compiler joins loads, and one may then take bytes of a padding that nobody wrote or uses
             self.device.garbage = 0
@@ -86,7 +88,7 @@ class Bench:
         places = Addresses(*addresses)
         plan = plan_launches(self.spec, self.config, shape, places, specialized=True)
         addresses.append(self.device.allocate(plan.workspace_bytes))
-        for each in plan.prologue if self.device.moves_data else ():
+        for each in plan.prologue if self.prepares else ():
             step = bind_launch(self.device, each, places, addresses[-1])
             self.device.launch(step.loaded, step.launch)
         if (other := plan.decision) is not None and not other.accepts(

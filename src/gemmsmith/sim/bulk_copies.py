@@ -22,7 +22,7 @@ from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
 from gemmsmith.sim.memory import AccessFault
 from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.shadow import Landing
+from gemmsmith.sim.shadow_records import Landing
 from gemmsmith.sim.traits import Access, Effect, Space
 from gemmsmith.sim.types import Array
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.memory import LaneFault, WindowMemory
+from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.special import FRAME
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.window_memory import WindowMemory
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,14 @@ _MOST_COPIES = 1024  # that are remembered
 @dataclass
 class _Landed:
     """A copy, whose it is at each place, the phases it counts for by the positions of their mbarriers, and who has
-    waited for them."""
+    waited for them: perhaps ``everyone``."""
 
     operation: Operation[Any]
     lane_of: Callable[[int], int]
     phases: dict[int, int]
     waited: Array
     waits: list[tuple[Moment, int]] = field(default_factory=list)
+    everyone: bool = False
 
 
 class CopyWaits:
@@ -46,7 +47,7 @@ class CopyWaits:
         self._by_barrier: dict[int, list[int]] = {}
         self._number = 0
         if machine.shadow is not None:
-            machine.shadow.on_access.append(self.accessed)
+            machine.shadow.watchers.append(self)
             machine.unit(ProxyFences).written.append(self.wrote)
 
     def landed(
@@ -74,8 +75,22 @@ class CopyWaits:
             if copy.phases[place] < phase and not copy.waited[lanes].all():
                 copy.waited[lanes] = True
                 copy.waits.append((now, int(lanes[0])))
+                copy.everyone = bool(copy.waited.all())
             left.append(number)
         self._by_barrier[place] = left[-_MOST_COPIES:]
+
+    def nothing_new(self, lanes: Array, index: Array) -> bool:
+        """Whether these lanes, the columns of ``index``, have waited for all that they access."""
+        if not self._copies:
+            return True
+        owners = self._owner[index // CHUNK]
+        for number in np.unique(owners).tolist():
+            copy = self._copies.get(number)
+            if copy is None or copy.everyone:
+                continue
+            if not copy.waited[lanes[(owners == number).any(axis=0)]].all():
+                return False
+        return True
 
     def accessed(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """Threads, or wgmma for them, access shared memory."""

@@ -73,9 +73,9 @@ class SimDevice:
 
     ``mod32`` takes fp32 arithmetic modulo 2³². ``hazards`` looks for races, and ``count`` keeps what a
     profiler counts in ``counters``; both cost some time. A launch that takes longer than ``timeout`` seconds is a
-    fault, since an endless loop cannot be told from a long one. Without ``moves_data`` wgmma computes nothing and TMA
-    copies nothing: for counts of kernels whose control flow does not depend on data. With ``strict`` advice on fences
-    counts as a hazard too: the ladder's own kernels follow it.
+    fault, since an endless loop cannot be told from a long one. Without ``moves_data`` mma and wgmma compute nothing
+    and TMA copies nothing: for counts of kernels whose control flow does not depend on data. With ``strict`` advice on
+    fences counts as a hazard too: the ladder's own kernels follow it.
     """
 
     kind = "sim"

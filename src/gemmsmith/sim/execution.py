@@ -16,7 +16,7 @@ from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.global_shadow import Look
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory, Unwritten, WindowMemory, resolve_generic
+from gemmsmith.sim.memory import GlobalMemory, Unwritten, resolve_generic
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.recorder import Recorder
@@ -25,6 +25,7 @@ from gemmsmith.sim.special import RESERVED, RESERVED_BYTES
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import Wave
+from gemmsmith.sim.window_memory import WindowMemory
 
 U = TypeVar("U")
 

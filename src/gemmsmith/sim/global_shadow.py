@@ -19,9 +19,10 @@ from gemmsmith.sim.clocks import Clocks, ordered
 from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.lazy_zeros import lazy_zeros
 from gemmsmith.sim.live_parts import live_bytes, live_parts
 from gemmsmith.sim.location_users import MANY, Users, use
-from gemmsmith.sim.memory import RAW, SHIFT, GlobalMemory, lazy_zeros
+from gemmsmith.sim.memory import RAW, SHIFT, GlobalMemory
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import Accesses, Event, Kind, PairSearch

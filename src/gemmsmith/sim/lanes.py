@@ -130,7 +130,8 @@ class WaveState:
                 values = values + values.dtype.type(offset % (1 << (8 * values.dtype.itemsize)))
         else:
             values = values + offset.astype(values.dtype)
-        return np.broadcast_to(values, shape if count == 1 else (count, *shape))
+        whole = shape if count == 1 else (count, *shape)
+        return values if values.shape == whole else np.broadcast_to(values, whole)  # which costs more than all else
 
 
 def compact(lanes: Array) -> Lanes:

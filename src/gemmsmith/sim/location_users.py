@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemmsmith.sim.memory import lazy_zeros
+from gemmsmith.sim.lazy_zeros import lazy_zeros
 from gemmsmith.sim.types import Array
 
 MANY = np.int32(-1)  # several threads

@@ -210,7 +210,8 @@ class Machine(Stepper):
     def _branch(self, step: Bundle[Any], group: Group) -> list[Group]:
         target = self.program.labels[step.detail.label]
         spins = group.position in self.between.spins
-        on, back = replace(group, position=step.following), replace(group, position=target)
+        on = Group(step.following, group.lanes, group.team, group.time, group.laps)
+        back = Group(target, group.lanes, group.team, group.time, group.laps)
         if spins:
             # Rounds of waiting take no time: how many there are is the schedule's choice.
             time = group.time - self._steps_between(target, group.position)

@@ -1,21 +1,22 @@
-"""Simulated memories: global allocations with hard edges, shared memory per block, local memory per thread.
+"""Global memory of the simulator: allocations with hard edges. And the faults of any memory.
 
-Every access is checked for bounds and alignment before it happens. Shared and local memory also remember which bytes
-were ever written. A violation raises ``AccessFault`` with the position of the first offending lane; ``faults.py`` turns
-that into a message with instruction, source line, block, thread and address.
+Every access is checked for bounds and alignment before it happens. A violation raises ``AccessFault`` with the position
+of the first offending lane; ``faults.py`` turns that into a message with instruction, source line, block, thread and
+address. Shared and local memory are in ``window_memory.py``.
 """
 
 from __future__ import annotations
 
-import mmap
 from bisect import bisect_right, insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.run.texture import Sampling, Texels
 from gemmsmith.sim.heap import DeviceHeap, arena_bytes
+from gemmsmith.sim.lazy_zeros import lazy_zeros
+from gemmsmith.sim.saved_pages import SavedPages
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 
@@ -32,8 +33,6 @@ _FIRST_VARIABLE = 0x0000_6800_0000_0000
 _GAP = 1 << 20
 ALIGNMENT = 256
 _NEAR_NULL = 1 << 16
-_LARGE = 1 << 30
-_NORESERVE = 0x4000  # mmap.MAP_NORESERVE, which Python names from 3.13 on; the same on x86-64 and ARM64
 
 # One NumPy element for each access width, so that any access is a single take or put.
 RAW: dict[int, np.dtype[Any]] = {
@@ -41,12 +40,9 @@ RAW: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64), 16: np.dtype(np.complex128),
 }  # fmt: skip
 
-_PAGE_SHIFT = 12
-_PAGE = 1 << _PAGE_SHIFT
-
 # The address of another block's shared memory has the block's rank in the cluster, plus one, above these bits.
 PEER_SHIFT = 24
-_PEER_OFFSET = (1 << PEER_SHIFT) - 1
+PEER_OFFSET = (1 << PEER_SHIFT) - 1
 
 SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
 
@@ -109,24 +105,6 @@ def _elements(addresses: Array, base: int, width: int) -> Array:
     return index.view(np.int64)
 
 
-def lazy_zeros(nbytes: int) -> Array:
-    """Zeros whose pages exist once they are touched: a simulated matrix may be larger than the machine's memory.
-
-    Linux refuses np.zeros an array larger than its memory. MAP_NORESERVE says that most of it will never be touched.
-    """
-    if nbytes < _LARGE:
-        return np.zeros(nbytes, np.uint8)
-    return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), np.uint8)
-
-
-@dataclass
-class Saved:
-    """Pages of an allocation as they were before they were first written to."""
-
-    written: Array  # one flag for each page
-    pages: dict[int, Array] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class TextureObject:
     """A texture, or a surface where there is no sampling, over the memory at an address."""
@@ -151,7 +129,7 @@ class GlobalMemory:
         self._variables: set[int] = set()
         self._itemsizes: dict[int, int] = {}
         self._next, self._next_variable = _FIRST_ADDRESS, _FIRST_VARIABLE
-        self._before: dict[int, Saved] | None = None
+        self._before: dict[int, SavedPages] | None = None
         # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
         self.last_read: tuple[Array, int, Array] = np.zeros(0), 0, np.zeros(0)
 
@@ -159,6 +137,14 @@ class GlobalMemory:
         base = self._next
         self._next = self._place(base, nbytes)
         return base
+
+    def mark(self) -> int:
+        """Where the next allocation will be."""
+        return self._next
+
+    def rewind(self, mark: int) -> None:
+        """Allocate from ``mark`` on again; what was allocated after it has been freed."""
+        self._next = mark
 
     def allocate_variable(self, nbytes: int) -> int:
         """Memory of a module's variable."""
@@ -300,30 +286,20 @@ class GlobalMemory:
     def _save(self, base: int, data: Array, offsets: Array) -> None:
         assert self._before is not None
         if base not in self._before:
-            self._before[base] = Saved(np.zeros(-(-data.size // _PAGE), bool))
-        saved = self._before[base]
-        pages = offsets >> _PAGE_SHIFT
-        for page in np.unique(pages[~saved.written[pages]]):
-            saved.written[page] = True
-            saved.pages[int(page)] = data[page << _PAGE_SHIFT : (page + 1) << _PAGE_SHIFT].copy()
+            self._before[base] = SavedPages(data)
+        self._before[base].save(offsets)
 
     def undo(self) -> None:
         """Restore what was written over since ``keep_changes``."""
         if self.heap is not None:
             self.heap.undo()
-        for base, saved in (self._before or {}).items():
-            data = self._data[base]
-            for page, content in saved.pages.items():
-                data[page << _PAGE_SHIFT : (page << _PAGE_SHIFT) + content.size] = content
+        for saved in (self._before or {}).values():
+            saved.restore()
 
     def written_ranges(self, base: int) -> list[tuple[int, int]]:
         """The bytes of an allocation that may have been written since ``keep_changes``: starts and ends."""
         saved = (self._before or {}).get(base)
-        if saved is None:
-            return []
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], saved.written, [False]))))  # begins and ends of runs
-        return [(int(first) << _PAGE_SHIFT, min(int(last) << _PAGE_SHIFT, self._data[base].size))
-                for first, last in edges.reshape(-1, 2)]  # fmt: skip
+        return [] if saved is None else saved.ranges()
 
     def data(self, base: int) -> Array:
         """All bytes of an allocation."""
@@ -336,7 +312,10 @@ class GlobalMemory:
             self.gather(addresses + np.uint64(nbytes - 1), 1)
         except AccessFault:
             return True
-        return any(self.locate(int(first), nbytes) is None for first in np.unique(addresses))
+        starts = np.unique(addresses)
+        if not starts.size or self.locate(int(starts[0]), int(starts[-1] - starts[0]) + nbytes) is not None:
+            return False  # one allocation holds all of them
+        return any(self.locate(int(first), nbytes) is None for first in starts)
 
     def parts(self, addresses: Array) -> list[tuple[int, Array, Array | None]]:
         """The allocations that addresses lie in, with the addresses that do; None for all."""
@@ -388,92 +367,6 @@ def _element_text(name: str, offset: int, size: int, itemsize: int) -> str:
     if index < count:
         return f"it starts inside {name}, at {name}[{index}], and runs over its end ({many})"
     return f"{name}[{index}], {index - count + 1} past its end ({many})"
-
-
-class WindowMemory:
-    """Memory in windows of equal size: one for each block (shared) or each thread (local)."""
-
-    def __init__(self, space: Space, windows: int, size: int) -> None:
-        self.space, self.size = space, size
-        self.stride = max(16, -(-size // 16) * 16)
-        self.data = np.full(windows * self.stride, 0xCD, np.uint8)
-        self.cluster = 0  # windows that reach one another, in groups of as many; 0: addresses have no ranks
-        self.check = True  # whether reading what was never written is a fault
-        # Four bits for the four bytes of each word: which were ever written.
-        self.written = np.zeros(windows * self.stride // 4, np.uint8)
-
-    def clear(self, nbytes: int) -> None:
-        """Write zeros to the first bytes, a multiple of four, of every window."""
-        self.data.reshape(-1, self.stride)[:, :nbytes] = 0
-        self.written.reshape(-1, self.stride // 4)[:, : nbytes // 4] = 0x0F
-
-    def index(self, addresses: Array, bases: Array, width: int) -> Array:
-        """Byte positions in ``data`` for addresses inside each lane's window."""
-        check_alignment(addresses, width, self.space)
-        if self.cluster and addresses.size and int(addresses.max()) >> PEER_SHIFT:
-            addresses, bases = self.mapped(addresses, bases)
-        if addresses.size and int(addresses.max()) + width > self.size:
-            position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
-            address = int(addresses.reshape(-1)[position])
-            owner = "block" if self.space is Space.SHARED else "thread"
-            way_out = "; smem (--smem) is its dynamic part" if not self.size and self.space is Space.SHARED else ""
-            raise AccessFault("out-of-bounds", position, address,
-                              f"the {owner} has {self.size} bytes of {self.space} memory{way_out}",
-                              self.space)  # fmt: skip
-        return addresses.astype(np.int64) + bases
-
-    def mapped(self, addresses: Array, bases: Array) -> tuple[Array, Array]:
-        """Addresses inside windows of the cluster, and where those windows start: ``mapa`` chooses another block's."""
-        ranks, inside = (addresses >> PEER_SHIFT).astype(np.int64), addresses & addresses.dtype.type(_PEER_OFFSET)
-        beyond = ranks > self.cluster
-        if beyond.any():
-            position = int(np.flatnonzero(beyond.reshape(-1))[0])
-            raise AccessFault("out-of-bounds", position, int(addresses.reshape(-1)[position]),
-                              f"the block has {self.size} bytes of {self.space} memory", self.space)  # fmt: skip
-        first = bases // (self.stride * self.cluster) * (self.stride * self.cluster)
-        return inside, np.where(ranks > 0, first + (ranks - 1) * self.stride, bases)
-
-    def gather(self, index: Array, width: int, used: Array | None = None) -> Array:
-        """The bytes at these positions. ``used``: which of the bytes of each row of accesses must have been written."""
-        if self.check:
-            if used is None:
-                self._check_written(index, width)
-            else:
-                self._check_used(index, used)
-        return self.data.view(RAW[width]).take(index >> SHIFT[width])
-
-    def scatter(self, index: Array, width: int, values: Array) -> None:
-        element = index >> SHIFT[width]
-        self.data.view(RAW[width])[element] = values
-        if width >= 4:
-            self.written.view(RAW[width // 4])[element] = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
-        else:
-            bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
-            np.bitwise_or.at(self.written, index // 4, bits)
-
-    def _check_written(self, index: Array, width: int) -> None:
-        if width >= 4:
-            full = 0x0F0F0F0F & ((1 << (2 * width)) - 1)
-            good = self.written.view(RAW[width // 4]).take(index >> SHIFT[width]) == full
-        else:
-            bits = (((1 << width) - 1) << (index % 4)).astype(np.uint8)
-            good = (self.written.take(index // 4) & bits) == bits
-        self._require(good, index)
-
-    def _check_used(self, index: Array, used: Array) -> None:
-        rows = index.reshape(used.shape[0], -1)
-        good = np.ones(rows.shape, bool)
-        for n, row in enumerate(used):
-            for byte in np.flatnonzero(row):
-                at = rows[n] + byte
-                good[n] &= self.written.take(at // 4) >> (at % 4).astype(np.uint8) & 1 == 1
-        self._require(good, index)
-
-    def _require(self, good: Array, index: Array) -> None:
-        if not good.all():
-            position = int(np.flatnonzero(~good.reshape(-1))[0])
-            address = int(index.reshape(-1)[position]) % self.stride
-            raise Unwritten(position, address, int(index.reshape(-1)[position]), self.space)
 
 
 def space_of(addresses: Array) -> Array:

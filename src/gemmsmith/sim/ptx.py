@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.ptx_body import Body
@@ -17,8 +18,9 @@ from gemmsmith.sim.ptx_text import matching_brace, read_variable
 from gemmsmith.sim.syntax import Entry, Function, Module, Variable
 
 
+@lru_cache(maxsize=8)
 def parse(text: str) -> Module:
-    """Parse a whole PTX text."""
+    """Parse a whole PTX text; those that were parsed last are kept."""
     return _Reader(text).module()
 
 

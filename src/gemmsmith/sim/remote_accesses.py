@@ -24,8 +24,12 @@ class RemoteAccesses:
         self.machine = machine
         self._latest: dict[tuple[int, int, int], tuple[Operation[Any], Moment, int]] = {}
         if machine.shadow is not None and machine.wave.cluster_blocks > 1:
-            machine.shadow.on_access.append(self.accessed)
+            machine.shadow.watchers.append(self)
             machine.at_end.append(self._end)
+
+    def nothing_new(self, lanes: Array, index: Array) -> bool:
+        """Whether all of these lanes access the memory of their own block."""
+        return bool((index // self.machine.shared.stride == self.machine.block[lanes]).all())
 
     def accessed(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         lanes, blocks = lanes.reshape(-1), index.reshape(-1) // self.machine.shared.stride

@@ -42,7 +42,9 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     irregular = magnitude > _REGULAR_RANGE
     irregular |= halfway
     if irregular.any():
-        _redo(result, a, b, c, np.flatnonzero(irregular))
+        irregular &= total.reshape(-1) != 0  # a sum is zero only where it is exact
+        if (where := np.flatnonzero(irregular)).size:
+            _redo(result, a, b, c, where)
     return result
 
 

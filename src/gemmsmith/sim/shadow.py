@@ -12,7 +12,7 @@ location are left out: two lanes of each warp stay on record, enough to find a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,18 @@ from gemmsmith.errors import SimulationError
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, ordered
 from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind, HazardLog, Side
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
-from gemmsmith.sim.live_parts import live_bytes, live_parts
-from gemmsmith.sim.memory import RAW, ArrayFault, WindowMemory
+from gemmsmith.sim.live_parts import live_parts
+from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch, RacingPair
-from gemmsmith.sim.shared_arrays import SharedArray, array_at, meant_arrays, plain_name
+from gemmsmith.sim.shadow_records import ArrayBounds, Landing, Reads, Record, Watcher
+from gemmsmith.sim.shared_arrays import array_at
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.window_memory import WindowMemory
 
 # Who wrote a location in this epoch: a lane, or one of these.
 _NOBODY, _COPY, _ATOMIC = -1, -2, -3
@@ -53,33 +55,6 @@ def granule(lowered: Lowered) -> int:
     return min([4, *(a.element for a in accesses if a.space in (Space.SHARED, Space.GENERIC))])
 
 
-@dataclass(frozen=True)
-class _Record:
-    """One execution of an instruction. ``done``, of a copy, are the numbers of the records at which it had landed."""
-
-    event: Event
-    number: int
-    lanes: Array
-    index: Array
-    parts: Array | None  # which of its units each lane reads, if not all
-    count: int  # units of each access
-    values: Array | None = None
-    done: Array | None = None
-
-    def part(self, keep: Array) -> _Record:
-        values = None if self.values is None else self.values.reshape(self.lanes.size, -1)[keep].reshape(-1)
-        done = None if self.done is None else self.done.reshape(self.lanes.size, -1)[keep].reshape(-1)
-        return replace(self, lanes=self.lanes[keep], index=self.index[keep], values=values, done=done)
-
-
-@dataclass(frozen=True)
-class Landing:
-    """When something was done: what the lanes knew, and how many steps they had taken."""
-
-    moment: Moment
-    time: int
-
-
 class Shadow:
     """Watches one wave's shared memory."""
 
@@ -87,24 +62,24 @@ class Shadow:
         self.state, self.shared, self.log, self.clocks = state, shared, log, clocks
         self.between: SharedBetweenThreads = state.lowered.fact(shared_between_threads)
         self.unit = granule(state.lowered)
-        self._arrays = state.lowered.fact(meant_arrays)
-        self._base = state.block * shared.stride
+        self._inside = ArrayBounds(state, shared)
         self._reaches_others = shared.cluster > 1 and state.lowered.fact(_maps_addresses)
-        self._records: list[_Record] = []
+        self._records: list[Record] = []
+        self._reads: list[Reads] = []  # of whole bundles, which become records only where they matter
         self._many_records = _MANY_RECORDS
         self._size = self._writes = self._number = 0
         units = shared.data.size // self.unit
         self._writer = np.full(units, _NOBODY, np.int32)
         self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
         self._copy = np.full(units, -1, np.int32)  # the number of the record of a copy in flight
-        self._flying: dict[int, _Record] = {}
+        self._flying: dict[int, Record] = {}
         self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
         self._known: set[tuple[int, int]] = set()
         # Who else wants to know of writes, and of all accesses.
         self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None
         # In words: why an instruction's copies were still in flight, if their mbarrier's phase ended without them.
         self.why_in_flight: Callable[[int], str] = lambda _: ""
-        self.on_access: list[Callable[[Operation[Any], Array, Array], None]] = []
+        self.watchers: list[Watcher] = []
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
 
@@ -120,7 +95,7 @@ class Shadow:
             if self._reaches_others:  # a barrier of one block orders nothing for the others of its cluster
                 self._keep(self._current(self.clocks.known_to_all()))
                 return
-            self._records = list(self._flying.values())
+            self._records, self._reads = list(self._flying.values()), []
             self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
 
@@ -151,7 +126,7 @@ class Shadow:
         """These lanes have waited for what a clock knows."""
         self._forget_seen()
         self.clocks.acquire(lanes, clock)
-        if len(self._records) > self._many_records and not self._unwritten:
+        if self._kept() > self._many_records and not self._unwritten:
             self._settle()
 
     def _forget_seen(self) -> None:
@@ -190,6 +165,19 @@ class Shadow:
     def read(self, operation: Operation[Any], lanes: Array, index: Array) -> None:
         """``lanes`` read the operation's width at byte positions ``index``."""
         self._add(operation, Kind.READ, lanes, index)
+
+    def read_all(self, operations: tuple[Operation[Any], ...], lanes: Array, index: Array) -> None:
+        """``lanes`` read for each operation of a bundle, at the byte positions of its row of ``index``."""
+        if self._seen is not None or not lanes.size or not all(w.nothing_new(lanes, index) for w in self.watchers):
+            for operation, row in zip(operations, index, strict=True):
+                self._add(operation, Kind.READ, lanes, row)
+            return
+        self._inside.check_all(operations, lanes, index)
+        self._reads.append(Reads(operations, self.landing(), len(self.state.trail), self._number + 1, lanes, index))
+        self._number += len(operations)
+        self._size += index.size
+        if self._size > _MOST_ACCESSES:
+            self._condense()
 
     def write(self, operation: Operation[Any], lanes: Array, index: Array, values: Array) -> None:
         """``lanes`` write ``values``; the same bits written by two threads are not a race."""
@@ -231,21 +219,20 @@ class Shadow:
         self._copy[units] = -1
 
     def _add(self, operation: Operation[Any], kind: Kind, lanes: Array, index: Array,
-             values: Array | None = None, landing: Landing | None = None) -> _Record:  # fmt: skip
+             values: Array | None = None, landing: Landing | None = None) -> Record:  # fmt: skip
         assert operation.access is not None
         count = max(1, operation.access.width // self.unit)
-        if operation.pointers and lanes.size and (array := self._arrays.get(operation.position)) is not None:
-            self._check_array(operation, array, lanes, index)
+        self._inside.check(operation, lanes, index)
         order = self.between.orders[operation.position]
         parts = live_parts(self.state.lowered, operation, self.unit) if kind is Kind.READ else None
-        if self.on_access and lanes.size and kind is not Kind.COPY:
-            for told in self.on_access:
-                told(operation, lanes, index)
+        if lanes.size and kind is not Kind.COPY:
+            for watcher in self.watchers:
+                watcher.accessed(operation, lanes, index)
         landing = landing or self.landing()
         event = Event(operation, kind, order.strong, landing.moment, landing.time, len(self.state.trail))
         done = np.full(lanes.size * count, NOT_DONE, np.int64) if kind is Kind.COPY else None
         self._number += 1
-        record = _Record(event, self._number, lanes.reshape(-1), index.reshape(-1), parts, count, values, done)
+        record = Record(event, self._number, lanes.reshape(-1), index.reshape(-1), parts, count, values, done)
         if self._seen is not None and kind is not Kind.COPY:
             record = record.part(self._unseen(record))
         self._records.append(record)
@@ -255,36 +242,35 @@ class Shadow:
             self._condense()
         return record
 
-    def _check_array(self, operation: Operation[Any], array: SharedArray, lanes: Array, index: Array) -> None:
-        """An access must stay in the array that its address comes from."""
-        assert operation.access is not None
-        address = (
-            (index - self._base[lanes]) % self.shared.stride if self.shared.cluster > 1 else index - self._base[lanes]
-        )
-        unused = live_bytes(self.state.lowered, (operation,))
-        width = operation.access.width if unused is None else int(np.flatnonzero(unused[0])[-1]) + 1
-        if int(address.min()) >= array.start and int(address.max()) + width <= array.stop:
-            return
-        i = int(np.argmax((address < array.start) | (address + width > array.stop)))
-        at = int(address[i])
-        others = [SharedArray(plain_name(n), *place) for n, *place in self.state.lowered.shared_variables]
-        into = next((f", into {o.name}" for o in others if o.start <= max(at, array.stop) < o.stop), "")
-        if at < array.start:
-            into = next((f", into {o.name}" for o in others if o.start <= at < o.stop), "")
-        where = (
-            f"{array.start - at} bytes before {array.name}" if at < array.start
-            else f"it starts inside {array.name} and runs over its end" if at < array.stop
-            else f"{at - array.stop} bytes past the end of {array.name}"
-        )  # fmt: skip
-        raise ArrayFault(operation, int(lanes[i]), at, f"{where} ({array.size} bytes){into}")
-
-    def _units(self, record: _Record) -> tuple[Array, Array]:
+    def _units(self, record: Record) -> tuple[Array, Array]:
         """One lane and one location for each: an access of 16 bytes covers four of 4."""
         if record.count == 1:
             return record.lanes, record.index // self.unit
         offsets = np.arange(record.count) if record.parts is None else record.parts
         units = (record.index.reshape(-1, 1) // self.unit + offsets).reshape(-1)
         return np.repeat(record.lanes, offsets.size), units
+
+    def _made(self, reads: Reads) -> list[Record]:
+        """The records of a bundle's reads, one for each operation."""
+        made, lowered = [], self.state.lowered
+        for n, (operation, row) in enumerate(zip(reads.operations, reads.index, strict=True)):
+            assert operation.access is not None
+            strong = self.between.orders[operation.position].strong
+            event = Event(operation, Kind.READ, strong, reads.landing.moment, reads.landing.time, reads.turn)
+            parts, count = live_parts(lowered, operation, self.unit), max(1, operation.access.width // self.unit)
+            made.append(Record(event, reads.number + n, reads.lanes, row, parts, count))
+        return made
+
+    def _kept(self) -> int:
+        """How many records there are, with those still to be made."""
+        return len(self._records) + sum(len(reads.operations) for reads in self._reads)
+
+    def _write_out(self) -> None:
+        """Make records of all reads of bundles."""
+        if self._reads:
+            self._records += [record for reads in self._reads for record in self._made(reads)]
+            self._records.sort(key=lambda record: record.number)
+            self._reads = []
 
     # -- too much to keep -------------------------------------------------------------------------
 
@@ -304,8 +290,9 @@ class Shadow:
         self._keep(self._current(self.clocks.known_to_all()))
         self._many_records = max(_MANY_RECORDS, 2 * len(self._records))
 
-    def _current(self, known: Array) -> Callable[[_Record], Array]:
+    def _current(self, known: Array) -> Callable[[Record], Array]:
         """Says of the accesses of a record which are not past for all threads of their block."""
+        self._write_out()
         epochs = self.clocks.now().epochs
         events = {record.number: record.event for record in self._records}
 
@@ -318,7 +305,7 @@ class Shadow:
                 result &= (moment.epoch(lanes) < elsewhere[0][lanes]) | (moment.count(lanes) < elsewhere[1][lanes])
             return result
 
-        def current(record: _Record) -> Array:
+        def current(record: Record) -> Array:
             if record.done is None:
                 return ~past(record.event.moment, record.lanes)
             done, keep = record.done.reshape(record.lanes.size, -1), np.zeros(record.lanes.size, bool)
@@ -329,9 +316,10 @@ class Shadow:
 
         return current
 
-    def _keep(self, current: Callable[[_Record], Array]) -> None:
+    def _keep(self, current: Callable[[Record], Array]) -> None:
         """Forget the accesses that are not current, other than copies in flight."""
-        kept: list[_Record] = []
+        self._write_out()
+        kept: list[Record] = []
         for record in self._records:
             keep = current(record)
             if record.done is not None:
@@ -345,7 +333,7 @@ class Shadow:
         self._size = sum(record.lanes.size for record in self._records)
         self._writes = sum(record.event.kind is not Kind.READ for record in self._records)
 
-    def _unseen(self, record: _Record) -> Array:
+    def _unseen(self, record: Record) -> Array:
         """Which lanes access a location that fewer than two lanes of their warp are known to access."""
         assert self._seen is not None
         lanes, units = self._units(record)
@@ -366,6 +354,7 @@ class Shadow:
         if self._writes or self._flying:
             hot = self._suspects()
             if hot is not None:
+                self._write_out()
                 self._search(hot)
         self._flying = {number: r for number, r in self._flying.items() if r.done is None or (r.done == NOT_DONE).any()}
 
@@ -373,6 +362,7 @@ class Shadow:
         """The locations that some thread wrote and another accessed; None if there are none."""
         hot: list[Array] = []
         if (size := self._epochs_apart()) > 1:
+            self._write_out()
             return self._suspects_by_epoch(size)
         marked: list[Array] = []
         for record in sorted(self._records, key=lambda r: r.event.kind is not Kind.COPY):
@@ -392,7 +382,8 @@ class Shadow:
                 hot.append(units[clash])
             self._touched[units * self.unit >> 4] = True
             marked.append(units)
-        for record in self._records:
+        bundled = (r for reads in self._reads if self._touched[reads.index >> 4].any() for r in self._made(reads))
+        for record in chain(self._records, bundled):
             if record.event.kind is not Kind.READ or record.lanes.size == 0:
                 continue
             if not self._touched[record.index >> 4].any():
@@ -421,7 +412,8 @@ class Shadow:
         records = self._records
         if not records or self._reaches_others or any(record.event.kind is Kind.COPY for record in records):
             return 1
-        moments = {id(record.event.moment): record.event.moment for record in records}.values()
+        when = chain((record.event.moment for record in records), (reads.landing.moment for reads in self._reads))
+        moments = {id(moment): moment for moment in when}.values()
         spread = max(int(m.epochs.max()) for m in moments) - min(int(m.epochs.min()) for m in moments) + 1
         return spread if spread * self._writer.size <= _MOST_ACCESSES else 1
 
@@ -459,7 +451,8 @@ class Shadow:
             if record.values is not None:
                 value = record.values[these].astype(np.int64)
             elif record.done is not None:
-                value = np.array([at.get(int(d), NOT_DONE) for d in record.done[these]], np.int64)
+                numbers, which = np.unique(record.done[these], return_inverse=True)
+                value = np.array([at.get(int(d), NOT_DONE) for d in numbers], np.int64)[which]
             parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
                                   np.full(value.size, n, np.int64), value))  # fmt: skip
         events = [record.event for record in self._records]

@@ -24,7 +24,7 @@ from gemmsmith.sim.proof.images import DEGREE_SHIFT, Cells, Image, Kind, tag_of
 from gemmsmith.sim.proof.session import NoProof, Session, is_lost
 from gemmsmith.sim.proof.trees import Trees
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.verify.harness import run_guarded
+from gemmsmith.verify.guarded_run import run_guarded
 
 _KINDS = {FP32.name: Kind.F32, TF32.name: Kind.F32, FP16.name: Kind.F16, BF16.name: Kind.BF16, FP64.name: Kind.F64,
           INT8.name: Kind.S8, UINT8.name: Kind.U8, INT32.name: Kind.I32}  # fmt: skip

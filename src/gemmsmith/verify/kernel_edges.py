@@ -25,7 +25,7 @@ from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
 from gemmsmith.verify.source_guards import is_compared_with, lines_with, masks_k
-from gemmsmith.verify.thread_walk import Thread, ThreadWalk, thread_walk
+from gemmsmith.verify.thread_walk import Thread, ThreadWalk, Walk, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
@@ -157,6 +157,7 @@ class _Probe:
     def __init__(self, spec: KernelSpec, config: Config, entry: Entry, walk: ThreadWalk, base: Problem) -> None:
         self.spec, self.config, self.entry, self.walk, self.base = spec, config, entry, walk, base
         self.known: dict[tuple[Problem, Dim3], list[int]] = {}
+        self.walks: dict[Problem, list[list[Walk]]] = {}
         self.left = 0
         self.constants = sorted({o.bits for site in walk.sites for o in site.operands
                                  if isinstance(o, Immediate) and o.kind == "int" and 1 < o.bits < 2**23})  # fmt: skip
@@ -252,23 +253,28 @@ class _Probe:
 
         ``ended``: also in blocks of which some threads end before its barriers.
         """
-        launch = self._launch(problem)
-        if launch is None:
-            return set()
-        geometry, arguments = launch
         found: set[int] = set()
-        # Not the last block along both: a bound on the flat index parts its threads, and guards no row.
-        # Along z may be parts of K, of which any may have the last k.
-        for block in self._last_blocks(geometry):
-            met, barriers = [], set()
-            for place in self._sample_threads(geometry):
-                walk = self.walk.follow(Thread(geometry, block, place), arguments, 4000 + _STEPS_PER_K * problem.k)
-                met.append(walk.signs)
-                barriers |= {walk.barriers} if walk.complete else set()
+        for walks in self._walks_of_threads(problem):
+            barriers = {walk.barriers for walk in walks if walk.complete}
             if len(barriers) > 1 and not ended:
                 continue
-            found |= {site for site, signs in enumerate(zip(*met, strict=True)) if len({s for s in signs if s}) > 1}
+            met = zip(*[walk.signs for walk in walks], strict=True)
+            found |= {site for site, signs in enumerate(met) if len({s for s in signs if s}) > 1}
         return found
+
+    def _walks_of_threads(self, problem: Problem) -> list[list[Walk]]:
+        """What sample threads of the last blocks meet, block by block.
+
+        Not the last block along both: a bound on the flat index parts its threads, and guards no row. Along z may be
+        parts of K, of which any may have the last k.
+        """
+        if problem not in self.walks:
+            launch, most = self._launch(problem), 4000 + _STEPS_PER_K * problem.k
+            self.walks[problem] = [] if launch is None else [
+                [self.walk.follow(Thread(launch[0], block, place), launch[1], most)
+                 for place in self._sample_threads(launch[0])] for block in self._last_blocks(launch[0])
+            ]  # fmt: skip
+        return self.walks[problem]
 
     def _can_be_followed(self) -> bool:
         """Whether a thread's way is known to its end: it does not hang on what other threads or memory give it."""

@@ -31,7 +31,8 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.epilogue import activated
-from gemmsmith.verify.harness import in_rounds, no_launch, spare_bytes
+from gemmsmith.verify.guarded_run import spare_bytes
+from gemmsmith.verify.harness import in_rounds, no_launch
 
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work

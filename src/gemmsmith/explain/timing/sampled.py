@@ -81,7 +81,10 @@ class Subject:
     def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
         """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
         device = self.device
-        addresses = [device.allocate(size) for size in _operand_bytes(problem)]
+        # The operands of all K are in the same places, so that streams for several K begin alike.
+        whole = zip(_operand_bytes(problem), _operand_bytes(self.launch.problem), strict=True)
+        start = device.memory.mark()
+        addresses = [device.allocate(max(sizes)) for sizes in whole]
         places = Addresses(*addresses)
         plan = plan_launches(self.launch.spec, self.launch.config, problem, places, specialized=True)
         addresses.append(device.allocate(plan.workspace_bytes))
@@ -94,6 +97,7 @@ class Subject:
         device.launch(self.loaded, step.launch, list(blocks))
         for address in addresses:
             device.free(address)
+        device.memory.rewind(start)
         recorder = device.counters
         assert isinstance(recorder, StreamRecorder)
         numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)

@@ -31,7 +31,7 @@ from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import MBarriers
 from gemmsmith.sim.memory import RAW, AccessFault, check_alignment
 from gemmsmith.sim.operation import Operation, Slot, Source
-from gemmsmith.sim.shadow import Landing
+from gemmsmith.sim.shadow_records import Landing
 from gemmsmith.sim.syntax import Instruction, Negated, Operand
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import Array
@@ -230,7 +230,7 @@ class AsyncCopies:
 
     def _landed(self, step: Bundle[Any], arrival: _Arrival, index: Array, moment: Moment | None) -> None:
         """Copies that an earlier arrival covers as well are that arrival's: who waits for it may read them."""
-        for each in self.arrivals:
+        for each in self.arrivals if self.pending else ():
             own = np.zeros(self.committed.size, bool)
             own[np.intersect1d(each.lanes, arrival.lanes)] = True
             self._finish(partial(_issued_before, own, each.issued), each.landing)
@@ -248,9 +248,10 @@ class AsyncCopies:
         left = []
         for copy in self.pending:
             now = done(copy)
-            finished = copy.part(now)
-            if finished.lanes.size:
-                self._finish_some(finished, landing)
+            if not now.any():
+                left.append(copy)
+                continue
+            self._finish_some(copy.part(now), landing)
             if not now.all():
                 left.append(copy.part(~now))
         self.pending = left

@@ -16,11 +16,12 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW, GlobalMemory, WindowMemory
+from gemmsmith.sim.memory import RAW, GlobalMemory
 from gemmsmith.sim.rounding import add32, arithmetic64
 from gemmsmith.sim.syntax import SINK, Instruction, Operand
 from gemmsmith.sim.traits import Access, Bundling, Effect, Space
 from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
+from gemmsmith.sim.window_memory import WindowMemory
 
 Update = Callable[..., Array]
 

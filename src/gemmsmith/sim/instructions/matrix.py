@@ -65,8 +65,7 @@ def _load(machine: Execution, step: Bundle[Tiles], lanes: Lanes) -> None:
         index = machine.shared.index(addresses, machine.shared_base[mine], _ROW)
         raw = machine.shared.gather(index, _ROW)
     if machine.shadow is not None:
-        for operation, row in zip(step.operations, index, strict=True):
-            machine.shadow.read(operation, mine, row)
+        machine.shadow.read_all(step.operations, mine, index)
     rows = raw.view(np.uint16).reshape(step.count, -1, step.detail.count, 8, 8)
     found = matrix_registers(rows, transposed=step.detail.transposed)
     for j, target in enumerate(step.targets):

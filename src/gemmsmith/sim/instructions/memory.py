@@ -76,8 +76,7 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         index = memory.index(addresses, bases, width)
         raw = memory.gather(index, width, live_bytes(machine.lowered, step.operations))
         if machine.shadow is not None and space is Space.SHARED:
-            for operation, row in zip(step.operations, index.reshape(step.count, -1), strict=True):
-                machine.shadow.read(operation, machine.indices(lanes), row)
+            machine.shadow.read_all(step.operations, machine.indices(lanes), index.reshape(step.count, -1))
     put_vector(machine, step, lanes, raw)
 
 
@@ -114,7 +113,7 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     assert step.access is not None
     width = step.access.width
     space, addresses = machine.place_of(step, lanes)
-    values = joined([np.broadcast_to(machine.fetch(source, lanes), addresses.shape) for source in step.sources], width)
+    values = joined([spread_over(machine.fetch(source, lanes), addresses.shape) for source in step.sources], width)
     if machine.counters is not None:
         machine.counters.access(machine, step, space, lanes, addresses)
     if space is Space.GLOBAL:
@@ -129,6 +128,13 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         rows = zip(step.operations, index.reshape(step.count, -1), values.reshape(step.count, -1), strict=True)
         for operation, row, written in rows:
             machine.shadow.write(operation, machine.indices(lanes), row, written)
+
+
+def spread_over(values: Any, shape: tuple[int, ...]) -> Array:
+    """Values or a constant, one for each element of ``shape``."""
+    if isinstance(values, np.ndarray) and values.shape == shape:
+        return values
+    return np.broadcast_to(values, shape)
 
 
 def joined(columns: list[Array], width: int) -> Array:

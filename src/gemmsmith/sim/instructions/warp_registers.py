@@ -22,8 +22,10 @@ def check_whole(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
 
 def words(machine: Execution, source: Operand, lanes: Lanes, count: int) -> Array:
     """A register's words as (operations, warps, 32)."""
-    values = np.asarray(machine.fetch(source, lanes))
-    return np.broadcast_to(values, (count, machine.indices(lanes).size)).reshape(count, -1, WARP)
+    values, width = np.asarray(machine.fetch(source, lanes)), machine.indices(lanes).size
+    if values.size < count * width:
+        values = np.broadcast_to(values, (count, width))
+    return values.reshape(count, -1, WARP)
 
 
 def put(machine: Execution, target: Operand, lanes: Lanes, values: Array, count: int) -> None:

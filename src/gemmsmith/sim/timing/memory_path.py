@@ -16,6 +16,7 @@ from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
+_GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
 _UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
@@ -56,7 +57,8 @@ class MemoryPath:
         self.dram_free = [0.0] * sms
         self.store_free = [0.0] * sms
         self.tma_free = [0.0] * sms
-        self.l1: list[dict[int, list[float]]] = [{} for _ in range(sms)]
+        self.l1: list[dict[int, list[Any]]] = [{} for _ in range(sms)]  # by line: sectors as bits, when all are there
+        self.sectors: dict[int, int] = {}  # of accesses that were seen, by the identity of their payloads
         self.events: list[tuple[float, int, int, float]] = []
         self._sequence = 0
 
@@ -70,16 +72,18 @@ class MemoryPath:
 
         Units serve requests in order of arrival, and idle cycles before a late request are not lost to later ones.
         """
-        model, sm = self.model, part // PARTS
+        model, sm, out = self.model, part // PARTS, self.out
         waves *= model.wavefront
-        sent = max(self.operand_free[part], now) + row.operand_bytes * 32 / model.operand_port
-        self.operand_free[part] = sent
-        start = max(sent, self.lsu_free[sm]) if waves else sent
-        self.lsu_free[sm] = max(self.lsu_free[sm], now) + waves
-        self.out.data_cycles += waves
-        self.out.tag_cycles += lines
+        free, data = self.operand_free[part], self.lsu_free[sm]
+        start = (free if free > now else now) + row.operand_bytes * 32 / model.operand_port
+        self.operand_free[part] = start
+        if waves and data > start:
+            start = data
+        self.lsu_free[sm] = (data if data > now else now) + waves
+        out.data_cycles += waves
         served = start + waves
         if lines:
+            out.tag_cycles += lines
             start = max(start, self.tag_free[sm])
             self.tag_free[sm] = max(self.tag_free[sm], now) + lines
             served = max(served, start + lines)
@@ -88,17 +92,14 @@ class MemoryPath:
 
     def _returned(self, part: int, row: Row, data: float, now: float) -> float:
         """Write a result to registers through the sub-core's writeback port, first in, first out."""
-        cycles = row.result_bytes * 32 / self.model.port_bytes
-        start = max(data, self.port_free[part])
-        self.port_free[part] = max(self.port_free[part], now) + cycles
-        return start + cycles
+        cycles, free = row.result_bytes * 32 / self.model.port_bytes, self.port_free[part]
+        self.port_free[part] = (free if free > now else now) + cycles
+        return (data if data > free else free) + cycles
 
     def shared_access(self, part: int, row: Row, waves: int, now: float) -> float:
-        model = self.model
-        served = self._dispatched(part, row, 0, max(waves, 32 / model.lsu_lanes), now)
-        if not row.result_bytes:
-            return served + model.shared_latency
-        return self._returned(part, row, served + model.shared_latency, now)
+        least = 32 / self.model.lsu_lanes
+        served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
+        return self._returned(part, row, served, now) if row.result_bytes else served
 
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
@@ -109,10 +110,14 @@ class MemoryPath:
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes
-        waves = max(least, sum(mask.bit_count() for _, mask in lines) / 4)
-        served = self._dispatched(part, row, max(least, len(lines)), waves, now)
-        if row.kind != Kind.GLOBAL_LOAD:
-            nbytes = sum(32 * mask.bit_count() for _, mask in lines)
+        sectors = self.sectors.get(id(lines))
+        if sectors is None:
+            sectors = sum([mask.bit_count() for _, mask in lines])
+            if lines is payload:  # which lives as long as the streams do
+                self.sectors[id(lines)] = sectors
+        served = self._dispatched(part, row, max(least, len(lines)), max(least, sectors / 4), now)
+        if row.kind != _GLOBAL_LOAD:
+            nbytes = 32 * sectors
             self.out.stored_bytes += nbytes
             if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
                 self.out.left_at = max(self.out.left_at, served + model.l2_latency)
@@ -125,17 +130,18 @@ class MemoryPath:
         l1, model = self.l1[sm], self.model
         data = served
         filled = 0.0
+        taken = l1.pop
         for line, mask in lines:
-            entry = l1.pop(line, None)
+            entry = taken(line, None)
             if entry is None:
                 entry = [0, 0.0]
                 if len(l1) >= self.memory.l1_lines:
                     del l1[next(iter(l1))]
-            missing = mask & ~int(entry[0])
+            missing = mask & ~entry[0]
             if missing:
                 near = self.memory.near[0] <= line <= self.memory.near[1]
                 arrival = self._from_l2(sm, 32 * missing.bit_count(), served, near=near)
-                entry[0] = int(entry[0]) | missing
+                entry[0] |= missing
                 entry[1] = max(entry[1], arrival)
                 filled += max(1.0, missing.bit_count() * model.fill)
             l1[line] = entry

@@ -11,41 +11,48 @@ import heapq
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
+from gemmsmith.sim.timing.effects import (
+    ATOMIC,
+    BARRIER,
+    BARRIER_ARRIVE,
+    CLUSTER_ARRIVE,
+    CLUSTER_WAIT,
+    COPY,
+    FENCE,
+    FMA,
+    GLOBAL_LOAD,
+    GLOBAL_STORE,
+    GMMA,
+    LITE,
+    MIO,
+    SYNCS,
+    TENSOR,
+    Effects,
+)
+from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import (
-    BUSY,
     DISPATCH,
     LG,
     LONG,
     MATH,
     MEMBAR,
-    MIO,
+    MIO_THROTTLE,
     NEVER,
     NOT_SELECTED,
-    PARTS,
     REASONS,
     SELECTED,
     SHORT,
     WAIT,
     Outcome,
+    busy_of,
 )  # fmt: skip
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row, Unit
-from gemmsmith.sim.timing.waits import Waits
 
-_UNIT_NAMES: dict[int, str] = {
-    Unit.FMA: "FMA pipe", Unit.FMA_HEAVY: "FMA pipe", Unit.HALF: "FMA pipe", Unit.ALU: "ALU pipe",
-    Unit.TENSOR: "tensor cores", Unit.XU: "special functions",
-}  # fmt: skip
-_FMA, _MIO, _TENSOR, _LITE = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Unit)
-# Kinds as plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
-_LOAD, _STORE, _GLOBAL_LOAD, _GLOBAL_STORE = 1, 2, 3, 4
-_COPY, _COMMIT, _BARRIER, _SYNCS, _TMA, _GMMA = 5, 6, 8, 9, 10, 11
-_CLUSTER_ARRIVE, _CLUSTER_WAIT, _SHUFFLE, _ATOMIC, _BARRIER_ARRIVE, _FENCE = 15, 16, 17, 18, 19, 20
+_FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
 
 # How the unit of an instruction says whether it can take one.
 _ALWAYS, _ONE, _EITHER, _QUEUE, _GROUP = range(5)
@@ -55,7 +62,7 @@ Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], i
 ``plain``: it does nothing but take its unit, and the stall count says when the next may issue."""
 
 
-class Sm(Waits):
+class Sm(Effects):
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
     watched = False  # every instruction goes through ``_issue``, where a log can be kept
@@ -64,32 +71,31 @@ class Sm(Waits):
         self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
         sm_of: dict[int, int] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(rows, streams, model, sm_of or dict.fromkeys([s.block for s in streams], 0))
-        self.memory = memory
-        self.parts = PARTS * self.sms
+        super().__init__(rows, streams, model, memory, sm_of or dict.fromkeys([s.block for s in streams], 0))
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
         self.last = [0.0] * len(streams)
-        self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
         self.tallies, self.ops = self._ops()
-        # units, one calendar for each sub-core; the last is the other half of the FMA pipe
-        self.units = [[0.0] * (_LITE + 1) for _ in range(self.parts)]
         self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
         self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
         self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
-        self.out = Outcome()
-        self.path = MemoryPath(self.sms, model, memory, self.out)
+        self.following = [0.0] * self.parts  # when to look at each sub-core again
+        self.greedy = [-1] * self.parts  # the warp that issued last
+        self.live = sum(1 for s in streams if s.positions)
 
     def _ops(self) -> tuple[dict[int, list[float]], list[list[Op]]]:
         """The stalls of each position, to be filled, and the instructions of each warp."""
         issues: Counter[int] = Counter()
-        for code in self.code:
-            issues.update([row.position for row in code])
+        distinct = {id(code): code for code in self.code}
+        for warps, code in zip(Counter(map(id, self.code)).values(), distinct.values(), strict=True):
+            for position, times in Counter([row.position for row in code]).items():
+                issues[position] += warps * times
         tallies = {p: [0.0] * len(REASONS) for p in issues}
         for p, times in issues.items():
             tallies[p][SELECTED] = float(times)
         known = {p: self._op(row, tallies[p]) for p in issues if (row := self.rows[p]) is not None}
-        ops = [[known[row.position] for row in code] for code in self.code]
+        made = {number: [known[row.position] for row in code] for number, code in distinct.items()}
+        ops = [made[id(code)].copy() for code in self.code]
         for mine in ops:
             if mine:
                 mine[-1] = (*mine[-1][:7], False, *mine[-1][8:])  # the last one ends the warp
@@ -102,7 +108,7 @@ class Sm(Waits):
         elif unit == Unit.FMA:
             how = _ONE if self.model.fma_halves == 1 else _EITHER
         elif unit == Unit.FMA_HEAVY or unit == Unit.HALF:
-            unit = _FMA
+            unit = FMA
         elif unit == Unit.MIO:
             how = _QUEUE
         elif row.kind == Kind.GMMA:
@@ -113,14 +119,19 @@ class Sm(Waits):
     # -- the loop ---------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        following = [0.0] * self.parts
-        greedy = [-1] * self.parts
-        live = sum(1 for s in self.streams if s.positions)
+        self.advance()
+        return self._finished()
+
+    def advance(self, stops: Sequence[int] = ()) -> None:
+        """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
+        for mine, stop in zip(self.ops, stops, strict=False):
+            mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
+        following, greedy, choose = self.following, self.greedy, self._choose
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
         issues, held = self.issues, self.held
-        while live:
+        while self.live:
             now = min(following)
             if events and events[0][0] <= now:
                 now, _, place, nbytes = heapq.heappop(events)
@@ -129,7 +140,7 @@ class Sm(Waits):
                     continue
                 for w in self._landed(place, nbytes, now):
                     part = self.part_of[w]
-                    following[part] = min(following[part], max(now, ready[w]))
+                    following[part] = min(following[part], max(now, ready[w], issue_free[part]))
                 continue
             if now >= NEVER:
                 raise SimulationError(f"the time model found no warp that can go on: {self._stuck()}")
@@ -143,7 +154,7 @@ class Sm(Waits):
                 if how == _ONE:
                     free = units[op[1]] <= now
                 elif how == _EITHER:
-                    free = units[_FMA] <= now or units[_LITE] <= now
+                    free = units[FMA] <= now or units[LITE] <= now
                 else:
                     free = how == _ALWAYS or self._free(part, op, now) <= now
                 if not free:
@@ -151,12 +162,14 @@ class Sm(Waits):
             else:
                 w = -1
             if w < 0:
-                w, later = self._choose(part, now)
+                w, later = choose(part, now)
                 if w < 0:
                     following[part] = later
                     continue
                 op = ops[w][at[w]]
             how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone = op
+            if stops and not plain and at[w] == stops[w]:
+                return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
                 greedy[part], even, odd = w, even_alone, odd_alone
             if now > last[w] + 1:
@@ -176,12 +189,13 @@ class Sm(Waits):
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
             issues[part].append(now)
-            held[part].append(held[part][-1] + next_issue - now - 1)
+            stopped = held[part]
+            stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == _ONE:
                     units[unit] = now + busy
                 elif how:
-                    units[_FMA if units[_FMA] <= units[_LITE] else _LITE] = now + busy
+                    units[FMA if units[FMA] <= units[LITE] else LITE] = now + busy
                 place = at[w] = at[w] + 1
                 last[w] = now
                 fixed[w] = until = now + stall
@@ -189,42 +203,69 @@ class Sm(Waits):
                     self._prepare(w, until)
                 else:
                     ready[w], reason[w] = until, WAIT
+                    if until <= next_issue and ops[w][place][7]:
+                        issue_free[part] = following[part] = self._run_ahead(w, part, now, next_issue, until)
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
-                live -= 1
+                self.live -= 1
                 greedy[part] = -1
                 self.members[part].remove(w)
             for other in touched:
                 following[other] = min(following[other], max(now + 1, issue_free[other]))
-        return self._finished()
+
+    def _run_ahead(self, w: int, part: int, now: float, after: float, until: float) -> float:
+        """Issue the next plain instructions of the warp that issued last, as long as it can; when the next may issue.
+
+        No other sub-core can change any of this: units and banks are the sub-core's own, and the warp that issued last
+        goes first. A warp that is woken meanwhile finds the sub-core free from ``issue_free`` on.
+        """
+        units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
+        ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
+        free_even, free_odd = banks
+        stopped = held[-1]
+        while True:
+            how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
+            if wait or not plain or until > after:
+                break
+            if how == _ONE:
+                if units[unit] > after:
+                    break
+                units[unit] = after + busy
+            elif how:
+                unit = FMA if units[FMA] <= units[LITE] else LITE
+                if units[unit] > after:
+                    break
+                units[unit] = after + busy
+            if after > now + 1:
+                tally[WAIT] += until - now - 1
+                tally[DISPATCH] += after - until
+            now = after
+            after = now + 1
+            if even or odd:
+                free_even = (free_even if free_even > now else now) + even
+                free_odd = (free_odd if free_odd > now else now) + odd
+                held_until = (free_even if free_even > free_odd else free_odd) - slack
+                if held_until > after:
+                    stopped += held_until - after
+                    after = held_until
+            issues.append(now)
+            held.append(stopped)
+            place += 1
+            until = now + stall
+        banks[0], banks[1] = free_even, free_odd
+        self.at[w], self.last[w], self.fixed[w], self.ready[w] = place, now, until, until
+        if ops[place][6]:
+            self._prepare(w, until)
+        return after
 
     def _finished(self) -> Outcome:
         out = self.out
         out.cycles = max(out.cycles, *self.path.store_free)
         out.stalls = self.tallies
         out.issued = int(sum(t[SELECTED] for t in self.tallies.values()))
-        self._busy()
+        out.busy = busy_of(out, self.rows, self.parts, self.model)
         return out
-
-    def _busy(self) -> None:
-        """The share of the time that each unit of the SMs works."""
-        out, parts, model = self.out, self.parts, self.model
-        cycles = out.cycles or 1.0
-        found = dict.fromkeys(BUSY, 0.0)
-        found["issue"] = out.issued / cycles / parts
-        for position, tally in out.stalls.items():
-            row = self.rows[position]
-            assert row is not None
-            name = _UNIT_NAMES.get(row.unit)
-            if name:
-                share = model.fma_halves if row.unit in (Unit.FMA, Unit.FMA_HEAVY) else 1
-                found[name] += tally[SELECTED] * row.busy / share / cycles / parts
-        sms = parts // PARTS
-        found["shared memory and L1"] = out.data_cycles / cycles / sms
-        found["L1 tags"] = out.tag_cycles / cycles / sms
-        found["L2 to SM"] = out.l2_cycles / cycles / sms
-        out.busy = found
 
     def _choose(self, part: int, now: float) -> tuple[int, float]:
         """The oldest warp that can issue, or −1 and when to look again."""
@@ -258,12 +299,12 @@ class Sm(Waits):
             queue, depth = self.path.queue[part], self.model.mio_depth
             while queue and queue[0] <= now:
                 queue.popleft()
-            return queue[len(queue) - depth] if len(queue) >= depth else units[_MIO]
+            return queue[len(queue) - depth] if len(queue) >= depth else units[MIO]
         if how == _ONE:
             return units[op[1]]
         if how == _EITHER:
-            return min(units[_FMA], units[_LITE])
-        return units[_TENSOR] - op[2] if how == _GROUP else now
+            return min(units[FMA], units[LITE])
+        return units[TENSOR] - op[2] if how == _GROUP else now
 
     # -- one instruction --------------------------------------------------------------------------
 
@@ -271,31 +312,34 @@ class Sm(Waits):
         """Issue an instruction that is not plain: the sub-cores of warps that it wakes, and whether the warp ended."""
         at, code = self.at[w], self.code[w]
         row = code[at]
-        unit, kind = row.unit, row.kind
-        self._take(part, row, now)
+        unit, kind, write, read = row.unit, row.kind, row.write, row.read
+        if unit == MIO:
+            units = self.units[part]
+            units[MIO] = (units[MIO] if units[MIO] > now else now) + row.busy
+        else:
+            self._take(part, row, now)
         self.at[w] = at + 1
         self.last[w] = now
         touched: Sequence[int] = ()
         boards = self.boards[w]
         if kind:
             done = self._effect(w, part, row, self.streams[w].payloads[at], now)
-            if row.write >= 0 and (done > boards[row.write] or boards[row.write] >= NEVER):
-                boards[row.write] = done
-                far = kind in (_GLOBAL_LOAD, _ATOMIC, _SYNCS)
-                self.board_reason[w][row.write] = LONG if far else SHORT
-            if row.read >= 0:
-                boards[row.read] = max(boards[row.read], self.path.operand_free[part] + 2, now + 4)
-                self.board_reason[w][row.read] = SHORT
-            if unit != _MIO:
-                if kind in (_BARRIER, _BARRIER_ARRIVE):
+            if write >= 0 and (done > boards[write] or boards[write] >= NEVER):
+                boards[write] = done
+                self.board_reason[w][write] = LONG if kind in _FAR else SHORT
+            if read >= 0:
+                boards[read] = max(boards[read], self.path.operand_free[part] + 2, now + 4)
+                self.board_reason[w][read] = SHORT
+            if unit != MIO:
+                if kind in (BARRIER, BARRIER_ARRIVE):
                     touched = self._arrive(w, row, self.streams[w].payloads[at], now)
-                elif kind in (_CLUSTER_ARRIVE, _CLUSTER_WAIT):
+                elif kind in (CLUSTER_ARRIVE, CLUSTER_WAIT):
                     touched = self._cluster(w, kind, now)
-                elif kind in (_SYNCS, _GMMA):
+                elif kind in (SYNCS, GMMA):
                     touched = self._woken
                     self._woken = []
-        elif row.write >= 0:
-            boards[row.write] = max(boards[row.write], now + row.latency + 4)
+        elif write >= 0:
+            boards[write] = max(boards[write], now + row.latency + 4)
         if at + 1 >= len(code):
             self.out.cycles = max(self.out.cycles, now + 1)
             block = self.streams[w].block
@@ -304,88 +348,42 @@ class Sm(Waits):
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
             stall = max(stall, self.model.branch)
-        self.fixed[w] = now + stall
+        self.fixed[w] = until = now + stall
         if not self.blocked[w]:
-            self._prepare(w, now + stall, kind, row)
-            if kind == _FENCE and done > self.ready[w]:
+            self._prepare(w, until, kind, row)
+            if kind == FENCE and done > self.ready[w]:
                 self.ready[w], self.reason[w] = done, MEMBAR
         return touched, False
 
-    def _take(self, part: int, row: Row, now: float) -> None:
-        """Take the unit of an instruction."""
-        unit, units = row.unit, self.units[part]
-        if unit == Unit.FMA:
-            half = _FMA if self.model.fma_halves == 1 or units[_FMA] <= units[_LITE] else _LITE
-            units[half] = now + row.busy
-        elif unit == Unit.FMA_HEAVY:
-            units[_FMA] = now + row.busy
-        elif unit == Unit.HALF:
-            units[_FMA] = units[_LITE] = now + row.busy
-        elif unit:
-            units[unit] = max(units[unit], now) + row.busy
-
     def _account(self, w: int, part: int, op: Op, now: float) -> None:
         """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
-        stalls, since = op[8], self.last[w] + 1
-        fixed = min(max(self.fixed[w], since), now)
-        stalls[WAIT] += fixed - since
-        ready = min(max(self.ready[w], fixed), now)
-        stalls[self.reason[w]] += ready - fixed
+        stalls, since, fixed, ready = op[8], self.last[w] + 1, self.fixed[w], self.ready[w]
+        if fixed > since:
+            fixed = fixed if fixed < now else now
+            stalls[WAIT] += fixed - since
+        else:
+            fixed = since
+        if ready > fixed:
+            ready = ready if ready < now else now
+            stalls[self.reason[w]] += ready - fixed
+        else:
+            ready = fixed
         if now > ready:
             issues, held = self.issues[part], self.held[part]
             first = bisect_left(issues, ready)
             others = len(issues) - first  # that issued while this warp was ready
             banks = held[-1] - held[first]
             if first:  # the instruction before stopped issue for a while as well
-                banks += max(0.0, issues[first - 1] + 1 + held[first] - held[first - 1] - ready)
-            banks = min(banks, now - ready - others)
+                before = issues[first - 1] + 1 + held[first] - held[first - 1] - ready
+                banks += before if before > 0 else 0.0
+            left = now - ready - others
+            banks = banks if banks < left else left
             stalls[NOT_SELECTED] += others
             stalls[DISPATCH] += banks
-            kind = self.code[w][self.at[w]].kind
-            if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _COPY):
-                throttle = LG
-            else:
-                throttle = MIO if op[0] == _QUEUE else MATH
-            stalls[throttle] += now - ready - others - banks
-
-    # -- what instructions do ---------------------------------------------------------------------
-
-    def _effect(self, w: int, part: int, row: Row, payload: Any, now: float) -> float:
-        """Reserve what an instruction needs; when its result is there."""
-        kind, model = row.kind, self.model
-        if kind in (_LOAD, _STORE, _SHUFFLE):
-            waves = payload if isinstance(payload, int) else 1
-            if not self.memory.conflicts:
-                waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
-            return self.path.shared_access(part, row, waves, now)
-        if kind in (_GLOBAL_LOAD, _GLOBAL_STORE, _ATOMIC):
-            done = self.path.global_access(part, row, payload, now)
-            if kind != _GLOBAL_LOAD:
-                self.stored[w] = done
-            return done
-        if kind == _COPY:
-            self.copying[w] = max(self.copying[w], self.path.copy(part, row, payload, now))
-            return self.copying[w]
-        if kind == _COMMIT:
-            self.copies[w].append(self.copying[w])
-            return now + 4
-        if kind == _GMMA:
-            start = self.units[part][_TENSOR]
-            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
-            if row.number:
-                self._woken = self._committed(w)
-            return self.multiplying[w]
-        if kind == _SYNCS:
-            return self._syncs(w, payload, now)
-        if kind == _TMA:
-            if payload and payload[0] == "store":
-                self.copying[w] = max(self.copying[w], self.path.tma_store(part, payload[1], now))
-            else:
-                self.path.tma(part, payload, now)
-            return now + 20
-        if kind == _FENCE:
-            return max(now + model.fence, self.stored[w]) if row.number else now + 20
-        return now + row.latency
+            throttle = MATH
+            if op[0] == _QUEUE:
+                throttle = LG if self.code[w][self.at[w]].kind in (GLOBAL_LOAD, GLOBAL_STORE, COPY) else MIO_THROTTLE
+            stalls[throttle] += left - banks
 
     def _stuck(self) -> str:
         waiting = [(w, code[self.at[w]].name) for w, code in enumerate(self.code) if self.at[w] < len(code)]

@@ -55,19 +55,21 @@ class StreamRecorder(Counters):
         self._state: WaveState | None = None
         self.noted: frozenset[int] = frozenset()  # positions without an access that get payloads all the same
         self._first = 0  # the number of the wave's first warp among all that ran
+        self._in_slices: dict[tuple[int, int], Array] = {}  # warps of lanes that are consecutive
 
     # -- called while the kernel runs -------------------------------------------------------------
 
     def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
         if state is not self._state:
             self._first, self._state = len(self._blocks) * self.warps_per_block, state
+            self._in_slices = {}
             self.warps_per_block = state.warps_per_block
             self._blocks = np.concatenate([self._blocks, state.wave.blocks])
-        self._warps = _warps_of(state, lanes) + self._first
+        self._warps = self._warps_of(state, lanes)
         self._log.append((self._warps, tuple([o.position for o in step.operations]), step.waits))
         if active is lanes:
             return
-        whole, self._warps = self._warps, _warps_of(state, active) + self._first if active is not None else _NOBODY
+        whole, self._warps = self._warps, self._warps_of(state, active) if active is not None else _NOBODY
         if self._warps.size < whole.size:
             for operation in step.operations:
                 if operation.access is not None or operation.position in self.noted:
@@ -79,6 +81,19 @@ class StreamRecorder(Counters):
 
     def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
         """Nothing: both sides are issued."""
+
+    def _warps_of(self, state: WaveState, lanes: Lanes) -> Array:
+        """The warps that have one of these lanes, by their numbers among all that ran."""
+        key = (lanes.start or 0, lanes.stop or 0) if isinstance(lanes, slice) else None
+        if key in self._in_slices:
+            return self._in_slices[key]
+        warps = state.warp[lanes]
+        fresh = np.ones(warps.size, bool)
+        fresh[1:] = warps[1:] != warps[:-1]
+        found: Array = warps[fresh] + self._first
+        if key is not None:
+            self._in_slices[key] = found
+        return found
 
     def note(self, warp: int, position: int, payload: Payload) -> None:
         """Keep what the latest execution of an instruction by a warp did."""
@@ -107,7 +122,7 @@ class StreamRecorder(Counters):
         assert operation.access is not None
         source, target, reads = source.astype(np.int64), target.astype(np.int64), size > 0
         width = operation.access.width
-        warps = _warps_of(state, lanes) + self._first
+        warps = self._warps_of(state, lanes)
         rows = [state.warp_rows(lanes, x) for x in (target, np.where(reads, source, 0), reads.astype(np.int64))]
         found = copies(rows[0], rows[1], rows[2] == 1, width, bypass=bypass, zero_fill=zero_fill)
         lines = _lines(state.warp[lanes][reads] + self._first, source[reads])
@@ -125,7 +140,7 @@ class StreamRecorder(Counters):
         load = operation.access.effect is not Effect.WRITE
         pattern = addresses.astype(np.int64)
         pattern = pattern - pattern.min() // LINE * LINE
-        warps = _warps_of(state, lanes) + self._first
+        warps = self._warps_of(state, lanes)
         width = operation.access.width
         waves = self._cached((operation.position, warps.tobytes()), pattern,
                              lambda: wavefronts(state.warp_rows(lanes, pattern), width, load=load)[0])  # fmt: skip
@@ -141,7 +156,7 @@ class StreamRecorder(Counters):
     def access(self, state: WaveState, step: Bundle[Any], space: Space, lanes: Lanes, addresses: Array) -> None:
         if space is Space.LOCAL:
             for operation in step.operations:
-                for warp in (_warps_of(state, lanes) + self._first).tolist():
+                for warp in self._warps_of(state, lanes).tolist():
                     self.note(warp, operation.position, "local")
             return
         super().access(state, step, space, lanes, addresses)
@@ -157,20 +172,8 @@ class StreamRecorder(Counters):
 
     def streams(self) -> list[Stream]:
         """The streams of all warps that ran, by block and warp."""
-        orders: dict[int, list[int]] = {}
-        tails: dict[int, list[int]] = {}
-        for warps, positions, boundary in self._log:
-            for warp in warps.tolist():
-                tail = tails.setdefault(warp, [])
-                if boundary:
-                    tail.sort()
-                    orders.setdefault(warp, []).extend(tail)
-                    tail.clear()
-                    orders[warp].extend(positions)
-                else:
-                    tail.extend(positions)
-        for warp, tail in tails.items():
-            orders.setdefault(warp, []).extend(sorted(tail))
+        orders = self._orders()
+        known: dict[int, tuple[int, ...]] = {}
         found = []
         waits = any(_waits(payload) for mine in self._payloads.values() for payload in mine)
         for warp in sorted(orders):
@@ -178,20 +181,44 @@ class StreamRecorder(Counters):
             kept, paid = orders[warp], self._paid(warp, orders[warp])
             if waits:
                 kept, paid = _without_spins(kept, paid)
-            found.append(Stream(int(self._blocks[block]), inside, tuple(kept), tuple(paid)))
+            positions = known.setdefault(id(kept), tuple(kept)) if kept is orders[warp] else tuple(kept)
+            found.append(Stream(int(self._blocks[block]), inside, positions, tuple(paid)))
         return found
 
+    def _orders(self) -> dict[int, list[int]]:
+        """What each warp executed, in order; warps that always went together have one list."""
+        numbers: dict[bytes, int] = {}
+        of_entry = [numbers.setdefault(warps.tobytes(), len(numbers)) for warps, _, _ in self._log]
+        entries: dict[int, list[int]] = {}  # the sets of warps that a warp is in
+        for whole, number in numbers.items():
+            for warp in np.frombuffer(whole, np.int64).tolist():
+                entries.setdefault(warp, []).append(number)
+        together: dict[tuple[int, ...], list[int]] = {}
+        for warp, sets in entries.items():
+            together.setdefault(tuple(sets), []).append(warp)
+        orders: dict[int, list[int]] = {}
+        for numbers_of, warps in together.items():
+            mine = frozenset(numbers_of)
+            order: list[int] = []
+            tail: list[int] = []
+            for (_, executed, boundary), number in zip(self._log, of_entry, strict=True):
+                if number in mine:
+                    if boundary:
+                        order += [*sorted(tail), *executed]
+                        tail.clear()
+                    else:
+                        tail += executed
+            orders.update(dict.fromkeys(warps, order + sorted(tail)))
+        return orders
+
     def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:
-        taken: dict[int, int] = {}
-        found: list[Payload] = []
-        for position in order:
+        found: list[Payload] = [None] * len(order)
+        positions = np.array(order)
+        for position in set(order):
             mine = self._payloads.get((warp, position))
-            if mine is None:
-                found.append(None)
-                continue
-            n = taken.get(position, 0)
-            taken[position] = n + 1
-            found.append(mine[n] if n < len(mine) else None)
+            if mine is not None:
+                for n, payload in zip(np.flatnonzero(positions == position).tolist(), mine, strict=False):
+                    found[n] = payload
         return found
 
 
@@ -219,16 +246,6 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
         if waits and not payload[3]:
             vain = payload[1:3]
     return kept, paid
-
-
-def _warps_of(state: WaveState, lanes: Lanes) -> Array:
-    warps = state.warp[lanes]
-    if warps.size == 0:
-        return warps
-    fresh = np.ones(warps.size, bool)
-    fresh[1:] = warps[1:] != warps[:-1]
-    found: Array = warps[fresh]
-    return found
 
 
 def _lines(warps: Array, addresses: Array) -> dict[int, tuple[tuple[int, int], ...]]:

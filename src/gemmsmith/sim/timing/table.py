@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
@@ -105,30 +106,37 @@ WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")
 def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
     """A row for each position that stands for an instruction."""
     found: list[Row | None] = [None] * len(program.instructions)
+    for row in program.fact(_without_costs):
+        i = program.instructions[row.position]
+        unit, busy = _unit(i, Kind(row.kind), model)
+        latency = _latency(i, Kind(row.kind), model)
+        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency)
+        if not model.register_banks:
+            found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
+                                               odd_alone=0)  # fmt: skip
+    return found
+
+
+def _without_costs(program: Lowered) -> list[Row]:
+    """The rows with what does not depend on parameters; their units and costs are still to be filled in."""
+    assert isinstance(program, MachineProgram)
+    found = []
     before: MachineInstruction | None = None
     counted = sorted(program.counted)
     for position, following in zip(counted, [*counted[1:], -1], strict=True):
         i = program.instructions[position]
-        found[position] = _row(position, i, before, following, model)
+        control, kind = i.control, instruction_kind(i)
+        result, operand = _bytes(i, kind)
+        found.append(Row(
+            position, kind, Unit.NONE, 0.0, max(1, control.stall),
+            -1 if control.write_barrier is None else control.write_barrier,
+            -1 if control.read_barrier is None else control.read_barrier, control.wait,
+            *_reads(i, before), *_reads(i, None), 0.0, result, operand, _number(i, kind),
+            i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"), following,
+            _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
+        ))  # fmt: skip
         before = i
     return found
-
-
-def _row(
-    position: int, i: MachineInstruction, before: MachineInstruction | None, following: int, model: SmParameters
-) -> Row:
-    control = i.control
-    kind = instruction_kind(i)
-    unit, busy = _unit(i, kind, model)
-    result, operand = _bytes(i, kind)
-    return Row(
-        position, kind, unit, busy, max(1, control.stall),
-        -1 if control.write_barrier is None else control.write_barrier,
-        -1 if control.read_barrier is None else control.read_barrier, control.wait,
-        *_reads(i, before, model), *_reads(i, None, model),
-        _latency(i, kind, model), result, operand, _number(i, kind), i.opcode in ("BRA", "JMP", "CALL", "RET", "BRX"),
-        following, _threads(i) if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE) else 0, i.name,
-    )  # fmt: skip
 
 
 def instruction_kind(i: MachineInstruction) -> Kind:
@@ -268,12 +276,12 @@ def _threads(i: MachineInstruction) -> int:
     return 0
 
 
-def _reads(i: MachineInstruction, before: MachineInstruction | None, model: SmParameters) -> tuple[int, int]:
+def _reads(i: MachineInstruction, before: MachineInstruction | None) -> tuple[int, int]:
     """Registers that an instruction reads from the even and from the odd bank, each of which gives one a cycle.
 
     An operand that the instruction before kept in the reuse cache, in the same slot, is not read.
     """
-    if not model.register_banks or i.opcode not in _READERS:
+    if i.opcode not in _READERS:
         return 0, 0
     if i.opcode in WARP_PRODUCTS:  # A, B and C have four, two and four registers, half of them in each bank
         same = before is not None and before.opcode == i.opcode and _sources(before)[0].number == _sources(i)[0].number

@@ -13,6 +13,9 @@ from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row
 
+# As plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
+_COPY_WAIT, _GMMA_WAIT = int(Kind.COPY_WAIT), int(Kind.GMMA_WAIT)
+
 
 class _Block:
     def __init__(self, sm: int, warps: int) -> None:
@@ -51,7 +54,9 @@ class Waits:
             self.part_of.append(PARTS * sm + counts[sm] % PARTS)
             counts[sm] += 1
         n = len(streams)
-        self.code = [[row for p in s.positions if (row := rows[p]) is not None] for s in streams]
+        distinct = dict.fromkeys(s.positions for s in streams)  # most warps execute the same
+        codes = {positions: [row for p in positions if (row := rows[p]) is not None] for positions in distinct}
+        self.code = [codes[s.positions] for s in streams]
         self.at = [0] * n
         self.ready = [0.0] * n
         self.blocked = [False] * n
@@ -77,13 +82,13 @@ class Waits:
     def _prepare(self, w: int, earliest: float, kind: int = 0, row: Row | None = None) -> None:
         """When a warp's next instruction may issue as far as the warp itself is concerned."""
         ready, reason = earliest, WAIT
-        if kind == Kind.COPY_WAIT and row is not None:
+        if kind == _COPY_WAIT and row is not None:
             groups = self.copies[w]
             if len(groups) > row.number:
                 until = max(groups[: len(groups) - row.number])
                 if until > ready:
                     ready, reason = until, LONG
-        elif kind == Kind.GMMA_WAIT and row is not None:
+        elif kind == _GMMA_WAIT and row is not None:
             group = self.products[w] - row.number - 1
             if group >= 0:
                 team = self.teams[w]

@@ -27,7 +27,7 @@ from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.build import build_trace
 from gemmsmith.trace.recording.device import Shape, TracingDevice, flat
 from gemmsmith.trace.recording.matrices import is_column_major, product_shapes
-from gemmsmith.verify.harness import spare_bytes
+from gemmsmith.verify.guarded_run import spare_bytes
 
 WORKSPACE = "workspace"
 

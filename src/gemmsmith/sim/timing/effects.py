@@ -1,0 +1,83 @@
+"""What an instruction does when it issues: its unit, what it reserves of memory, and when its result is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
+from gemmsmith.sim.timing.outcome import PARTS, Outcome
+from gemmsmith.sim.timing.parameters import SmParameters
+from gemmsmith.sim.timing.streams import Stream
+from gemmsmith.sim.timing.table import Row, Unit
+from gemmsmith.sim.timing.waits import Waits
+
+# The units of a sub-core that are named here; LITE is the other half of the FMA pipe.
+FMA, MIO, TENSOR, LITE = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Unit)
+# Kinds as plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
+_STORE, GLOBAL_LOAD, GLOBAL_STORE, COPY, _COMMIT, BARRIER, SYNCS, _TMA, GMMA = 2, 3, 4, 5, 6, 8, 9, 10, 11
+CLUSTER_ARRIVE, CLUSTER_WAIT, _SHUFFLE, ATOMIC, BARRIER_ARRIVE, FENCE = 15, 16, 17, 18, 19, 20
+
+
+class Effects(Waits):
+    """The units and the memory of one SM, or of the SMs of a cluster."""
+
+    def __init__(self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
+                 sm_of: dict[int, int]) -> None:  # fmt: skip
+        super().__init__(rows, streams, model, sm_of)
+        self.memory = memory
+        self.parts = PARTS * self.sms
+        self.units = [[0.0] * (LITE + 1) for _ in range(self.parts)]  # one calendar for each sub-core
+        self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
+        self.out = Outcome()
+        self.path = MemoryPath(self.sms, model, memory, self.out)
+
+    def _take(self, part: int, row: Row, now: float) -> None:
+        """Take the unit of an instruction."""
+        unit, units = row.unit, self.units[part]
+        if unit == Unit.FMA:
+            half = FMA if self.model.fma_halves == 1 or units[FMA] <= units[LITE] else LITE
+            units[half] = now + row.busy
+        elif unit == Unit.FMA_HEAVY:
+            units[FMA] = now + row.busy
+        elif unit == Unit.HALF:
+            units[FMA] = units[LITE] = now + row.busy
+        elif unit:
+            units[unit] = max(units[unit], now) + row.busy
+
+    def _effect(self, w: int, part: int, row: Row, payload: Any, now: float) -> float:
+        """Reserve what an instruction needs; when its result is there."""
+        kind, model = row.kind, self.model
+        if kind <= _STORE or kind == _SHUFFLE:
+            waves = payload if isinstance(payload, int) else 1
+            if not self.memory.conflicts:
+                waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
+            return self.path.shared_access(part, row, waves, now)
+        if kind in (GLOBAL_LOAD, GLOBAL_STORE, ATOMIC):
+            done = self.path.global_access(part, row, payload, now)
+            if kind != GLOBAL_LOAD:
+                self.stored[w] = done
+            return done
+        if kind == COPY:
+            self.copying[w] = max(self.copying[w], self.path.copy(part, row, payload, now))
+            return self.copying[w]
+        if kind == _COMMIT:
+            self.copies[w].append(self.copying[w])
+            return now + 4
+        if kind == GMMA:
+            start = self.units[part][TENSOR]
+            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
+            if row.number:
+                self._woken = self._committed(w)
+            return self.multiplying[w]
+        if kind == SYNCS:
+            return self._syncs(w, payload, now)
+        if kind == _TMA:
+            if payload and payload[0] == "store":
+                self.copying[w] = max(self.copying[w], self.path.tma_store(part, payload[1], now))
+            else:
+                self.path.tma(part, payload, now)
+            return now + 20
+        if kind == FENCE:
+            return max(now + model.fence, self.stored[w]) if row.number else now + 20
+        return now + row.latency
