@@ -24,6 +24,7 @@ WHAT = {
     "fills": "cycles of the data stage of L1 and shared memory that a load and a copy take",
     "fetch_bursts": "how long a block waits for a burst of loads",
     "l2_sharing": "L2 to SMs that share what they read; one thread that waits and issues limits the rows by TMA",
+    "wgmma_registers": "cycles of instructions beside wgmma, and of wgmma beside them, A in shared memory or registers",
     "tma_boxes": "how fast TMA loads and stores boxes",
 }
 
