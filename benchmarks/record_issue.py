@@ -201,7 +201,9 @@ def main() -> int:
             "compiler": version, "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "command": "python benchmarks/record_issue.py OUTPUT.json"}  # fmt: skip
     lines = ",\n".join("  " + json.dumps(row) for row in rows(image))
-    Path(given.output).write_text(f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+    Path(given.output).write_text(
+        f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
+    )
     return 0
 
 
