@@ -3,8 +3,8 @@
     python benchmarks/outside_kernels.py --predict benchmarks/results/outside_predicted.json        (no GPU)
     python benchmarks/outside_kernels.py --time benchmarks/results/h200_outside.json                (needs a GPU)
 
-The files of benchmarks/outside/ were written for this, to be a test of the time model: no rule or parameter was set with
-them before outside_predicted.json was made. time_model.py compares today's predictions with the measured times.
+The files of benchmarks/outside/ were written for this, to be a test of the time model: no rule or parameter was set
+with them before outside_predicted.json was made. time_model.py compares today's predictions with the measured times.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def predicted() -> dict[str, Any]:
             any(predictor.adopt(other) for other in reversed(before))
             before.append(predictor)
             found = predictor.predict()
-            rows.append({"kernel": path.name, "size": size, "us": round(found.us, 3), "low_us": round(found.low_us, 3),
-                         "high_us": round(found.high_us, 3), "mhz": round(found.mhz), "cycles": round(found.main.cycles),
-                         "bound": found.bound})  # fmt: skip
+            times = {"us": found.us, "low_us": found.low_us, "high_us": found.high_us, "mhz": found.mhz}
+            rows.append({"kernel": path.name, "size": size, **{name: round(value, 3) for name, value in times.items()},
+                         "cycles": round(found.main.cycles), "bound": found.bound})  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)
         compiler = predictor.subject.compiled.compiler
     return {"what": "times predicted before the kernels were timed", "date": datetime.now(UTC).date().isoformat(),
-            "compiler": compiler, "command": "python benchmarks/outside_kernels.py --predict OUTPUT", "rows": rows}  # fmt: skip
+            "compiler": compiler, "command": "python benchmarks/outside_kernels.py --predict OUTPUT",
+            "rows": rows}  # fmt: skip
 
 
 def main() -> int:
