@@ -199,7 +199,8 @@ def main() -> int:
     version = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[-2]
     head = {"what": "how a scheduler chooses among warps; register banks and the reuse cache",
             "gpu": cuda_device().name, "compiler": version,
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": "python benchmarks/record_issue.py OUTPUT.json"}  # fmt: skip
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "command": "python benchmarks/record_issue.py OUTPUT.json"}  # fmt: skip
     lines = ",\n".join("  " + json.dumps(row) for row in rows(image))
     Path(given.output).write_text(
         f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
