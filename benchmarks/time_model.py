@@ -124,7 +124,8 @@ def predicted(points: list[Point]) -> list[Point]:
 
 def _predicted(point: Point, before: list[Any]) -> Point:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-    from gemmsmith.explain.timing.predict import Changes, Predictor, kind_of
+    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.explain.timing.prediction import Changes, kind_of
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rung_named
 
