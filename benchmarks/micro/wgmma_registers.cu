@@ -5,7 +5,7 @@
 // One SM. One or two warpgroups multiply: groups of 12 products m64n64k16, A in shared memory or in registers. One or two
 // more warpgroups run other instructions, a warp or two on each sub-core. "cycles": for one of those instructions, all
 // warps of the sub-core together, while products go on; "cycles_per_product": of one product, while those go on. A
-// "none": the other instructions alone. "KIND" none: products alone.
+// "none": the other instructions alone. "kind" none: products alone.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
@@ -33,7 +33,7 @@ __device__ __forceinline__ void from_registers(float (&d)[32], const unsigned (&
 }
 
 constexpr int BODY = 128, PRODUCTS = 12;
-enum Kind { FFMA, FADD, LOP3, LDS, F2FP };
+enum Kind { FFMA, FADD, LOP3, LDS };
 
 template <bool REGISTERS, int KIND> __global__ void __launch_bounds__(512, 1) loop(long long* cycles, float* out, int groups, int products, int others) {
     extern __shared__ __align__(1024) unsigned char tiles[];
@@ -75,7 +75,6 @@ template <bool REGISTERS, int KIND> __global__ void __launch_bounds__(512, 1) lo
                 if (KIND == FFMA) asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(x[n % 8]) : "f"(x[8 + n % 4]), "f"(x[12 + n / 8 % 4]));
                 if (KIND == FADD) asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(x[n % 8]) : "f"(x[8 + n % 8]));
                 if (KIND == LOP3) asm volatile("lop3.b32 %0, %0, %1, %2, 0x96;" : "+r"(y[n % 8]) : "r"(y[8 + n % 4]), "r"(y[12 + n / 4 % 4]));
-                if (KIND == F2FP) asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y[n % 8]) : "f"(x[n % 16]), "f"(x[(n + 3) % 16]));
                 if (KIND == LDS)
                     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                                  : "=r"(y[n % 4 * 4]), "=r"(y[n % 4 * 4 + 1]), "=r"(y[n % 4 * 4 + 2]), "=r"(y[n % 4 * 4 + 3]) : "r"(at));
@@ -90,7 +89,7 @@ template <bool REGISTERS, int KIND> __global__ void __launch_bounds__(512, 1) lo
 static long long* g_cycles;
 
 template <bool REGISTERS, int KIND> static void tell(int groups, int warps) {
-    static const char* const kinds[] = {"FFMA", "FADD", "LOP3", "LDS.128", "F2FP"};
+    static const char* const kinds[] = {"FFMA", "FADD", "LOP3", "LDS.128"};
     auto* kernel = loop<REGISTERS, KIND>;
     CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 32768));
     double took[2] = {};
@@ -118,6 +117,6 @@ template <int KIND> static void beside() {
 int main() {
     CHECK(cudaMalloc(&g_cycles, 1 << 20));
     for (int groups = 1; groups <= 2; ++groups) tell<false, FFMA>(groups, 0), tell<true, FFMA>(groups, 0);
-    beside<FFMA>(), beside<FADD>(), beside<LOP3>(), beside<LDS>(), beside<F2FP>();
+    beside<FFMA>(), beside<FADD>(), beside<LOP3>(), beside<LDS>();
     return 0;
 }
