@@ -31,6 +31,7 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
+    code_line             of a line of 128 bytes of code that runs for the first time in a launch
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -86,6 +87,7 @@ class SmParameters:
     branch: float = 6.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
+    code_line: float = 0.0
 
 
 @dataclass(frozen=True)
