@@ -57,7 +57,7 @@ def test_code_that_runs_for_the_first_time_is_fetched_once() -> None:
     cycles = []
     for code_line in (0.0, 10.0):
         model = replace(usual, sm=replace(usual.sm, code_line=code_line))
-        predictor = Predictor(spec, spec.config(), spec.problem(1024, 256, 128), H200, model)  # one round
+        predictor = Predictor(spec, spec.config(), spec.problem(64, 64, 32), H200, model)
         cycles.append(predictor.predict().main.cycles)
     instructions = {p for stream in predictor.samples[-1].streams for p in stream.positions}
     assert 10 * len(instructions) / 8 <= cycles[1] - cycles[0] <= 10 * len(instructions)

@@ -84,7 +84,7 @@ class SmParameters:
     dram_tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
     fence: float = 590.0
-    branch: float = 6.0
+    branch: float = 25.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
     code_line: float = 0.0
