@@ -95,16 +95,7 @@ def outside_points() -> list[Point]:
         made.append({"set": "outside", "gpu": "H200", "kernel": "eight_kilobytes.cu", "size": 2048, "preset": "",
                      "config": f"{smem} bytes more", "smem": int(smem), "measured_us": us,
                      "fitted": True})  # fmt: skip
-    return made + styles_points()
-
-
-def styles_points() -> list[Point]:
-    """The kernels of benchmarks/outside/, in styles that are common in public (outside_kernels.py)."""
-    rows = json.loads((RESULTS / "h200_outside.json").read_text(encoding="utf-8"))["rows"]
-    return [{"set": "outside", "gpu": "H200", "kernel": row["kernel"], "size": row["k"], "preset": "", "config": "",
-             "shape": [row["m"], row["n"], row["k"]], "folder": "outside", "measured_us": row["us"],
-             "recorded_mhz": row["mhz"], "fitted": False, "stale": is_stale(row)}
-            for row in rows if "us" in row]  # fmt: skip
+    return made
 
 
 def published_points() -> list[Point]:

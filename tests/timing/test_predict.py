@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
 from statistics import quantiles
@@ -49,18 +48,6 @@ def test_a_larger_k_takes_its_k_tiles_longer() -> None:
     spec = rung_named("shared_tile")
     one, two = (predict(spec, spec.config(), spec.problem(512, 512, k), H200) for k in (512, 1024))
     assert two.main.cycles / one.main.cycles == pytest.approx(2, rel=0.1)
-
-
-def test_code_that_runs_for_the_first_time_is_fetched_once() -> None:
-    spec = rung_named("coalesced")
-    usual = parameters_of(H200)
-    cycles = []
-    for code_line in (0.0, 10.0):
-        model = replace(usual, sm=replace(usual.sm, code_line=code_line))
-        predictor = Predictor(spec, spec.config(), spec.problem(64, 64, 32), H200, model)
-        cycles.append(predictor.predict().main.cycles)
-    instructions = {p for stream in predictor.samples[-1].streams for p in stream.positions}
-    assert 10 * len(instructions) / 8 <= cycles[1] - cycles[0] <= 10 * len(instructions)
 
 
 def test_one_size_can_use_what_another_executed() -> None:

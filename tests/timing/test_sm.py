@@ -129,16 +129,6 @@ def test_a_fence_waits_until_stores_before_it_have_gone_out() -> None:
     assert found.cycles == pytest.approx(out + MODEL.l2_latency, rel=0.05)
 
 
-def test_registers_are_read_more_slowly_while_wgmma_works() -> None:
-    product = row(0, Kind.GMMA, Unit.TENSOR, busy=1000, number=1)
-    reads = [row(1 + n, unit=Unit.ALU, busy=MODEL.alu, even=2, odd=1, even_alone=2, odd_alone=1) for n in range(100)]
-    beside = run([product, *reads, row(101, Kind.GMMA_WAIT), end(102)], warps=4)
-    alone = run([*reads, end(102)], warps=4)
-    assert alone.cycles == pytest.approx(2 * 100, abs=8)
-    took = sum(sum(beside.stalls[1 + n]) for n in range(100)) / 4  # of one warp
-    assert took == pytest.approx(3 * MODEL.gmma_read * 100, rel=0.05)
-
-
 def test_what_other_blocks_send_is_there_when_they_have_sent_it() -> None:
     load = row(0, Kind.GLOBAL_LOAD, Unit.MIO, busy=2, write=1, result_bytes=4, operand_bytes=8)
     code, payload = [load, end(1, wait=(1,))], {0: ((7, 15),)}

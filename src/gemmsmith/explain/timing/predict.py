@@ -113,11 +113,6 @@ class Predictor:
         _, block, self._tried = max(found, key=lambda each: each[0])
         self.chosen = [block]
 
-    def _code_lines(self) -> int:
-        """Lines of 128 bytes of code that a warp runs, of the warp with most."""
-        at = [i.offset // 128 for i in self.program.instructions]
-        return max((len({at[p] for p in stream.positions}) for stream in self.samples[-1].streams), default=0)
-
     def _stores(self, sample: Sample) -> int:
         stores = {n for n, i in enumerate(self.program.instructions) if i.opcode == "STG"}
         return sum(p in stores for stream in sample.streams for p in stream.positions)
@@ -132,7 +127,6 @@ class Predictor:
         clusters = self.subject.together > 1
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
-        cycles += self.model.sm.code_line * self._code_lines()
         clock = mhz or self._clock(rounds, cycles)
         dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         kernel_us = max(cycles / clock, dram_us) + self.model.launch_us

@@ -20,7 +20,6 @@ class SmParameters:
     register_banks        0: reading registers costs nothing
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
-    gmma_read             for each register that another instruction reads while wgmma works on its sub-core
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
@@ -31,7 +30,6 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
-    code_line             of a line of 128 bytes of code that runs for the first time in a launch
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -50,7 +48,6 @@ class SmParameters:
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
-    gmma_read: float = 1.5
     xu_latency: float = 17.0
     special_register: float = 25.0
     constant: float = 28.0
@@ -84,10 +81,9 @@ class SmParameters:
     dram_tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
     fence: float = 590.0
-    branch: float = 25.0
+    branch: float = 6.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
-    code_line: float = 0.0
 
 
 @dataclass(frozen=True)

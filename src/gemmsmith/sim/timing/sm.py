@@ -49,7 +49,7 @@ _CLUSTER_ARRIVE, _CLUSTER_WAIT, _SHUFFLE, _ATOMIC, _BARRIER_ARRIVE, _FENCE = 15,
 
 # How the unit of an instruction says whether it can take one.
 _ALWAYS, _ONE, _EITHER, _QUEUE, _GROUP = range(5)
-Op = tuple[int, int, float, float, float, int, tuple[int, ...], bool, list[float], float, float]
+Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int]
 """(how, unit, busy, even, odd, stall, wait, plain, stalls so far): a row as the loop takes it apart.
 
 ``plain``: it does nothing but take its unit, and the stall count says when the next may issue."""
@@ -120,7 +120,6 @@ class Sm(Waits):
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
         issues, held = self.issues, self.held
-        gmma_read = self.model.gmma_read if any(row is not None and row.kind == _GMMA for row in self.rows) else 0.0
         while live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -168,8 +167,6 @@ class Sm(Waits):
                     self._account(w, part, op, now)
             if even or odd:
                 banks = all_banks[part]
-                if gmma_read and units[_TENSOR] > now:  # wgmma reads and writes registers as well
-                    even = odd = (even + odd) * gmma_read
                 free_even = banks[0] = (banks[0] if banks[0] > now else now) + even
                 free_odd = banks[1] = (banks[1] if banks[1] > now else now) + odd
                 next_issue = (free_even if free_even > free_odd else free_odd) - slack
