@@ -25,6 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from timed_sources import file_of
+
 HERE = Path(__file__).parent
 SIZES = (512, 1024, 2048, 4096, 8192)
 # What a rung is made for, with the rung that its file names.
@@ -62,7 +64,7 @@ def kernel(name: str, defines: dict[str, int]) -> tuple[Any, Any]:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 
     if name.endswith(".cu"):
-        return find_kernel(str(HERE / "micro" / name), KernelOptions(define=[f"{k}={v}" for k, v in defines.items()]))
+        return find_kernel(str(file_of(name)), KernelOptions(define=[f"{k}={v}" for k, v in defines.items()]))
     return find_kernel(name)
 
 

@@ -24,6 +24,8 @@ WHAT = {
     "fills": "cycles of the data stage of L1 and shared memory that a load and a copy take",
     "fetch_bursts": "how long a block waits for a burst of loads",
     "l2_sharing": "L2 to SMs that share what they read; one thread that waits and issues limits the rows by TMA",
+    "wgmma_registers": "cycles of instructions beside wgmma, and of wgmma beside them, A in shared memory or registers",
+    "code_fetch": "cycles of straight-line code that runs for the first time in a launch, and for the second",
     "tma_boxes": "how fast TMA loads and stores boxes",
 }
 

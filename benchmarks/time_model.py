@@ -124,7 +124,8 @@ def predicted(points: list[Point]) -> list[Point]:
 
 def _predicted(point: Point, before: list[Any]) -> Point:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-    from gemmsmith.explain.timing.predict import Changes, Predictor, kind_of
+    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.explain.timing.prediction import Changes, kind_of
     from gemmsmith.gpus import gpu_named
     from gemmsmith.ladder.registry import rung_named
 
@@ -132,7 +133,7 @@ def _predicted(point: Point, before: list[Any]) -> Point:
     if point["kernel"].endswith(".cu"):
         given: dict[str, Any] = {"define": [f"{k}={v}" for k, v in point.get("defines", {}).items()]}
         given |= {"smem": str(point["smem"])} if "smem" in point else {}
-        folder = HERE / "micro" if point.get("folder") else KERNELS
+        folder = HERE / point["folder"] if point.get("folder") else KERNELS
         spec, config = find_kernel(str(folder / point["kernel"]), KernelOptions(**given))
     else:
         spec = rung_named(point["kernel"])

@@ -14,6 +14,11 @@ ARCH = "sm_90a"
 HERE = Path(__file__).parent
 
 
+def file_of(name: str) -> Path:
+    """A kernel's file by its name: a micro-benchmark, or one of the kernels in other people's styles."""
+    return next(HERE / folder / name for folder in ("micro", "outside") if (HERE / folder / name).exists())
+
+
 def is_stale(row: dict[str, Any]) -> bool:
     """Whether the source of a row's kernel is another one today; a row without a digest cannot show that it is not."""
     from gemmsmith.kernel.equal_sources import current_digest
@@ -33,7 +38,7 @@ def digest_today(name: str, shape: tuple[int, int, int], defines: tuple[tuple[st
 
     if name.endswith(".cu"):
         given = KernelOptions(define=[f"{key}={value}" for key, value in defines])
-        spec, config = find_kernel(str(HERE / "micro" / name), given)
+        spec, config = find_kernel(str(file_of(name)), given)
     else:
         spec, config = find_kernel(name)
     problem = spec.problem(*shape)

@@ -41,6 +41,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model summary": time_model.summary_table,
     "time model ladder": time_model.ladder_table,
     "time model others": time_model.others_table,
+    "time model before": time_model.before_table,
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,
     "untuned shapes": shapes.means_table,

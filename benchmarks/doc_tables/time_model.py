@@ -87,6 +87,25 @@ def others_table() -> str:
     )
 
 
+def before_table() -> str:
+    """Kernels in public styles: times that were predicted before any of them was measured."""
+    measured = {(row["kernel"], row["k"]): row for row in load("h200_outside.json")["rows"] if "us" in row}
+    rows, ratios = [], []
+    for row in load("outside_predicted.json")["rows"]:
+        one = measured.get((row["kernel"], row["size"]))
+        if one is None:
+            continue
+        ratios.append(row["us"] / one["us"])
+        inside = row["low_us"] <= one["us"] <= row["high_us"]
+        times = [f"{one['us']:,.1f}", f"{row['us']:,.1f}", f"{ratios[-1]:.2f}", "" if inside else "outside"]
+        rows.append([f"`{row['kernel']}`", str(row["size"]), *times, f"{one['mhz']:.0f} and {row['mhz']:.0f}"])
+    within = [sum(abs(ratio - 1) <= limit / 100 for ratio in ratios) for limit in (10, 15, 20)]
+    columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
+               "MHz, measured and predicted"]  # fmt: skip
+    text = f"Within 10 %: {within[0]} of {len(ratios)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
+    return "\n".join([text, "", *table(columns, "lrrrrlr", rows)])
+
+
 def _which(point: dict[str, Any]) -> str:
     return "" if point["set"] == "shapes" else str(point["preset"] or point["config"])
 

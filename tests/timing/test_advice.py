@@ -13,7 +13,8 @@ from gemmsmith.explain.diagnosis import Diagnosis, diagnose
 from gemmsmith.explain.findings import Finding
 from gemmsmith.explain.simulated_profile import simulate
 from gemmsmith.explain.timing.advice import with_model_gains
-from gemmsmith.explain.timing.predict import Changes, Predictor
+from gemmsmith.explain.timing.predict import Predictor
+from gemmsmith.explain.timing.prediction import Changes
 from gemmsmith.explain.timing.timed import Timed, timed
 from gemmsmith.explain.timing.whatif import COALESCED, COSTS, OVERHEAD
 from gemmsmith.gpus import gpu_named

@@ -12,7 +12,8 @@ import pytest
 
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
-from gemmsmith.explain.timing.predict import Changes, Predictor, predict
+from gemmsmith.explain.timing.predict import Predictor, predict
+from gemmsmith.explain.timing.prediction import Changes
 from gemmsmith.explain.timing.sampled import Sample
 from gemmsmith.explain.timing.step import step_of
 from gemmsmith.explain.timing.summary import summary_from_json, summary_of, summary_to_json

@@ -118,6 +118,17 @@ def test_a_fence_beyond_the_block_waits_for_l2() -> None:
     assert block.cycles < 30
 
 
+def test_a_fence_waits_until_stores_before_it_have_gone_out() -> None:
+    store = row(0, Kind.GLOBAL_STORE, Unit.MIO, busy=2, operand_bytes=24)
+    lines = tuple((line, 15) for line in range(4))  # 512 bytes
+    stores = [store._replace(position=n) for n in range(100)]
+    code = [*stores, row(100, Kind.FENCE, number=1), end(101)]
+    found = run(code, payloads=dict.fromkeys(range(100), lines))
+    out = 100 * 512 / MODEL.store_bytes_cycle
+    assert out > 2 * MODEL.fence
+    assert found.cycles == pytest.approx(out + MODEL.l2_latency, rel=0.05)
+
+
 def test_what_other_blocks_send_is_there_when_they_have_sent_it() -> None:
     load = row(0, Kind.GLOBAL_LOAD, Unit.MIO, busy=2, write=1, result_bytes=4, operand_bytes=8)
     code, payload = [load, end(1, wait=(1,))], {0: ((7, 15),)}

@@ -7,21 +7,19 @@ are alike once the pipeline is full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample, Subject
-from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.sass.program import MachineProgram
-from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
@@ -42,68 +40,6 @@ _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
-
-
-@dataclass(frozen=True)
-class RoundTime:
-    """One round of blocks on an SM. ``cycles`` are at the real K; ``outcome`` is that of the longer short K."""
-
-    blocks: int
-    cycles: float
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class LaunchTime:
-    """The time of one launch; ``rounds`` are how often each kind of round runs."""
-
-    kernel: str
-    blocks: int
-    resident: int
-    cycles: float
-    us: float
-    rounds: tuple[tuple[int, RoundTime], ...] = ()
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """The time of a product. ``low`` and ``high`` bound what the model missed by on kernels of this kind."""
-
-    kernel: str
-    gpu: str
-    us: float
-    low_us: float
-    high_us: float
-    mhz: float
-    launches: tuple[LaunchTime, ...]
-    bound: str
-    busy: tuple[tuple[str, float], ...]
-    origin: str = "predicted"
-
-    @property
-    def main(self) -> LaunchTime:
-        return self.launches[-1]
-
-    @property
-    def outcome(self) -> Outcome:
-        """The round that most of the time passes in."""
-        return max(self.main.rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM, instructions.
-
-    ``dropped`` says of an instruction whether it is left out.
-    """
-
-    sm: Mapping[str, Any] = field(default_factory=dict)
-    conflicts: bool = True
-    coalesced: bool = False
-    cold: bool = True
-    dropped: Callable[[MachineInstruction], bool] | None = None
-
-
 _NONE = Changes()
 _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
@@ -125,7 +61,8 @@ class Predictor:
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
         self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
-        if spec.persistent and spec.workspace is not None and self.plan.workspace_bytes:
+        self.shares_tiles = spec.persistent and spec.workspace is not None and self.plan.workspace_bytes > 0
+        if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
@@ -151,13 +88,32 @@ class Predictor:
     @property
     def samples(self) -> list[Sample]:
         if not self._samples:
-            self._samples = [self._sampled(k) for k in dict.fromkeys(self._depths())]
+            depths = list(dict.fromkeys(self._depths()))
+            if self.shares_tiles:
+                self._choose_slower(depths[0])
+            self._samples = [self._sampled(k) for k in depths]
             low, high = self._samples[0], self._samples[-1]
             deeper = 3 * high.k - 2 * low.k
             if self.spec.persistent and self._stores(low) != self._stores(high) and deeper < self.problem.k:
                 # Shares of K that end in another tile: one of these is not on the line.
                 self._samples = [high, self._sampled(deeper)]
         return self._samples
+
+    def _choose_slower(self, k: int) -> None:
+        """Of the last cluster, which waits for most, and one in the middle, which sends and receives partial sums."""
+        together = self.subject.together
+        middle = self.blocks // together // 2 * together
+        found = []
+        for block in dict.fromkeys((self.chosen[0], middle)):
+            self.chosen = [block]
+            sample = self._sampled(k)
+            self._tried = None
+            model = self.rates.sm(self.resident, sample.apart)
+            memory = self._after_sender(sample, model, self._memory(self.resident, False, _NONE, sample.workspace))
+            run = Sm(rows_of(self.program, model), sample.streams, model, memory, sample.sm_of).run()
+            found.append((run.cycles, block, sample))
+        _, block, self._tried = max(found, key=lambda each: each[0])
+        self.chosen = [block]
 
     def _stores(self, sample: Sample) -> int:
         stores = {n for n, i in enumerate(self.program.instructions) if i.opcode == "STG"}
@@ -300,13 +256,8 @@ class Predictor:
         """The SM, or the SMs of a cluster, that run a sample's blocks."""
         _, _, _, model = self._key(sample, size, cold, changes, busy)
         memory = self._memory(size, cold, changes, sample.workspace)
-        if self.chosen[0] and sample.cluster_of.keys() >= set(self.chosen):
-            if sample.k not in self._senders:
-                self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
-            sender = self._senders[sample.k]
-            mine = replace(memory, near=sender.workspace)
-            sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
-            memory = replace(memory, near_from=sent.left_at)
+        if self.shares_tiles:
+            memory = self._after_sender(sample, model, memory)
         first = set(self.chosen[:size])
         numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
         streams = [s for s in sample.streams if s.block in numbers]
@@ -314,6 +265,15 @@ class Predictor:
             left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
             streams = [_only(s, left) for s in streams]
         return Sm(rows_of(self.program, model), streams, model, memory, numbers)
+
+    def _after_sender(self, sample: Sample, model: SmParameters, memory: Memory) -> Memory:
+        """The same with partial sums of other blocks there from when the first block, which only sends, stored its."""
+        if sample.k not in self._senders:
+            self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
+        sender = self._senders[sample.k]
+        mine = replace(memory, near=sender.workspace)
+        sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
+        return replace(memory, near_from=sent.left_at)
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
@@ -439,21 +399,6 @@ def _wraps(sample: Sample) -> bool:
                     return True
                 seen.add(place)
     return False
-
-
-def bound_of(outcome: Outcome) -> str:
-    """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
-    name, share = max(outcome.busy.items(), key=lambda item: item[1])
-    if share >= 0.75:
-        return name
-    reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
-    return f"latency ({reason.replace('_', ' ')})"
-
-
-def kind_of(program: MachineProgram) -> str:
-    """The kind of kernel, of which each has its own range of errors."""
-    opcodes = {i.opcode for i in program.instructions}
-    return "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
 
 
 def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.errors import SimulationError, UnknownInstructionError, UnsupportedError
-from gemmsmith.explain.timing.predict import Predicted, Predictor
+from gemmsmith.explain.timing.predict import Predictor
+from gemmsmith.explain.timing.prediction import Predicted
 from gemmsmith.explain.timing.stalls import StallRow, by_instruction, by_line, reasons_of
 from gemmsmith.explain.timing.whatif import WhatIf, what_ifs
 from gemmsmith.gpus import GPU

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.explain.timing.predict import Changes, Predicted, Predictor, bound_of
+from gemmsmith.explain.timing.predict import Predictor
+from gemmsmith.explain.timing.prediction import Changes, Predicted, bound_of
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.syntax import MachineInstruction

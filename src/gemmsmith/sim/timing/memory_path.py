@@ -119,10 +119,11 @@ class MemoryPath:
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
             self.out.stored_bytes += nbytes
-            if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
-                self.out.left_at = max(self.out.left_at, served + model.l2_latency)
             self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
-            return served + model.l2_latency
+            stored = self.store_free[sm] + model.l2_latency
+            if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
+                self.out.left_at = max(self.out.left_at, stored)
+            return stored
         return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency, now)
 
     def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:

@@ -1,0 +1,87 @@
+"""What a prediction says: the time of a product, of each launch and of each round of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gemmsmith.explain.timing.stalls import reasons_of
+from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.sass.syntax import MachineInstruction
+from gemmsmith.sim.timing.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class RoundTime:
+    """One round of blocks on an SM. ``cycles`` are at the real K; ``outcome`` is that of the longer short K."""
+
+    blocks: int
+    cycles: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """The time of one launch; ``rounds`` are how often each kind of round runs."""
+
+    kernel: str
+    blocks: int
+    resident: int
+    cycles: float
+    us: float
+    rounds: tuple[tuple[int, RoundTime], ...] = ()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The time of a product. ``low`` and ``high`` bound what the model missed by on kernels of this kind."""
+
+    kernel: str
+    gpu: str
+    us: float
+    low_us: float
+    high_us: float
+    mhz: float
+    launches: tuple[LaunchTime, ...]
+    bound: str
+    busy: tuple[tuple[str, float], ...]
+    origin: str = "predicted"
+
+    @property
+    def main(self) -> LaunchTime:
+        return self.launches[-1]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The round that most of the time passes in."""
+        return max(self.main.rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a what-if takes away: parameters of the SM, bank conflicts, lines, the way to DRAM, instructions.
+
+    ``dropped`` says of an instruction whether it is left out.
+    """
+
+    sm: Mapping[str, Any] = field(default_factory=dict)
+    conflicts: bool = True
+    coalesced: bool = False
+    cold: bool = True
+    dropped: Callable[[MachineInstruction], bool] | None = None
+
+
+def bound_of(outcome: Outcome) -> str:
+    """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
+    name, share = max(outcome.busy.items(), key=lambda item: item[1])
+    if share >= 0.75:
+        return name
+    reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
+    return f"latency ({reason.replace('_', ' ')})"
+
+
+def kind_of(program: MachineProgram) -> str:
+    """The kind of kernel, of which each has its own range of errors."""
+    opcodes = {i.opcode for i in program.instructions}
+    return "wgmma" if "HGMMA" in opcodes else "mma" if "HMMA" in opcodes else "simt"
