@@ -22,6 +22,11 @@ def _workspace(problem: Problem, config: Config) -> Workspace:
     return Workspace(max(zeroed, counters + 4 * slices * config["BM"] * config["BN"]), zeroed)
 
 
+# With slices, a word for each consumer.
+_SMEM = (
+    f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
+    "+(16 if SLICES > 1 else 0)"
+)
 SPEC = hopper.rung(
     __name__,
     summary="blocks on neighbouring SMs load each k-tile once, for all of them",
@@ -39,6 +44,7 @@ SPEC = hopper.rung(
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
+        hopper.BLOCKS,
     ),
     presets=(
         preset("128x256-2x1"),
@@ -49,12 +55,11 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    # With slices, a word for each consumer.
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
-    "+(16 if SLICES > 1 else 0)",
+    smem=_SMEM,
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
+        *hopper.two_blocks_fit(_SMEM),
         hopper.CLUSTER_SIZE,
         Requires("SWAP == 1 or BN % 16 == 0", "without SWAP the columns of a tile come in multiples of 16, but {BN}"),
         hopper_store.TRANSPOSED_BOXES_DIVIDE,
