@@ -19,6 +19,7 @@ from gemmsmith.choose.cluster_menu import (
     one_wave_of_parts,
     useful_slices,
     worth_eight,
+    worth_two,
 )
 from gemmsmith.choose.columns import Shapes, Tiles, joined, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
@@ -157,7 +158,7 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
     index = np.flatnonzero(useful)
     tiles = each.tiles.at(index)
     slices = useful_slices(shape, tiles, chip)
-    kept = ((tiles.slices == 1) | (slices > 1)) & one_wave_of_parts(shape, tiles, chip)
+    kept = ((tiles.slices == 1) | (slices > 1)) & one_wave_of_parts(shape, tiles, chip) & worth_two(shape, tiles, chip)
     tail = np.flatnonzero(tiles.tail_bn)
     kept[tail] &= tail_tiles_help(shape, tiles.at(tail), chip)
     return index[kept], replace(tiles, slices=slices).at(np.flatnonzero(kept))

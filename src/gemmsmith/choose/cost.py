@@ -91,7 +91,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     rows, cols, work, steps = grid.rows, grid.cols, grid.work, grid.steps
 
     sms = used_sms(tiles, chip)
-    resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
+    resident = np.where(t.persistent > 0, t.blocks, resident_blocks(tiles, chip))
     together = np.minimum(resident, ceil(work / sms))  # blocks that share an SM
     waves = ceil(work / (sms * resident))
     busy = np.minimum(sms, work)
@@ -135,7 +135,9 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     in_cluster = wgmma_costs().cluster_sums + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
     reduced = reduced + np.where(t.cluster_k > 1, in_cluster, 0.0)
     reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
-    result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
+    ends = c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
+    # Two persistent blocks on an SM: one stores while the other multiplies.
+    result: Column = np.where(t.blocks > 1, _soft_maximum(steps * step, ends), steps * step + ends)
     return result
 
 

@@ -26,6 +26,7 @@ def _workspace(problem: Problem, config: Config) -> Workspace:
 _SMEM = (
     f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
     "+(16 if SLICES > 1 else 0)"
+    "+((CLUSTER_K-1)*CONSUMERS*ceil(BM*BN/(512*CONSUMERS*CLUSTER_K))*2048+32 if SEND else 0)"
 )
 SPEC = hopper.rung(
     __name__,
@@ -45,6 +46,7 @@ SPEC = hopper.rung(
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         hopper.BLOCKS,
+        Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -68,8 +70,9 @@ SPEC = hopper.rung(
         Requires("TAIL_BN == 0 or CLUSTER_K == 1", "{TAIL_BN} needs CLUSTER_K=1"),
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
+        Requires("SEND == 0 or CLUSTER_K > 1", "{SEND} needs CLUSTER_K"),
         Requires(
-            "CLUSTER_K == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
+            "CLUSTER_K == 1 or SEND == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
             "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",
         ),
     ),
