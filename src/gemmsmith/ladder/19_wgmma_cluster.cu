@@ -31,6 +31,7 @@
 #include "schedule/slices.cuh"
 #include "schedule/tail_tiles.cuh"
 #include "tile/cluster_ring.cuh"
+#include "tile/register_share.cuh"
 
 constexpr int SHARERS = CLUSTER_M * CLUSTER_N;  // blocks that load for each other
 constexpr int CLUSTER = SHARERS * CLUSTER_K;
@@ -89,7 +90,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
-        producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2, BLOCKS>();
+        producer_keeps_its_share<BLOCKS, CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
@@ -111,7 +112,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for_each_tile(load_tile);
         }
     } else {  // a consumer
-        consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2, BLOCKS>();
+        consumer_takes_its_share<BLOCKS, CONSUMERS, M_TILES * BN / 2>();
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
         const auto release = [&](int stage) { loader.release(empty + 8 * stage, thread); };

@@ -51,13 +51,6 @@ __device__ __forceinline__ void st_async(unsigned address, unsigned barrier, uns
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [there], %3, [counter];\n}"
         ::"r"(address), "r"(barrier), "r"(rank), "r"(value) : "memory");
 }
-__device__ __forceinline__ void st_async(unsigned address, unsigned barrier, unsigned rank, const float (&four)[4]) {
-    asm volatile(
-        "{\n.reg .b32 there, counter;\n"
-        "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 counter, %1, %2;\n"
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6}, [counter];\n}"
-        ::"r"(address), "r"(barrier), "r"(rank), "f"(four[0]), "f"(four[1]), "f"(four[2]), "f"(four[3]) : "memory");
-}
 __device__ __forceinline__ void st_async(unsigned address, unsigned barrier, unsigned rank, float x, float y) {
     asm volatile(
         "{\n.reg .b32 there, counter;\n"

@@ -11,6 +11,7 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/shared_memory.cuh"
+#include "ptx/st_async.cuh"
 #include "tile/vector.cuh"
 #include "tile/warpgroup.cuh"
 
@@ -96,7 +97,7 @@ struct SentSums {
 #pragma unroll
         for (int i = 0; i < Fours; ++i)
             if (share_of(i) != part)
-                st_async(at(share_of(i), part, i), barrier + 8 * warpgroup, first + share_of(i) * stride, four(i));
+                st_async_16(at(share_of(i), part, i), barrier + 8 * warpgroup, first + share_of(i) * stride, four(i));
         mbarrier_wait(barrier + 8 * warpgroup, parity);
 #pragma unroll
         for (int i = 0; i < Fours; ++i)

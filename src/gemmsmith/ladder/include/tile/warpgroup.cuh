@@ -78,25 +78,18 @@ __device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2]
     release(previous);
 }
 
-// A block of one producer and N consumer warpgroups starts with equal shares of the 65,536 registers, or of half of them
-// where an SM runs two such blocks. The producer needs few; the consumers take over what it gives up, so that more than
-// 128 accumulators per thread fit.
-template <int Consumers, int Accumulators, int Blocks = 1>
+// A block of one producer and N consumer warpgroups starts with equal shares of the 65,536 registers. The producer
+// needs few; the consumers take over what it gives up, so that more than 128 accumulators per thread fit.
+template <int Consumers, int Accumulators>
 struct RegisterBudget {
     static constexpr int PRODUCER = Consumers == 3 ? 32 : Accumulators > 192 ? 24 : Accumulators > 128 ? 40 : 56;
     static constexpr int CONSUMER = Consumers == 3 ? 160 : Accumulators > 192 ? 240 : Accumulators > 128 ? 232 : 224;
 };
-template <int Accumulators>
-struct RegisterBudget<1, Accumulators, 2> {
-    static constexpr int PRODUCER = 40, CONSUMER = 216;
-};
-template <int Consumers, int Accumulators, int Blocks = 1>
+template <int Consumers, int Accumulators>
 __device__ __forceinline__ void producer_dealloc_registers() {
-    if constexpr (Consumers * Blocks > 1)
-        warpgroup_reg_dealloc<RegisterBudget<Consumers, Accumulators, Blocks>::PRODUCER>();
+    if constexpr (Consumers > 1) warpgroup_reg_dealloc<RegisterBudget<Consumers, Accumulators>::PRODUCER>();
 }
-template <int Consumers, int Accumulators, int Blocks = 1>
+template <int Consumers, int Accumulators>
 __device__ __forceinline__ void consumer_alloc_registers() {
-    if constexpr (Consumers * Blocks > 1)
-        warpgroup_reg_alloc<RegisterBudget<Consumers, Accumulators, Blocks>::CONSUMER>();
+    if constexpr (Consumers > 1) warpgroup_reg_alloc<RegisterBudget<Consumers, Accumulators>::CONSUMER>();
 }
