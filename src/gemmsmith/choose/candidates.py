@@ -19,7 +19,6 @@ from gemmsmith.choose.cluster_menu import (
     one_wave_of_parts,
     useful_slices,
     worth_eight,
-    worth_two,
 )
 from gemmsmith.choose.columns import Shapes, Tiles, joined, shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
@@ -158,15 +157,18 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
     index = np.flatnonzero(useful)
     tiles = each.tiles.at(index)
     slices = useful_slices(shape, tiles, chip)
-    kept = ((tiles.slices == 1) | (slices > 1)) & one_wave_of_parts(shape, tiles, chip) & worth_two(shape, tiles, chip)
+    kept = ((tiles.slices == 1) | (slices > 1)) & one_wave_of_parts(shape, tiles, chip)
     tail = np.flatnonzero(tiles.tail_bn)
     kept[tail] &= tail_tiles_help(shape, tiles.at(tail), chip)
     return index[kept], replace(tiles, slices=slices).at(np.flatnonzero(kept))
 
 
 def with_slices(config: Config, slices: int) -> Config:
-    """The configuration with this number of slices, where it has more than one."""
-    return config if slices == 1 else config.with_(SLICES=slices)
+    """The configuration with this number of slices, where it has more than one; those of clusters of two by GPC."""
+    if slices == 1:
+        return config
+    by_gpc = 2 if config["CLUSTER_M"] * config["CLUSTER_N"] == 2 else 0
+    return config.with_(SLICES=slices, SLICE_ORDER=by_gpc)
 
 
 def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 Asking the kernel whether each is legal would take seconds. Tiles come with as many stages as fit beside the staging of
 outputs. The number of slices of K depends on the problem: ``useful_slices``; so do whether a cluster divides K,
-``one_wave_of_parts``, whether it may have eight blocks, ``worth_eight``, and whether an SM runs two, ``worth_two``.
+``one_wave_of_parts``, and whether it may have eight blocks, ``worth_eight``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.gpus import architecture
 from gemmsmith.kernel.renamed import DIRECT, TMA
-from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, HALF_SMEM, WARPGROUP
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, WARPGROUP
 from gemmsmith.problem import ceil_div
 
 NAME = "wgmma_cluster"
@@ -24,14 +24,10 @@ NAME = "wgmma_cluster"
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 _CLUSTERS_OF_EIGHT = ((2, 4), (4, 2))  # only for some problems: ``worth_eight``
-# The same for two blocks on an SM, with the widest tile: ``worth_two``.
-_ROWS_OF_TWO = ((64, 192), (128, 160))
-_CLUSTERS_OF_TWO = ((1, 1), (2, 1), (1, 2))
-_LEAST_WIDTH_OF_TWO = 64
-_DEEPEST_OF_TWO = 0
 _STAGES = (2, 3, 4, 5, 6, 7, 8, 10, 12)
 _GROUPS = (4, 8, 16)
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
+_LEAST_STAGES_TO_SEND = 5  # with fewer, what sending saves is lost to waiting for k-tiles
 _LARGEST_CLUSTER = 8
 _LEAST_PARTED = 64 * 64  # outputs of a tile whose K is divided in a cluster
 _LEAST_OUTPUTS = 64 * 32  # of a tile
@@ -52,43 +48,24 @@ def cluster_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict
                     continue
                 for cluster in _CLUSTERS + _CLUSTERS_OF_EIGHT:
                     yield from _of_tile(swap, rows, consumers, width, cluster, k_major, legal_stages)
-        for rows, widest in _ROWS_OF_TWO:
-            for width in range(_LEAST_WIDTH_OF_TWO, widest + 1, 8 if swap else 16):
-                for cluster in _CLUSTERS_OF_TWO:
-                    yield from _two_of_tile(swap, rows, width, cluster, k_major, legal_stages)
-
-
-def _two_of_tile(swap: int, rows: int, width: int, cluster: tuple[int, int], k_major: bool,
-                 legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
-    stage, staging = _stage_bytes(rows, width, cluster, k_major), _staging_bytes(1, width, swap)
-    stages = [n for n in legal_stages if n in _STAGES and n * stage <= HALF_SMEM - staging - 16]
-    if stages:
-        yield {"BM": rows, "BN": width, "STAGES": max(stages), "CONSUMERS": 1, "CLUSTER_M": cluster[0],
-               "CLUSTER_N": cluster[1], "GROUP": 8, "STORE_MODE": TMA, "STORE_BOXES": 1, "TAIL_BN": 0, "SWAP": swap,
-               "SLICES": 1, "CLUSTER_K": 1, "DEPTH": 1, "BLOCKS": 2, "SEND": 0}  # fmt: skip
-
-
-def _stage_bytes(rows: int, width: int, cluster: tuple[int, int], k_major: bool) -> int:
-    columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
-    return BOX_ROW * (rows + columns) + 16
-
-
-def _staging_bytes(consumers: int, width: int, swap: int) -> int:
-    """Of a good part of a tile's outputs."""
-    return int(consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX))))
 
 
 def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[int, int], k_major: bool,
              legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
     tile = {"BM": rows, "BN": width, "CONSUMERS": consumers}
     blocks = {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1]}
-    stage, staging = _stage_bytes(rows, width, cluster, k_major), _staging_bytes(consumers, width, swap)
+    columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
+    stage = BOX_ROW * (rows + columns) + 16
+    staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
     parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]
     parted = parted if rows * width >= _LEAST_PARTED else []
-    for staged, slices, parts in ((staging, 1, 1), (0, 2, 1), *((0, 1, parts) for parts in parted)):
+    for staged, slices, parts in ((int(staging), 1, 1), (0, 2, 1), *((0, 1, parts) for parts in parted)):
         room = architecture(90).smem_per_block - staged - 16
-        stages = [n for n in legal_stages if n in _STAGES and n * stage <= room]
-        if not stages or (parts > 1 and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
+        sent = _sent_bytes(rows, width, consumers, parts)
+        fits = [[n for n in legal_stages if n in _STAGES and n * stage <= room - bytes_] for bytes_ in (0, sent)]
+        send = int(parts > 1 and rows == BOX * consumers and max(fits[1], default=0) >= _LEAST_STAGES_TO_SEND)
+        stages = fits[send]
+        if not stages or (parts > 1 and not send and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
         tails = (0, _TAIL) if staged and not swap and width % BOX == 0 and width > _TAIL else (0,)
@@ -97,8 +74,13 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
                        "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
-                       "CLUSTER_K": parts, "DEPTH": 1, "BLOCKS": 1,
-                       "SEND": 0}  # fmt: skip
+                       "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
+
+
+def _sent_bytes(rows: int, width: int, consumers: int, parts: int) -> int:
+    """Of a block for the sums that others send it, with barriers: what the kernel's formula says."""
+    share = ceil_div(rows * width, 4 * WARPGROUP * consumers * parts) * 4 * WARPGROUP * 4
+    return (parts - 1) * consumers * share + 32
 
 
 def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
@@ -132,16 +114,8 @@ def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
     return result
 
 
-def worth_two(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.bool_]:
-    """False for two blocks on an SM, unless K is short and there are tiles for them."""
-    short = np.asarray(shape.k) <= _DEEPEST_OF_TWO
-    many = tile_grid(shape, tiles).work > used_sms(tiles, chip)
-    result: NDArray[np.bool_] = (tiles.blocks == 1) | (short & many)
-    return result
-
-
 def is_cluster_menu(parameters: Mapping[str, object]) -> bool:
     """Whether a kernel has the parameters of this menu."""
-    return {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "BLOCKS", "SEND"} <= set(
+    return {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "SEND", "SLICE_ORDER"} <= set(
         parameters
     )

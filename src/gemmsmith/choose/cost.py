@@ -91,7 +91,7 @@ def predicted_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Const
     rows, cols, work, steps = grid.rows, grid.cols, grid.work, grid.steps
 
     sms = used_sms(tiles, chip)
-    resident = np.where(t.persistent > 0, t.blocks, resident_blocks(tiles, chip))
+    resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
     together = np.minimum(resident, ceil(work / sms))  # blocks that share an SM
     waves = ceil(work / (sms * resident))
     busy = np.minimum(sms, work)
@@ -132,12 +132,11 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
-    in_cluster = wgmma_costs().cluster_sums + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
+    in_cluster = np.where(t.send > 0, wgmma_costs().cluster_sums_sent, wgmma_costs().cluster_sums)
+    in_cluster = in_cluster + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
     reduced = reduced + np.where(t.cluster_k > 1, in_cluster, 0.0)
     reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
-    ends = c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
-    # Two persistent blocks on an SM: one stores while the other multiplies.
-    result: Column = np.where(t.blocks > 1, _soft_maximum(steps * step, ends), steps * step + ends)
+    result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)
     return result
 
 

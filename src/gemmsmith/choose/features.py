@@ -47,6 +47,6 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
         "half_share": half_aligned_seconds(shapes, tiles) * 1e9 / clocks, "sent_first": sent_first,
         "sent_second": sent_second, "exact_waves": np.minimum(work / sms, _MOST_WAVES),
         "clocks_per_second": steps * waves * clocks / seconds / 1e9, "down": np.minimum(rows / t.bm, _MOST_TILES),
-        "across": np.minimum(cols / t.bn, _MOST_TILES), "blocks": t.blocks,
+        "across": np.minimum(cols / t.bn, _MOST_TILES),
     }  # fmt: skip
     return {name: np.broadcast_to(np.asarray(value, np.float64), t.bm.shape) for name, value in found.items()}

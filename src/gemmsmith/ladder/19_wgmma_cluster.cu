@@ -18,8 +18,8 @@
 //              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
-//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too. With BLOCKS = 2 an SM
-//           runs two blocks, each with half of all that: where K is short, one stores while the other multiplies.
+//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too. SEND needs room for the
+//           partial sums of other blocks: (CLUSTER_K - 1) / CLUSTER_K of a tile of 32-bit sums.
 // Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 
@@ -31,7 +31,6 @@
 #include "schedule/slices.cuh"
 #include "schedule/tail_tiles.cuh"
 #include "tile/cluster_ring.cuh"
-#include "tile/register_share.cuh"
 
 constexpr int SHARERS = CLUSTER_M * CLUSTER_N;  // blocks that load for each other
 constexpr int CLUSTER = SHARERS * CLUSTER_K;
@@ -43,7 +42,7 @@ template <int COLS>
 using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
 constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
      long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace) {
@@ -64,7 +63,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
 
     const Loader loader;
     const KTileRange whole_k = k_tile_range(K, alpha, DEPTH);
-    const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
+    const Slices<SLICES, SLICE_ORDER> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
         unsigned t = blockIdx.x / CLUSTER;
@@ -90,7 +89,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
-        producer_keeps_its_share<BLOCKS, CONSUMERS, M_TILES * BN / 2>();
+        producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
@@ -112,7 +111,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for_each_tile(load_tile);
         }
     } else {  // a consumer
-        consumer_takes_its_share<BLOCKS, CONSUMERS, M_TILES * BN / 2>();
+        consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
         const auto release = [&](int stage) { loader.release(empty + 8 * stage, thread); };

@@ -45,8 +45,8 @@ SPEC = hopper.rung(
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
-        hopper.BLOCKS,
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
+        Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -61,7 +61,6 @@ SPEC = hopper.rung(
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
-        *hopper.two_blocks_fit(_SMEM),
         hopper.CLUSTER_SIZE,
         Requires("SWAP == 1 or BN % 16 == 0", "without SWAP the columns of a tile come in multiples of 16, but {BN}"),
         hopper_store.TRANSPOSED_BOXES_DIVIDE,
@@ -71,6 +70,7 @@ SPEC = hopper.rung(
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
         Requires("SEND == 0 or CLUSTER_K > 1", "{SEND} needs CLUSTER_K"),
+        Requires("SLICE_ORDER == 0 or SLICES > 1", "{SLICE_ORDER} needs SLICES"),
         Requires(
             "CLUSTER_K == 1 or SEND == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
             "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",

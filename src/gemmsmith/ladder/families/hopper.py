@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmsmith.gpus import architecture
 from gemmsmith.kernel.config import Parameter
 from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.geometry import LaunchFormulas
@@ -20,8 +19,6 @@ from gemmsmith.problem import BF16, FP16, FP32
 WARPGROUP = 128  # threads
 BOX = 64  # 16-bit elements in a row of a box
 BOX_ROW = 128  # its bytes
-_HOPPER = architecture(90)
-HALF_SMEM = _HOPPER.smem_per_sm // 2 - _HOPPER.reserved_smem_per_block  # of each of two blocks on an SM
 
 # --- parameters
 
@@ -46,7 +43,6 @@ def clusters(m: int, n: int) -> tuple[Parameter, ...]:
 
 
 GROUP = common.group((1, 2, 4, 6, 8, 12, 16))
-BLOCKS = Parameter("BLOCKS", 1, (1, 2), "blocks that an SM runs at once; with 2, one stores while the other multiplies")
 
 # --- formulas
 
@@ -95,35 +91,10 @@ def accumulators_fit(*most: int) -> Requires:
 # 160.
 WITH_SETMAXNREG = accumulators_fit(208, 208, 96)
 
-# Two blocks on an SM share its registers. A thread starts with 128, so that one wgmma has at most 192 columns, and
-# setmaxnreg raises a consumer's to 216.
-_MOST_OF_TWO, _WIDEST_OF_TWO = 160, 192
-
-
-def two_blocks_fit(smem: str) -> tuple[Requires, ...]:
-    needed = _for_two_bytes(smem)
-    return (
-        Requires("BLOCKS == 1 or CONSUMERS == 1", "{BLOCKS} blocks on an SM have one consumer each, not {CONSUMERS}"),
-        Requires(
-            f"BLOCKS == 1 or {ACCUMULATORS} <= {_MOST_OF_TWO} and BN <= {_WIDEST_OF_TWO}",
-            f"{{{ACCUMULATORS}}} accumulators per thread and {{BN}}, but into the registers of two blocks on an SM "
-            f"{_MOST_OF_TWO} and BN={_WIDEST_OF_TWO} fit",
-        ),
-        Requires(
-            f"BLOCKS == 1 or {needed} <= {HALF_SMEM}",
-            f"a block needs {{:{needed}}} B of shared memory, but of two on an SM each has {HALF_SMEM:,} B",
-        ),
-    )
-
-
-def _for_two_bytes(smem: str) -> str:
-    """Of K-major operands and 16-bit outputs."""
-    return smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
-
 
 def smem_fits(smem: str) -> Requires:
     """Of K-major operands; other layouts may need more, which is checked when the problem is known."""
-    needed = _for_two_bytes(smem)
+    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
     return Requires(
         f"{needed} <= {LARGEST_SMEM}",
         f"{{STAGES*(BM+BN)*128}} B for k-tiles and what else it needs are {{:{needed}}} B of shared memory, "

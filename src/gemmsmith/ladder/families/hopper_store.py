@@ -14,7 +14,7 @@ from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
-from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES, HALF_SMEM
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
 from gemmsmith.problem import Problem, ceil_div
 
@@ -85,17 +85,12 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
         "B_K_MAJOR": int(b_k_major),
     }
     names |= {"OUT_BYTES": out_bytes} | config.by_name
-    free = _block_smem(names) - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
+    free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
     boxes = config["BN"] // box_width(config, out_bytes)
     return next((count for count in range(min(boxes, most), 0, -1) if boxes % count == 0 or out_bytes == 4), 0)
-
-
-def _block_smem(values: Mapping[str, int]) -> int:
-    """Shared memory that a block may have."""
-    return HALF_SMEM if values.get("BLOCKS", 1) == 2 else LARGEST_SMEM
 
 
 @cache
@@ -111,7 +106,7 @@ def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
     shares = 8 * config["CLUSTER_M"]
     stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
-    free = _block_smem(config) - config["STAGES"] * stage
+    free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
     staged = _transposed_boxes(boxes, most, config["BM"] > BOX * config["CONSUMERS"])
