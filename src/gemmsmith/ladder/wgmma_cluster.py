@@ -58,6 +58,7 @@ SPEC = hopper.rung(
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
     smem=_SMEM,
+    idle="SLICE_ORDER",  # only there do clusters start in the order that it assumes
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
