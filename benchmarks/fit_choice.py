@@ -2,6 +2,8 @@
 
     python benchmarks/fit_choice.py            report what the shipped model does on fitting and on testing shapes
     python benchmarks/fit_choice.py --write    fit again, write src/gemmsmith/choose/tables/, then report
+    python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
+    python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
 
@@ -52,6 +54,7 @@ FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
 CLEARLY, EQUAL = 1.03, 1.01
+RECENT = 158  # the last so many fitting shapes count twice: they were timed with the kernels of now
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]
@@ -249,6 +252,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--trees", action="store_true")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.pack:
         RECORD.write_text(packed_text(pack(options.pack)), encoding="utf-8")
@@ -257,14 +262,17 @@ def main() -> int:
     known = {each.key for each in fitted}  # public shapes are drawn from one list
     tested = [each for each in every if each.is_test and each.key not in known]
     constants = constants_of(gpu_named(GPU))
-    if options.write:
-        learned = [*fitted, *tuned()]
-        found = fit([sample for each in learned for sample in each.samples], CHIP)
+    file = TABLES / "h200.json"
+    table = table_from_text(file.read_text(encoding="utf-8"))
+    entries = {**dict(table.entries), **winners(fitted, table.entries)}
+    if options.table:
+        file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
+    if options.write or options.trees:
+        learned = [*fitted, *fitted[-RECENT:], *tuned()]
+        samples = [sample for each in learned for sample in each.samples]
+        found = fit(samples, CHIP) if options.write else table.model
         trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))
         constants = replace(found.constants, trees=trees)
-        file = TABLES / "h200.json"
-        table = table_from_text(file.read_text(encoding="utf-8"))
-        entries = {**dict(table.entries), **winners(fitted, table.entries)}
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
         model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])

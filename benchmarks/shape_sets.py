@@ -19,6 +19,13 @@ LAYERS = ((2304, 768), (3072, 768), (768, 3072), (4096, 1024), (1024, 4096), (40
           (5120, 5120), (13824, 5120), (5120, 13824), (6144, 4096), (14336, 4096), (4096, 14336), (10240, 8192),
           (8192, 8192), (28672, 8192), (8192, 28672), (18944, 3584), (3584, 18944), (7168, 2048), (18432, 7168),
           (7168, 18432))  # fmt: skip
+# More of them, for fitting alone: BERT base, GPT-2 medium and XL, ViT-H, Llama 3.2 1B and 3B, Qwen 2.5 1.5B, 14B and
+# 32B, Gemma 2 9B, Phi 3 mini.
+FURTHER_LAYERS = ((768, 768), (1024, 1024), (3072, 1024), (4800, 1600), (6400, 1600), (1600, 6400), (3840, 1280),
+                  (5120, 1280), (1280, 5120), (2048, 2048), (8192, 2048), (2048, 8192), (3072, 3072), (8192, 3072),
+                  (3072, 8192), (9216, 3072), (8960, 1536), (1536, 8960), (7168, 5120), (27648, 5120), (5120, 27648),
+                  (14336, 3584), (3584, 14336))  # fmt: skip
+FURTHER_TOKENS = (77, 128, 197, 384, 512, 577, 768, 1024, 1500, 2056, 2048, 4096, 6304, 8192, 16384)
 TOKENS = (
     72,
     100,
@@ -64,6 +71,13 @@ def public(count: int, seed: int = 0) -> list[Shape]:
     """Products of a layer with a number of tokens, without repetition."""
     dice = random.Random(f"public {seed}")
     every = [(tokens, *layer) for tokens in TOKENS for layer in LAYERS]
+    return [Shape(*each, origin=f"public, seed {seed}") for each in dice.sample(every, count)]
+
+
+def further_public(count: int, seed: int = 0) -> list[Shape]:
+    """The same of other models and numbers of tokens; for fitting, so of seeds below 100."""
+    dice = random.Random(f"further public {seed}")
+    every = [(tokens, *layer) for tokens in FURTHER_TOKENS for layer in FURTHER_LAYERS]
     return [Shape(*each, origin=f"public, seed {seed}") for each in dice.sample(every, count)]
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shape_rig import QUICK, QUICK_LARGE, Rig, Shape, compiled_as
+from shape_rig import QUICK, QUICK_LARGE, SUSTAINED, Rig, Shape, compiled_as
 
 from gemmsmith.bench.clocks import open_probe
 from gemmsmith.bench.stopwatch import CudaStopwatch
@@ -58,6 +58,8 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
                 continue
             rows.append((row, timed))
             contenders.append(timed)
+        rig.sample(cublas, SUSTAINED)  # after a pause the clock is the idle one, and rises within some ms
+        cublas.samples.clear()
         rig.rounds(contenders, mode, rounds)
         for row, timed in rows:
             row["us"] = round(timed.us, 3)

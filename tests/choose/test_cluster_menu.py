@@ -7,7 +7,7 @@ import pytest
 from cost_cases import CHIP
 
 from gemmsmith.choose.candidates import menu, ranked
-from gemmsmith.choose.cluster_menu import useful_slices
+from gemmsmith.choose.cluster_menu import slices_by_gpc, useful_slices
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.cost import Constants
 from gemmsmith.kernel.constraints import LARGEST_SMEM
@@ -42,6 +42,19 @@ def test_every_configuration_is_legal_and_fits(layout: str) -> None:
 def test_slices_fill_the_gpu_once(m: int, n: int, k: int, slices: int) -> None:
     found = useful_slices(shape_of(Problem(m, n, k, BF16, BF16)), tiles_of([SLICED, SLICED | {"SLICES": 1}]), CHIP)
     assert list(found) == [slices, 1]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "changes", "by_gpc"),
+    [(512, 512, {"SLICES": 8}, True), (512, 1024, {"SLICES": 4}, False), (512, 512, {"SLICES": 7}, False),
+     (256, 1024, {"SLICES": 8}, False), (512, 512, {"SLICES": 8, "CLUSTER_M": 1}, False)],
+)  # fmt: skip
+def test_slices_are_numbered_by_gpc(m: int, n: int, changes: dict[str, int], by_gpc: bool) -> None:
+    """Where 64 clusters of two have eight or more slices, and those of a slice are in two rows and columns."""
+    tiles = tiles_of([SLICED | changes])
+    assert list(slices_by_gpc(shape_of(Problem(m, n, 65536, BF16, BF16)), tiles)) == [by_gpc]
+    spec = SPEC.config(SLICED | changes | {"SLICE_ORDER": 2 if by_gpc else 0})
+    assert SPEC.geometry(Problem(m, n, 65536, BF16, BF16), spec).pdl is not by_gpc
 
 
 def test_only_useful_slices_are_candidates() -> None:

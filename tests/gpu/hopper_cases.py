@@ -172,6 +172,10 @@ DIVIDED_K = (
     _ONE | {"BM": 128, "BN": 152, "CONSUMERS": 1, "CLUSTER_K": 2, "SWAP": 1},
     _ONE | {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 4, "CLUSTER_K": 2},
     _ONE | {"BM": 64, "BN": 104, "CONSUMERS": 1, "SLICES": 5, "SWAP": 1}, {"BM": 128, "BN": 128, "SLICES": 3},
+    _ONE | {"BM": 128, "BN": 128, "STAGES": 4, "CLUSTER_K": 4, "SEND": 1},
+    {"BM": 64, "BN": 104, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "CLUSTER_K": 2, "SWAP": 1, "SEND": 1},
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 1, "SLICES": 8, "SLICE_ORDER": 2},
+    {"BM": 128, "BN": 128, "SLICES": 4, "SLICE_ORDER": 1},
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""wgmma_cluster with CLUSTER_K: blocks of a cluster divide K and add up partial sums through distributed shared memory.
+"""wgmma_cluster with CLUSTER_K: blocks of a cluster divide K and add up partial sums, fetched or sent (SEND).
 Right at edges, in every layout; the same bits in every schedule of the simulator; legal only where sums fit."""
 
 from __future__ import annotations
@@ -24,13 +24,23 @@ PARTS = {"CLUSTER_K": 2, "BN": 32}
     ],
 )  # fmt: skip
 def test_parts_of_k_are_added_up(m: int, n: int, k: int, layout: str, out: DType, config: dict[str, int]) -> None:
-    assert_close(*product(config, problem_of(m, n, k, layout, out)), out)
+    """Sent sums are added in the same order, so they have the same bits."""
+    fetched, expected = product(config, problem_of(m, n, k, layout, out))
+    assert_close(fetched, expected, out)
+    assert np.array_equal(product(config | {"SEND": 1}, problem_of(m, n, k, layout, out))[0], fetched)
 
 
 @pytest.mark.parametrize("schedule", NAMES)
-def test_every_schedule_gives_the_same_bits(schedule: str) -> None:
+@pytest.mark.parametrize("send", [0, 1])
+def test_every_schedule_gives_the_same_bits(schedule: str, send: int) -> None:
     config, problem = SWAPPED | {"CLUSTER_K": 2, "CLUSTER_M": 2}, problem_of(40, 136, 264, "NT", FP32)
-    assert np.array_equal(product(config, problem, schedule)[0], product(config, problem)[0])
+    assert np.array_equal(product(config | {"SEND": send}, problem, schedule)[0], product(config, problem)[0])
+
+
+def test_sums_of_many_tiles_are_sent_one_tile_after_another() -> None:
+    """More tiles than the simulated GPU has clusters: every tile waits for its own sums."""
+    problem = problem_of(64 * 3, 16 * 24, 72, "NT", FP32)
+    assert_close(*product({"BN": 16, "CLUSTER_K": 2, "SEND": 1}, problem), FP32)
 
 
 def test_k_is_divided_once() -> None:
@@ -38,6 +48,8 @@ def test_k_is_divided_once() -> None:
         SPEC.config(SMALL | PARTS | {"SLICES": 2})
     with pytest.raises(ConfigError, match="blocks in a cluster; 8 fit"):
         SPEC.config(SMALL | PARTS | {"CLUSTER_M": 4, "CLUSTER_K": 4})
+    with pytest.raises(ConfigError, match="SEND=1 needs CLUSTER_K"):
+        SPEC.config(SMALL | {"BN": 32, "SEND": 1})
 
 
 def test_partial_sums_must_fit_into_the_stages() -> None:

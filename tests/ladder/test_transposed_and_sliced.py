@@ -81,6 +81,16 @@ def test_slices_of_k_are_added_up(slices: int, config: dict[str, int]) -> None:
     problem = problem_of(70, 72, 64 * 7 + 8, out=FP32)  # as many k-tiles as slices, more, and fewer
     found, expected = product(config | {"SLICES": slices}, problem)
     assert_close(found, expected, FP32)
+    for order in (1, 2):
+        assert np.array_equal(product(config | {"SLICES": slices, "SLICE_ORDER": order}, problem)[0], found)
+
+
+def test_slices_by_gpc_are_all_computed() -> None:
+    """64 clusters of two, which are numbered by GPC: four slices of 16 pairs of tiles."""
+    problem = problem_of(128, 256, 4 * 64, out=FP32)
+    config = {"BN": 16, "CLUSTER_M": 2, "SLICES": 4, "SLICE_ORDER": 2}
+    assert SPEC.geometry(problem, SPEC.config(SMALL | config)).grid[0] == 128
+    assert_close(*product(config, problem), FP32)
 
 
 @pytest.mark.parametrize("config", [{"BN": 64, "SLICES": 3}, SWAPPED | {"SLICES": 4}, SWAPPED], ids=str)

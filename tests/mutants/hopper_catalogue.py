@@ -314,18 +314,27 @@ _LEAVE_AT_ONCE = (
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
+SENT = (*PARTED, ("SEND", 1))
 SWAPPED_AND_SLICED = (
     mistake("stages are overwritten while another warpgroup reads them", "wgmma_cluster", RACE,
             _gone(CLUSTER_SUMS, "    named_barrier_sync(Consumers + 1, Consumers * WARPGROUP_THREADS);"),
             shape=(128, 64, 320), config=(("CLUSTER_K", 2), ("CLUSTER_M", 1), *TWO)),
     mistake("partial sums are read before all blocks have written", "wgmma_cluster", "",
             Edit(CLUSTER_SUMS, "    cluster_sync();\n    constexpr", "    constexpr"),
-            Edit(CLUSTER, "                cluster_sync();  // partial sums are in the stages\n", ""), config=PARTED),
+            Edit(CLUSTER, "                if (!SEND) cluster_sync();  // partial sums are in the stages\n", ""),
+            config=PARTED),
     mistake("a block ends while another reads its partial sums", "wgmma_cluster", "before the block ends",
             Edit(CLUSTER_SUMS, "    }\n    cluster_sync();\n}", "    }\n}"),
-            Edit(CLUSTER, "                cluster_sync();  // all of them have been read\n", ""), config=PARTED),
+            Edit(CLUSTER, "                cluster_sync();             // all of them have been read\n", ""),
+            config=PARTED),
     mistake("a part of K is added twice", "wgmma_cluster", "outputs",
             Edit(CLUSTER_SUMS, "for (int p = 1; p < Parts; ++p)", "for (int p = 0; p < Parts; ++p)"), config=PARTED),
+    mistake("sums that are sent are not waited for", "wgmma_cluster", "",
+            _gone(CLUSTER_SUMS, "        mbarrier_wait(barrier + 8 * warpgroup, parity);\n"), config=SENT),
+    mistake("bytes of sent sums are not expected", "wgmma_cluster", "",
+            Edit(CLUSTER_SUMS, "(Parts - 1) * count * WARPGROUP_THREADS * 16);", "0);"), config=SENT),
+    mistake("sums are sent to the block itself", "wgmma_cluster", "",
+            Edit(CLUSTER_SUMS, "first + share_of(i) * stride, four(i)", "first + part * stride, four(i)"), config=SENT),
     mistake("the other slices are not waited for", "wgmma_cluster", "",
             Edit(SLICES, _WAIT_FOR_SLICES, "return own;"), config=SLICED),
     mistake("the last does not add for those who left", "wgmma_cluster", "",

@@ -17,6 +17,7 @@ from gemmsmith.choose.cluster_menu import (
     cluster_configs,
     is_cluster_menu,
     one_wave_of_parts,
+    slices_by_gpc,
     useful_slices,
     worth_eight,
 )
@@ -138,10 +139,11 @@ def ranked(
     tiles = joined([each for _, each in considered])  # all menus at once: NumPy's calls take most of the time
     plain = predicted_seconds(shape, tiles, chip, constants)
     seconds = corrected_seconds(shape, tiles, chip, constants, plain, float(plain.min()))
+    by_gpc = slices_by_gpc(shape, tiles)
     near, found, first = np.flatnonzero(seconds <= seconds.min() * within), [], 0
     for each, (index, _) in zip(menus, considered, strict=True):
         for i in near[(near >= first) & (near < first + len(index))]:
-            config = with_slices(each.configs[index[i - first]], int(tiles.slices[i]))
+            config = with_slices(each.configs[index[i - first]], int(tiles.slices[i]), bool(by_gpc[i]))
             found.append(Candidate(each.spec, config, float(seconds[i])))
         first += len(index)
     found.sort(key=lambda candidate: candidate.seconds)
@@ -163,9 +165,9 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
     return index[kept], replace(tiles, slices=slices).at(np.flatnonzero(kept))
 
 
-def with_slices(config: Config, slices: int) -> Config:
+def with_slices(config: Config, slices: int, by_gpc: bool) -> Config:
     """The configuration with this number of slices, where it has more than one."""
-    return config if slices == 1 else config.with_(SLICES=slices)
+    return config if slices == 1 else config.with_(SLICES=slices, SLICE_ORDER=2 if by_gpc else 0)
 
 
 def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:

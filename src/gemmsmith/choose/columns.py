@@ -52,6 +52,7 @@ class Tiles:
     stores_32       the same of 32-bit outputs
     slices          slices of K that blocks of different clusters multiply, and add through global memory
     cluster_k       parts of K that blocks of one cluster multiply, and add through their shared memory
+    send            1 where those blocks send each other their sums, 0 where they fetch them
     unaligned       operands that threads load unaligned: none, the first, or both
     """
 
@@ -76,6 +77,7 @@ class Tiles:
     stores: Column
     stores_32: Column
     cluster_k: Column
+    send: Column
 
     def at(self, index: NDArray[np.int64]) -> Tiles:
         """The configurations with these numbers."""
@@ -101,7 +103,7 @@ class Tiles:
 # What a kernel without the parameter does.
 _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 1, "GROUP": 1, "SPLIT": 1,
            "CLUSTERS": 1, "DETERMINISTIC": 1, "SWAP": 0, "UNALIGNED_OPERANDS": 0, "SLICES": 1,
-           "CLUSTER_K": 1}  # fmt: skip
+           "CLUSTER_K": 1, "SEND": 0}  # fmt: skip
 
 
 def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Tiles:
@@ -120,7 +122,7 @@ def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Ti
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
                  column("TAIL_BN"), column("SLICES"), *_stores(configs),
-                 column("CLUSTER_K"))  # fmt: skip
+                 column("CLUSTER_K"), column("SEND"))  # fmt: skip
 
 
 def joined(tiles: Sequence[Tiles]) -> Tiles:

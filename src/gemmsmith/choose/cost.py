@@ -132,7 +132,8 @@ def _tile_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
     reduced = reduced + np.where(
         t.clusters > 1, outputs / t.split * 4.0 * np.where(t.deterministic > 0, t.clusters, 1.0) / c.ingress, 0.0
     )
-    in_cluster = wgmma_costs().cluster_sums + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
+    in_cluster = np.where(t.send > 0, wgmma_costs().cluster_sums_sent, wgmma_costs().cluster_sums)
+    in_cluster = in_cluster + outputs * 4.0 / wgmma_costs().cluster_sums_bandwidth
     reduced = reduced + np.where(t.cluster_k > 1, in_cluster, 0.0)
     reduced = reduced + np.where(t.slices > 1, 2.0 * outputs * 4.0 / c.partials, 0.0)  # written, and read once
     result: Column = steps * step + c.tile + reduced + _epilogue_seconds(shapes, tiles, constants, outputs)

@@ -26,6 +26,7 @@ class WgmmaCosts:
     cluster_reduction: float
     cluster_launch: float
     cluster_sums: float
+    cluster_sums_sent: float
     cluster_sums_bandwidth: float
     unaligned_bandwidth: float
     unaligned_wait: float

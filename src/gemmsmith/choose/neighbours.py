@@ -57,6 +57,10 @@ def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
                     {"DEPTH": values["DEPTH"] // 2, "STAGES": values["STAGES"] * 2}]  # fmt: skip
     if values.get("SLICES", 1) > 1:
         changes += [{"SLICES": values["SLICES"] + step} for step in (-1, 1)]
+        changes += [{"SLICE_ORDER": order} for order in (0, 1, 2) if order != values.get("SLICE_ORDER", 0)]
+    if values.get("CLUSTER_K", 1) > 1:  # sums that are sent need room
+        send = values.get("SEND", 0)
+        changes += [{"SEND": 1 - send, "STAGES": values["STAGES"] + step} for step in ((0, 1) if send else (-1, 0))]
     no_tail = {"TAIL_BN": 0} if values.get("TAIL_BN") else {}  # other widths have no tail tiles
     return changes + [{"BN": values["BN"] + step, **no_tail} for step in _widths(values)]
 

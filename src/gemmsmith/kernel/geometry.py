@@ -67,14 +67,16 @@ class LaunchFormulas:
     cluster: str = "1"
     pdl: bool = False
     resident: str = "0"
+    idle: str = "0"  # not 0 where blocks should start on an idle GPU: then without ``pdl``
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
-        grid, batches, threads, smem, cluster, resident = self._formulas(formula_names(problem, config))
-        return Geometry((grid, 1, batches), (threads, 1, 1), smem, (cluster, 1, 1), self.pdl, resident=resident != 0)
+        grid, batches, threads, smem, cluster, resident, idle = self._formulas(formula_names(problem, config))
+        pdl = self.pdl and idle == 0
+        return Geometry((grid, 1, batches), (threads, 1, 1), smem, (cluster, 1, 1), pdl, resident=resident != 0)
 
     @cached_property
     def _formulas(self) -> Formulas:
-        return Formulas(self.grid, self.batches, self.threads, self.smem, self.cluster, self.resident)
+        return Formulas(self.grid, self.batches, self.threads, self.smem, self.cluster, self.resident, self.idle)
 
 
 def formula_names(problem: Problem, config: Config) -> dict[str, int]:

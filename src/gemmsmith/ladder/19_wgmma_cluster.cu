@@ -18,7 +18,8 @@
 //              block 1 loads    its own rows of A, and the second half of B  -> multicast to both blocks
 //
 // Budget    STAGES * DEPTH * (BM + BN) * 128 bytes for k-tiles, and BOXES boxes of 64 rows for each consumer's outputs.
-//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too.
+//           DEPTH k-tiles share the barriers of a stage: fewer barriers, but fewer stages too. SEND needs room for the
+//           partial sums of other blocks: (CLUSTER_K - 1) / CLUSTER_K of a tile of 32-bit sums.
 // Needs     sm_90a; rows of A, B (and of C, if STORE_MODE is tma) that start on 16 bytes.
 // Try next  Few tiles and a deep K: divide K (20 wgmma_split_k).
 
@@ -49,17 +50,20 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned stages = shared_address(shared);
     const unsigned staging = stages + STAGES * STAGE_BYTES;
     constexpr int STAGED = BOXES * (SWAP ? TRANSPOSED_BOX : STORE_BOX<BN>);  // bytes of a consumer's outputs
-    const unsigned full = staging + CONSUMERS * STAGED, empty = full + 8 * STAGES;
+    using Sums = SentSums<CLUSTER_K, CONSUMERS, M_TILES * BN / 8>;
+    const unsigned full = staging + CONSUMERS * STAGED + (SEND ? Sums::BYTES : 0), empty = full + 8 * STAGES;
     const int rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
     const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
     using Loader = ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K>;
+    if (SEND && threadIdx.x == 0)
+        for (int i = 0; i < CONSUMERS; ++i) mbarrier_init(empty + 8 * (STAGES + i), 1);
     init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
     const Loader loader;
     const KTileRange whole_k = k_tile_range(K, alpha, DEPTH);
-    const Slices<SLICES> slices(tiles_m * wide() * batch, clusters);
+    const Slices<SLICES, SLICE_ORDER> slices(tiles_m * wide() * batch, clusters);
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
         unsigned t = blockIdx.x / CLUSTER;
@@ -100,8 +104,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
                 if (threadIdx.x == 0) load_tile(width, row, col, z, t);
                 __syncwarp();
-                cluster_sync();  // partial sums are in the stages
-                cluster_sync();  // all of them have been read
+                if (!SEND) cluster_sync();  // partial sums are in the stages
+                cluster_sync();             // all of them have been read
             });
         } else if (threadIdx.x == 0) {
             for_each_tile(load_tile);
@@ -111,6 +115,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
         const auto release = [&](int stage) { loader.release(empty + 8 * stage, thread); };
+        unsigned sent = 0;  // the parity of this tile's sums
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
@@ -129,7 +134,13 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 else
                     store_four(c, offset, j, sum.at, epilogue, whole);
             };
-            if constexpr (CLUSTER_K > 1) {
+            if constexpr (SEND) {
+                const Sums sums{staging, empty + 8 * STAGES, warpgroup - 1, loader.part, loader.rank, SHARERS};
+                if (thread == 0) sums.expect();
+                sums.template add<COLS>(acc, sent, store);
+                sent ^= 1;
+                cluster_sync();
+            } else if constexpr (CLUSTER_K > 1) {
                 add_in_cluster<CLUSTER_K, CONSUMERS, COLS>(stages, warpgroup - 1, loader.part, loader.rank, SHARERS,
                                                            acc, store);
             } else if constexpr (SLICES > 1) {

@@ -22,6 +22,12 @@ def _workspace(problem: Problem, config: Config) -> Workspace:
     return Workspace(max(zeroed, counters + 4 * slices * config["BM"] * config["BN"]), zeroed)
 
 
+# With slices, a word for each consumer.
+_SMEM = (
+    f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
+    "+(16 if SLICES > 1 else 0)"
+    "+((CLUSTER_K-1)*CONSUMERS*ceil(BM*BN/(512*CONSUMERS*CLUSTER_K))*2048+32 if SEND else 0)"
+)
 SPEC = hopper.rung(
     __name__,
     summary="blocks on neighbouring SMs load each k-tile once, for all of them",
@@ -39,6 +45,8 @@ SPEC = hopper.rung(
         Parameter("SLICES", 1, tuple(range(1, 17)), "slices of K, whose partial sums are added through global memory"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
+        Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
+        Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -49,9 +57,8 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    # With slices, a word for each consumer.
-    smem=f"{hopper.CLUSTER_K_TILES}+{hopper_store.TAIL_BARRIERS}+{hopper_store.STAGED_OR_TRANSPOSED}"
-    "+(16 if SLICES > 1 else 0)",
+    smem=_SMEM,
+    idle="SLICE_ORDER",  # only there do clusters start in the order that it assumes
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
@@ -63,8 +70,10 @@ SPEC = hopper.rung(
         Requires("TAIL_BN == 0 or CLUSTER_K == 1", "{TAIL_BN} needs CLUSTER_K=1"),
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
+        Requires("SEND == 0 or CLUSTER_K > 1", "{SEND} needs CLUSTER_K"),
+        Requires("SLICE_ORDER == 0 or SLICES > 1", "{SLICE_ORDER} needs SLICES"),
         Requires(
-            "CLUSTER_K == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
+            "CLUSTER_K == 1 or SEND == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
             "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",
         ),
     ),

@@ -110,12 +110,13 @@ def rung(
     grid: str = TILE_GRID,
     cluster: str = "1",
     resident: str = "0",
+    idle: str = "0",
     persistent: bool = False,
     constraints: tuple[Constraint, ...] = (),
     **fields: Any,
 ) -> KernelSpec:
     """A rung with programmatic dependent launch; work lies along x alone if it is ``persistent``. ``resident``: not 0
-    where blocks wait for one another."""
+    where blocks wait for one another; ``idle``: not 0 where they should start on an idle GPU."""
     defaults: dict[str, Any] = {
         "dtypes": (FP16, BF16), "out_dtypes": (FP32, FP16, BF16), "layouts": ALL_LAYOUTS, "epilogue": True,
         "batched": True, "tensor_cores": True, "min_arch": 90, "arch_specific": 90,
@@ -129,6 +130,7 @@ def rung(
         cluster,
         pdl=True,
         resident=resident,
+        idle=idle,
     )
     return make_rung(
         module,

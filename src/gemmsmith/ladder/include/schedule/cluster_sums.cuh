@@ -8,8 +8,10 @@
 #pragma once
 
 #include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/shared_memory.cuh"
+#include "ptx/st_async.cuh"
 #include "tile/vector.cuh"
 #include "tile/warpgroup.cuh"
 
@@ -54,3 +56,61 @@ __device__ __forceinline__ void add_in_cluster(unsigned buffer, int warpgroup, i
     }
     cluster_sync();
 }
+
+// The same where partial sums are sent, not fetched: each block stores what is not its share into the memory of the
+// block whose share it is, which waits for them alone. Nobody waits before sending, because that memory is for sums only.
+template <int Parts, int Consumers, int Fours>
+struct SentSums {
+    static constexpr int MOST = (Fours + Parts - 1) / Parts;  // vectors of a thread in a share
+    static constexpr int BYTES = (Parts - 1) * Consumers * MOST * WARPGROUP_THREADS * 16;
+
+    unsigned buffer, barrier;  // shared addresses: of BYTES bytes, and of an mbarrier for each consumer
+    int warpgroup, part, first, stride;
+
+    // The share that vector number i is in, and the first vector of a share.
+    static __device__ constexpr int share_of(int i) { return ((i + 1) * Parts - 1) / Fours; }
+    static __device__ constexpr int begin_of(int share) { return Fours * share / Parts; }
+    // Where block `share` has vector number i of part `from`.
+    __device__ __forceinline__ unsigned at(int share, int from, int i) const {
+        const int slot = from - (from > share);
+        return buffer + (((slot * Consumers + warpgroup) * MOST + i - begin_of(share)) * WARPGROUP_THREADS +
+                         threadIdx.x % WARPGROUP_THREADS) * 16;
+    }
+
+    static __device__ __forceinline__ Vec<float, 4> received(unsigned address) {
+        const uint4 four = load_shared_16(address);
+        return reinterpret_cast<const Vec<float, 4>&>(four);
+    }
+
+    // Called by one thread of the warpgroup before the others' sums of a tile are awaited.
+    __device__ __forceinline__ void expect() const {
+        const int count = begin_of(part + 1) - begin_of(part);
+        mbarrier_arrive_expect_tx(barrier + 8 * warpgroup, (Parts - 1) * count * WARPGROUP_THREADS * 16);
+    }
+
+    // As add_in_cluster; `parity` is that of the tile. A cluster_sync must follow before the next tile's sums.
+    template <int Cols, int MTiles, class Store>
+    __device__ __forceinline__ void add(const float (&acc)[MTiles][Cols / 2], unsigned parity, const Store& store) const {
+        const auto four = [&](int i) -> const float(&)[4] {
+            return *reinterpret_cast<const float(*)[4]>(&acc[i / (Cols / 8)][i % (Cols / 8) * 4]);
+        };
+#pragma unroll
+        for (int i = 0; i < Fours; ++i)
+            if (share_of(i) != part)
+                st_async_16(at(share_of(i), part, i), barrier + 8 * warpgroup, first + share_of(i) * stride, four(i));
+        mbarrier_wait(barrier + 8 * warpgroup, parity);
+#pragma unroll
+        for (int i = 0; i < Fours; ++i)
+            if (share_of(i) == part) {
+                Vec<float, 4> sum;
+#pragma unroll
+                for (int p = 0; p < Parts; ++p) {
+                    const Vec<float, 4> added = p == part ? *reinterpret_cast<const Vec<float, 4>*>(&four(i))
+                                                          : received(at(share_of(i), p, i));
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) sum.at[e] = p == 0 ? added.at[e] : __fadd_rn(sum.at[e], added.at[e]);
+                }
+                store(i, sum);
+            }
+    }
+};

@@ -24,17 +24,35 @@ struct SliceWorkspace {
           sums(reinterpret_cast<Vec<float, 4>*>(workspace + flag_bytes(count))) {}
 };
 
-// How slices of tiles are numbered: those of the first slice of all tiles, then those of the second ... so that blocks
-// with adjacent numbers share operands. Blocks wait for each other, so every slice must have its own cluster; where there
-// are too few, tiles have one slice.
-template <int Most>
+// Where cluster number c of 64 clusters of two starts on an idle H200: they go round the GPCs, each of which gets eight.
+// Clusters of GPC g have the numbers 8 g to 8 g + 7 here. Elsewhere this is but another order.
+__device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
+    if (c < 4) return c;
+    const unsigned i = c - 4, j = c - 36;
+    if (i < 32) return i % 8 * 8 + i / 8 + (i % 8 == 0 ? 4 : 0);
+    return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
+}
+
+// How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
+// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a
+// GPC that read the same lines at the same time share one request to the L2, so the tiles of a slice should share a GPC.
+// Blocks wait for each other, so every slice must have its own cluster; where there are too few, tiles have one slice.
+template <int Most, int Order = 0>
 struct Slices {
     unsigned tiles, count;
+    bool by_gpc;
 
     __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
-        : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1) {}
-    __device__ __forceinline__ unsigned tile(unsigned t) const { return Most == 1 || count == 1 ? t : t % tiles; }
-    __device__ __forceinline__ unsigned slice(unsigned t) const { return Most == 1 || count == 1 ? 0 : t / tiles; }
+        : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1),
+          by_gpc(Order == 2 && clusters == 64 && gridDim.x == 128) {}
+    __device__ __forceinline__ unsigned tile(unsigned t) const {
+        if (Most == 1 || count == 1) return t;
+        return Order == 1 ? t / count : (by_gpc ? numbered_by_gpc(t) : t) % tiles;
+    }
+    __device__ __forceinline__ unsigned slice(unsigned t) const {
+        if (Most == 1 || count == 1) return 0;
+        return Order == 1 ? t % count : (by_gpc ? numbered_by_gpc(t) : t) / tiles;
+    }
 };
 
 // The word that the warpgroups of a tile meet at: how many have arrived, and above that a bit for each that left.
