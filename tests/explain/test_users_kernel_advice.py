@@ -75,7 +75,7 @@ def test_a_conflict_in_a_helper_is_blamed_on_the_line_that_calls_it(
     assert "tile.cuh:4 | return tile[row][k];" in text
     assert "32 threads of a warp read 32 words of left, 128 bytes apart (one column): all 32 are in bank" in text
     assert "Declare float left[T][T + 1] in place of left[T][T] (kernel.cu:4)" in text
-    assert re.search(r"Tried in a copy: the share of bank conflicts changes from \d+% to 0%, the result is right", text)
+    assert re.search(r"Tried in a copy: bank conflicts fall from \d+% to 0% of wavefronts; the result is right", text)
 
 
 ROWS_BY_X = """#define T 32

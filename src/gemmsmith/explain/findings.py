@@ -127,8 +127,8 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
             at, f"uncoalesced global {word}", LSU,
             f"A global {word[:-1]} request touches {share:.1f} sectors and uses {used:.1f} of the 32 bytes in each"
             f"{f'; the costliest is at {pattern.where}' if pattern is not None else ''}.",
-            "Let neighbouring threads of a warp access neighbouring addresses: let threadIdx.x choose the column, and "
-            "threadIdx.y the row, and exchange x and y of block and grid with them.",
+            "Let neighbouring threads of a warp access neighbouring addresses. Where a block has x and y, let "
+            "threadIdx.x choose the column, threadIdx.y the row, and exchange x and y of block and grid with them.",
             better, pattern, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip
         worst = made if worst is None or made.saved > worst.saved else worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,21 +42,29 @@ def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -
     """The finding with the longer rows that are right and predicted to be fastest, or with what failed."""
     pattern = finding.pattern
     attempts = [
-        (more, _attempted(copy, attempt))
+        (more, copy, _attempted(copy, attempt))
         for more in (paddings(pattern) if pattern is not None else ())
         if pattern is not None and (copy := padded_copy(spec, pattern, more)) is not None
     ]
     if not attempts or pattern is None:
         return finding
-    right = [(more, each) for more, each in attempts if isinstance(each, Tried) and not each.wrong]
+    right = [(more, copy, each) for more, copy, each in attempts if isinstance(each, Tried) and not each.wrong]
     if not right:
-        return replace(finding, tried=_why_not(attempts[0][1]))
-    more, best = min(right, key=lambda one: one[1].diagnosis.case.estimate.longest)
+        return replace(finding, tried=_why_not(attempts[0][2]))
+    more, copy, best = min(right, key=lambda one: one[2].diagnosis.case.estimate.longest)
     before, after = (_share(each) for each in (found, best.diagnosis))
-    gain = found.case.estimate.longest / best.diagnosis.case.estimate.longest
-    text = (f"Tried in a copy: the share of bank conflicts changes from {before:.0%} to {after:.0%}, the result is "
-            f"right, and the copy is predicted to be {gain:.2f} times as fast.")  # fmt: skip
-    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=after < before)
+    text = (
+        f"Tried in a copy: bank conflicts change from {before:.0%} to {after:.0%} of wavefronts; the result is right."
+    )
+    helps = after < before
+    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=helps, diff=_patch(copy) if helps else "")
+
+
+def _patch(copy: KernelSpec) -> str:
+    """The last change of a copy as a unified diff."""
+    path, text = copy.edited[-1]
+    old = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+    return "\n".join(difflib.unified_diff(old, text.splitlines(), path.name, path.name, n=1, lineterm=""))
 
 
 def _attempted(copy: KernelSpec, attempt: Try) -> Tried | GemmsmithError:

@@ -23,6 +23,9 @@ _NAMES = frozenset((
     "sem", "counter", "counters", "ticket", "tickets", "flag", "flags", "barrier", "barriers",
 ))  # fmt: skip
 _MATRICES = 3  # A, B and C: fewer pointers are left in no product
+# What an element is bound to: an object made from it (atomic_ref<int> flag(flags[i])), or a reference.
+_REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
+_NEAR = 120  # characters before an element in which that is looked for
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
@@ -51,12 +54,13 @@ def _is_count(kind: str) -> bool:
 
 def _is_only_read(name: str, body: str) -> bool:
     """Whether every use of an array in ``body`` is an element's value: no store, no atomic, no pointer to it."""
-    uses = list(re.finditer(rf"(?P<before>[&*]|\+\+|--)?\s*\b{re.escape(name)}\b\s*(?P<index>\[)?", body))
+    uses = list(re.finditer(rf"(?P<before>[&*]|\+\+|--)?\s*\b(?P<name>{re.escape(name)})\b\s*(?P<index>\[)?", body))
     for use in uses:
         if use["before"] in ("&", "++", "--") or use["index"] is None:
             return False
         after = body[closing(body, use.end() - 1) + 1 :].lstrip()
-        if re.match(r"(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", after):
+        before = body[max(0, use.start("name") - _NEAR) : use.start("name")]
+        if _REFERENCE.search(before) or re.match(r"(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", after):
             return False
     return bool(uses)
 

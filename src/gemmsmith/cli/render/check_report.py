@@ -251,7 +251,10 @@ class Report:
         kind += " (column-major)" if self.status == "column_major" else ""
         if self.only:
             return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
-        return f"{self.entry} is right{kind}: {len(self.verdicts) - len(self.advice)} trials passed"
+        passed = sum(verdict.trusted for _, verdict in self.verdicts)
+        others = len(self.verdicts) - passed
+        allowed = f"; {others} failed, which is allowed (see the notes)" if others else ""
+        return f"{self.entry} is right{kind}: {passed} trials passed{allowed}"
 
     def _restrictions(self) -> list[str]:
         """For what alone the kernel is right; empty if it is right for all or wrong."""

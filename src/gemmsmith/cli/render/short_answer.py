@@ -31,7 +31,8 @@ def short_answer(found: Diagnosis, time: Timed, first: Finding | None) -> list[t
         lines.append(("Line:  ", f"{where}{f' | {text}' if text else ''}"))
     if first is not None:
         tried = " (tried in a copy; the patch is below)" if first.diff else " (tried in a copy)" * first.confirmed
-        lines.append(("Change:", f"{first.fix.rstrip(':.')}{tried}. Up to {first.gain:.2f} times as fast."))
+        gain = f"Without this cost: {first.gain:.2f} times as fast."
+        lines.append(("Change:", f"{first.fix.rstrip(':.')}{tried}. {gain}"))
     return lines
 
 
