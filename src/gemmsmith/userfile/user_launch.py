@@ -30,6 +30,7 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.scratch import sets_to_zero
+from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
@@ -237,6 +238,16 @@ class UserLaunch(LaunchMemory):
         """The same kernel as other sites launch it, which the preprocessor compiles instead of this one."""
         return [self._with_site(site) for site in self._other_versions()]
 
+    def dispatch(self) -> Dispatch | None:
+        """Between which instantiations of the kernel host code chooses by M, N and K; None where it does not."""
+        if self.site is None or self.options.block or self.options.grid:
+            return None
+        return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
+
+    def own_sizes(self, problem: Problem) -> dict[str, int]:
+        """The sizes that host code passes for a product."""
+        return problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
         for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
@@ -338,6 +349,7 @@ class UserLaunch(LaunchMemory):
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
             assumed = self.only_equal is None and self.site.extent(0, problem_sizes(problem))[1].assumed
             what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
+            what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)
