@@ -48,7 +48,10 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
     takes_ragged = any(trial.label in (RAGGED, LAUNCHED) and verdict.trusted and _is_ragged(trial.problem)
                        for report in others for trial, verdict in report.verdicts)  # fmt: skip
     ragged = frozenset(EXTENTS) if takes_ragged else dispatch.tested
-    report = check(spec, config, replace(asked, ragged=ragged))
+    asked = replace(asked, ragged=ragged)
+    if not all(other.ok for other in others):  # the verdict is known, unless this one is refused
+        asked = replace(asked, budget=asked.budget / 4, certified=False)
+    report = check(spec, config, asked)
     for other in others:
         if report.ok and not other.ok:
             _add(other, f"its host code launches {other.entry} for some shapes and {report.entry} for others")

@@ -168,7 +168,7 @@ class SiteValues:
         return {
             text: self.given[parameter.name]
             for parameter, text in zip(self.site.kernel.template or (), self.site.template, strict=False)
-            if parameter.name in self.given and _is_name(text)
+            if parameter.name in self.given and text.isidentifier()
         }
 
     # --- template arguments
@@ -207,7 +207,7 @@ class SiteValues:
         """Whether the site passes what the user gave."""
         scope = self.scope({}, Asked())
         for parameter, text in zip(self.site.kernel.template or (), self.site.template, strict=False):
-            if parameter.name not in self.given or _is_name(text):
+            if parameter.name not in self.given or text.isidentifier():
                 continue
             given = self.given[parameter.name]
             if parameter.kind == "typename":
@@ -365,10 +365,6 @@ class SiteValues:
                 break
             text, frame = frame.arguments[places[0]], frame.caller
         return self.site.shown(), text
-
-
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and text not in ("true", "false")
 
 
 def _uncast(text: str) -> str:
