@@ -37,6 +37,16 @@ def roles(text: str, body: str = "", **more: object) -> str:
         ("float * a, float * b, float * c, int hA, int wA, int wB", "", "A,B,C,M,K,N"),
         ("float * a, float * b, float * c, int a_rows, int a_cols, int b_cols", "", "A,B,C,M,K,N"),
         ("float * a, float * b, float * c, int rowsA, int colsA, int colsB", "", "A,B,C,M,K,N"),
+        (
+            "float * lhs, float * rhs, float * dst, int lhs_rows, int rhs_cols, int lhs_cols, int row_stride_lhs",
+            "",
+            "A,B,C,M,N,K,lda",
+        ),
+        (
+            "float * first, float * second, float * out, int rows_one, int columns_two, int k, int stride_dest",
+            "",
+            "A,B,C,M,N,K,ldc",
+        ),
         ("float * a, float * b, float * c, int widthA, int heightA, int widthB", "", "A,B,C,K,M,N"),
         ("const half * a, const half * b, const float * c, float * d, int m_ld, int n_ld, int k_ld, float alpha, "
          "float beta", "", "A,B,C,D,M,N,K,alpha,beta"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from gemmsmith.cli.check_dispatch import check_instantiations
 from gemmsmith.cli.check_run import Asked, run_check
 from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
@@ -41,7 +42,7 @@ def check_product(asked: Asked, check: Check = run_check) -> Report:
         return found
     try:
         if spec.is_rung or not spec.signature.fixed or asked.device.wants_gpu or _affordable(spec, config):
-            return check(spec, config, asked)
+            return check_instantiations(spec, config, asked, check, _tried)
         return _with_smaller_sizes(asked, check) or check(spec, config, asked)
     except MissingKernelError as error:
         return _with_condition(spec, asked, check, error)

@@ -66,6 +66,8 @@ class Asked:
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
     budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
     certified: bool = True  # whether a proof is tried after the trials
+    fitted: bool = True  # whether trials that fit the kernel are run
+    ragged: frozenset[str] = frozenset()  # extents in which shapes that host code launches it for are ragged
     started: float | None = None  # CPU seconds of the process when the command began; None: as the check begins
 
 

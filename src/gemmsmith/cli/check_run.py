@@ -15,6 +15,7 @@ from itertools import chain
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_cures import find_causes
+from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.estimate import check_memory
@@ -41,6 +42,7 @@ from gemmsmith.verify.verdict import Verdict, is_hazard
 
 __all__ = ["Asked", "run_check"]
 
+_FOR_ANOTHER = "its host code launches another instantiation for that shape"
 _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 
 
@@ -57,7 +59,8 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        free = asked.free and not asked.trial.trial and asked.budget > 0
+        passed = passed and _launched_trials(runner, prepared, report, asked)
+        free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
@@ -141,6 +144,18 @@ def _plain_trials(
         if not verdict.trusted and not report.only_warns(trial, verdict):
             _after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
+    return True
+
+
+def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked) -> bool:
+    """Whether the shapes passed for which host code launches this instantiation of several."""
+    for trial in launched_trials(runner.spec, report, asked, prepared.distinct):
+        verdict = runner.run(trial)
+        report.trials.append(trial)
+        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
+        if not verdict.trusted:
+            _after_failure(runner, trial, verdict, report, asked)
+            return False
     return True
 
 
@@ -268,6 +283,9 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
+    if not asked.fitted and (dispatch := dispatch_of(spec)) is not None:
+        skipped += [(t.label, _FOR_ANOTHER) for t in trials if not taken(spec, dispatch, t.problem)]
+        trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]
     trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,

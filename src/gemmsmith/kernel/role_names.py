@@ -36,6 +36,8 @@ _ROWS = frozenset(("rows", "row", "height", "h", "r"))
 _COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
 # Rows and columns of each operand.
 _SIDES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N"), "d": ("M", "N")}
+# Other words for the operands, in names of their extents and strides: lhs_rows, row_stride_two.
+_OPERANDS = {"one": "a", "lhs": "a", "two": "b", "rhs": "b", "dest": "c", "dst": "c"}
 _SCALARS = {"alpha": ("alpha", "scale", "scalar"), "beta": ("beta",)}
 _SCALAR_OF = {name: role for role, names in _SCALARS.items() for name in names}
 BATCH = frozenset(("batch", "batches", "batchsize", "batchcount", "numbatches", "nbatch", "nbatches", "numbatch"))
@@ -44,6 +46,11 @@ BATCH = frozenset(("batch", "batches", "batchsize", "batchcount", "numbatches", 
 def words(name: str) -> list[str]:
     """``numARows`` as num, a, rows."""
     return [word.lower() for word in _WORDS.findall(name)]
+
+
+def _with_letters(found: list[str]) -> list[str]:
+    """The words of a name of several, with operands by their letters."""
+    return [_OPERANDS.get(word, word) for word in found] if len(found) > 1 else found
 
 
 def pointer_role(name: str) -> str:
@@ -70,12 +77,12 @@ def scalar_role(name: str) -> str:
 
 def leading_role(name: str, batched: bool) -> str:
     """lda, strideA and their like; a stride is a batch's in a kernel that has a batch."""
-    found = words(name)
+    found = _with_letters(words(name))
     text = "".join(found)
     if match := re.fullmatch(r"ld([abcd])|([abcd])ld|(?:leading|pitch|lead)(?:dim)?([abcd])", text):
         return "ld" + "".join(filter(None, match.groups()))
     letter = next((word for word in found if word in _SIDES), "")
-    if "stride" in found and letter and set(found) <= {"stride", "batch", letter}:
+    if "stride" in found and letter and set(found) <= {"stride", "batch", "row", letter}:
         return f"stride{letter.upper()}" if batched or "batch" in found else f"ld{letter}"
     return ""
 
@@ -109,7 +116,7 @@ def field_role(field: str, matrix: str) -> str:
 
 def extent_role(name: str) -> str:
     """M, N or K; empty if the name says nothing."""
-    found = words(name)
+    found = _with_letters(words(name))
     told = [word for word in found if word not in _EXTENT_NOISE] or found
     if len(told) > 1:  # nRows, C_n_cols
         told = [word for word in told if word != "n"] or told

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.userfile.declared import innermost
 from gemmsmith.userfile.source_tree import SourceTree, nodes
 from gemmsmith.userfile.type_text import size_of_type
-from gemmsmith.userfile.values import UnknownValueError, Value, evaluate_int
+from gemmsmith.userfile.values import Number, UnknownValueError, Value, evaluate_int
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -70,6 +70,9 @@ class Constants:
     def whole(self, text: str) -> Value | None:
         del text
         return None
+
+    def meant(self, spelled: Number) -> Number:
+        return spelled
 
     def call(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value:
         del template, arguments

@@ -56,9 +56,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a problem: by path in this frame (``bound``), by whole expressions, and by usual names where the source
-    tells no value."""
+    """Sizes of a problem: by path in this frame (``bound``), by whole expressions, by usual names where the source
+    tells no value, and by numbers that stand for them (``literals``)."""
 
     bound: Mapping[str, frozenset[int]] = field(default_factory=dict)
     usual: Mapping[str, int] = field(default_factory=dict)
     expressions: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    literals: Mapping[int, frozenset[int]] = field(default_factory=dict)

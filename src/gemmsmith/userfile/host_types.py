@@ -11,7 +11,7 @@ from gemmsmith.userfile.host_frame import DEEPEST, Asked, Frame
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, SourceFile
 from gemmsmith.userfile.type_text import base_type, pointee, size_of_type
-from gemmsmith.userfile.values import Scope, UnknownValueError, Value, evaluate, number
+from gemmsmith.userfile.values import Number, Scope, UnknownValueError, Value, evaluate, number
 
 
 def number_of(text: str, scope: Scope) -> int:
@@ -31,6 +31,9 @@ class HostTypes(ABC):
 
     @abstractmethod
     def whole(self, text: str) -> Value | None: ...
+
+    @abstractmethod
+    def meant(self, spelled: Number) -> Number: ...
 
     @abstractmethod
     def call(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value: ...

@@ -84,6 +84,16 @@ class HostScope(HostTypes):
             raise UnknownValueError(f"{text} stands for several sizes")
         return min(found)
 
+    def meant(self, spelled: Number) -> Number:
+        """A number of the source, or the size that it stands for."""
+        found = self.sizes.literals.get(int(spelled)) if self.sizes.literals and spelled == int(spelled) else None
+        if found is None:
+            return spelled
+        self.asked.sized = True
+        if len(found) > 1:
+            raise UnknownValueError(f"{spelled} stands for several sizes")
+        return min(found)
+
     def _defined(self, name: str) -> Value:
         for texts in (self.given, self.overrides):
             if name in texts:
@@ -165,7 +175,8 @@ class HostScope(HostTypes):
         for parameter, text in self._passed():
             if parameter.name in self.sizes.bound:
                 bound[path_of(text)] = bound.get(path_of(text), frozenset()) | self.sizes.bound[parameter.name]
-        return HostScope(self.frame.caller, self.given, Sizes(bound, self.sizes.usual), self.asked)
+        sizes = Sizes(bound, self.sizes.usual, literals=self.sizes.literals)
+        return HostScope(self.frame.caller, self.given, sizes, self.asked)
 
     def _passed(self) -> list[tuple[KernelParameter, str]]:
         function = self.frame.function

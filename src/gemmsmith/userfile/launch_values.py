@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
@@ -16,22 +17,16 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import LocalScope
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.literal_extents import literal_extents, shown
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
+from gemmsmith.userfile.usual_sizes import UsualSizes
 from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
 _MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
 _LONGEST = 100  # characters of a text that are shown
-# Usual names of the extents in host code, for values that the source does not tell.
-_USUAL = {
-    "M": r"h_?a|a[_.]?(?:h|height|rows?|m)|(?:num|n)_?(?:a_?)?rows?_?a?|dims?_?a\.y|dim_?m|m_?(?:size|dim)|rows|height",
-    "N": r"w_?b|b[_.]?(?:w|width|cols?|columns|n)|(?:num|n)_?(?:b_?)?col(?:umn)?s?_?b?|dims?_?b\.x|dim_?n"
-         r"|n_?(?:size|dim)|cols|width",
-    "K": r"w_?a|h_?b|a[_.]?(?:w|width|cols?|columns|k)|b[_.]?(?:h|height|rows?|k)|dims?_?a\.x|dims?_?b\.y|dim_?k"
-         r"|k_?(?:size|dim)|inner",
-}  # fmt: skip
 _CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
 
 
@@ -67,34 +62,6 @@ class FoundValue:
         text = "".join(char if char.isprintable() else "?" for char in self.text)
         text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         return f"{self.what} {self.value} from {self.place} `{text}`"
-
-
-class _UsualSizes(Mapping[str, int]):
-    """Sizes by the names that host code usually has for them."""
-
-    def __init__(self, exact: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        self._exact, self._sizes = exact, sizes
-
-    def __getitem__(self, name: str) -> int:
-        if name in self._exact:
-            return self._exact[name]
-        for role, pattern in _USUAL.items():
-            if role in self._sizes and re.fullmatch(pattern, name, re.I):
-                return self._sizes[role]
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._exact)
-
-    def __len__(self) -> int:
-        return len(self._exact)
-
-    def __contains__(self, name: object) -> bool:
-        try:
-            self[str(name)]
-        except KeyError:
-            return False
-        return True
 
 
 def _paths_in(texts: Iterable[str]) -> set[str]:
@@ -173,7 +140,7 @@ class SiteValues:
                     bound.setdefault(path, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
-        return Sizes({**leading, **bound}, _UsualSizes(exact, sizes), whole)
+        return Sizes({**leading, **bound}, UsualSizes(exact, sizes), whole)
 
     def _counts_products(self) -> bool:
         """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes
@@ -255,6 +222,13 @@ class SiteValues:
                     return False
         return True
 
+    def passes_others(self) -> bool:
+        """Whether the site passes other template arguments than the given ones, as named constants for example."""
+        names = {parameter.name for parameter in self.site.kernel.template or ()} & set(self.given)
+        plain = replace(self, given={name: value for name, value in self.given.items() if name not in names})
+        passed = plain.template()[0] if names else {}
+        return any(passed.get(name, self.given[name]) != self.given[name] for name in names)
+
     # --- geometry
 
     def extent(self, index: int, sizes: Mapping[str, int]) -> tuple[Dim3, Asked]:
@@ -263,7 +237,37 @@ class SiteValues:
         text = self.site.configuration[index]
         if not text:
             raise UsageError("the launch has no such part")
-        return triple(evaluate(text, self.scope(sizes, asked))), asked
+        found = triple(evaluate(text, self.scope(sizes, asked)))
+        if index == 0 and sizes and not asked.sized and self.literals:  # it has no names of sizes
+            meant = {value: frozenset(sizes[role] for role in roles) for value, roles in self.literals.items()}
+            found = self._grid_with(meant, asked)
+        return found, asked
+
+    @cached_property
+    def literals(self) -> dict[int, tuple[str, ...]]:
+        """The numbers of a grid without names that stand for extents, and for which."""
+        passed = {}
+        for role, text in zip(self.roles.roles, self.site.arguments, strict=False):
+            if role in _EXTENTS and not self.roles.places:
+                try:
+                    passed[role] = evaluate_int(text, self.scope({}, Asked()))
+                except (UsageError, RecursionError):
+                    return {}
+        return literal_extents(passed, lambda numbers: self._grid_with({v: frozenset({n}) for v, n in numbers.items()}))
+
+    def taken(self, sizes: Mapping[str, int]) -> str:
+        """Which numbers of the grid were taken for extents: "4096 taken as M and N"; empty for none."""
+        asked = Asked()
+        try:
+            evaluate(self.site.configuration[0], self.scope(sizes, asked))
+        except (UsageError, RecursionError):
+            return ""
+        return "" if asked.sized else shown(self.literals)
+
+    def _grid_with(self, numbers: Mapping[int, frozenset[int]], asked: Asked | None = None) -> Dim3:
+        """The grid where numbers of the source stand for others."""
+        scope = HostScope(self.site.frame, self.given, Sizes(literals=numbers), asked or Asked(), self.overrides())
+        return triple(evaluate(self.site.configuration[0], scope))
 
     def configuration(self, sizes: Mapping[str, int]) -> tuple[Dim3 | None, Dim3 | None]:
         """Grid and block; None for what is not known."""

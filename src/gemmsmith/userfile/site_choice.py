@@ -9,6 +9,8 @@ from gemmsmith.userfile.host_tensor_maps import lacking_maps
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import Roles, SiteValues
 
+_OTHERS = 128  # a site with the given template arguments tells more than any with others
+
 
 def chosen(
     sites: Iterable[LaunchSite], roles: Roles, given: Mapping[str, str], sizes: Mapping[str, int]
@@ -20,7 +22,7 @@ def chosen(
         values = SiteValues(site, roles, given)
         if not values.agrees():
             continue
-        missing = _missing(values, sizes)
+        missing = _missing(values, sizes) + (_OTHERS if values.passes_others() else 0)
         if missing < least:
             best, least = values, missing
         if missing == 0:

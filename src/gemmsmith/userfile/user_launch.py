@@ -18,26 +18,21 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_loops import loop_around, reader_after
-from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
-from gemmsmith.userfile.launch_memory import LaunchMemory
+from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.scratch import sets_to_zero
+from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
-_FEW_ROUNDS = Problem(96, 160, 224)
-_ARRAYS = ("A", "B", "C", "D", "bias")
-_INTEGERS = frozenset("iIqQhHbB?")
 _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
@@ -47,7 +42,7 @@ _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative g
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
-class UserLaunch(LaunchMemory):
+class UserLaunch(LaunchRounds):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -87,67 +82,6 @@ class UserLaunch(LaunchMemory):
         other = copy.copy(self)
         other.padded = True
         return other
-
-    @property
-    def loop(self) -> str:
-        """Where host code launches it on one part of its matrices after another; empty for others."""
-        return loop_around(self.site.site) if self.site is not None else ""
-
-    @property
-    def passed_on(self) -> str:
-        """Which kernel host code launches on the result, as "finish at gemm.cu:40"; empty: none."""
-        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
-        if self.site is None or output is None or not output.at_launch:
-            return ""
-        return reader_after(self.site.site, output.at_launch)
-
-    @property
-    def zeroes_output(self) -> bool:
-        """Whether host code sets the result to zero before it launches the kernel."""
-        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
-        return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
-            output.at_launch, self.site.site.frame)  # fmt: skip
-
-    @cached_property
-    def in_rounds(self) -> bool:
-        """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
-        if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
-            return False
-        try:
-            return bool(self._rounds(_FEW_ROUNDS))
-        except (GemmsmithError, RecursionError, ArithmeticError):
-            return False
-
-    def alone(self) -> UserLaunch:
-        """One launch for the whole product, without the loop of host code around it."""
-        other = copy.copy(self)
-        other.__dict__.pop("in_rounds", None)
-        other.one_launch = True
-        return other
-
-    def rounds(self, problem: Problem) -> tuple[Round, ...]:
-        """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
-        if not self.in_rounds:
-            return ()
-        try:
-            return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
-        except (RecursionError, ArithmeticError) as error:
-            raise UsageError(f"its host code's loop ({self.loop}) is not understood: {error}") from None
-
-    @property
-    def divided(self) -> frozenset[str]:
-        """The extents that host code divides among the rounds, each of which is told how long its part is."""
-        if not self.in_rounds or self.site is None:
-            return frozenset()
-        other = {"M": "N", "N": "M"} if self.swapped else {}
-        return frozenset(other.get(role, role) for role in divided(self.site))
-
-    def _rounds(self, problem: Problem) -> tuple[Round, ...]:
-        assert self.site is not None
-        named = list(enumerate(self.signature.arguments))
-        pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
-        integers = frozenset(i for i, arg in named if arg.code in _INTEGERS)
-        return rounds(self.site, problem_sizes(problem), pointers, integers)
 
     @property
     def guessed(self) -> bool:
@@ -236,6 +170,16 @@ class UserLaunch(LaunchMemory):
     def versions(self) -> list[UserLaunch]:
         """The same kernel as other sites launch it, which the preprocessor compiles instead of this one."""
         return [self._with_site(site) for site in self._other_versions()]
+
+    def dispatch(self) -> Dispatch | None:
+        """Between which instantiations of the kernel host code chooses by M, N and K; None where it does not."""
+        if self.site is None or self.options.block or self.options.grid:
+            return None
+        return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
+
+    def own_sizes(self, problem: Problem) -> dict[str, int]:
+        """The sizes that host code passes for a product."""
+        return problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
@@ -338,6 +282,7 @@ class UserLaunch(LaunchMemory):
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
             assumed = self.only_equal is None and self.site.extent(0, problem_sizes(problem))[1].assumed
             what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
+            what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             known = self._known_smem(problem)

@@ -29,6 +29,7 @@ class Scope(Protocol):
 
     def value(self, name: str) -> Value: ...
     def whole(self, text: str) -> Value | None: ...
+    def meant(self, spelled: Number) -> Number: ...
     def call(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value: ...
     def size_of(self, text: str) -> int: ...
 
@@ -283,7 +284,8 @@ def _name(node: Node, code: str, scope: Scope) -> Value:
 
 
 _READERS: dict[str, Callable[[Node, str, Scope], Value]] = {
-    "number_literal": lambda node, code, _: literal(text_of(code, node)), "true": lambda *_: 1, "false": lambda *_: 0,
+    "number_literal": lambda node, code, scope: scope.meant(literal(text_of(code, node))),
+    "true": lambda *_: 1, "false": lambda *_: 0,
     "identifier": _name, "qualified_identifier": _name, "field_identifier": _name, "type_identifier": _name,
     "parenthesized_expression": lambda node, code, scope: _value(node.named_children[-1], code, scope),
     "binary_expression": _binary, "unary_expression": _unary, "conditional_expression": _conditional,

@@ -1,0 +1,113 @@
+"""gemmsmith check of a kernel of which host code launches one instantiation or another, by M, N and K.
+
+Each instantiation is judged, on shapes that host code launches it for; the worst is the verdict. Shapes that are ragged
+in an extent count where host code asks what that extent is a multiple of, or where another instantiation takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import GemmsmithError, TimeLimitError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.roles import EXTENTS
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.shape_dispatch import Dispatch, Pairs
+from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.verify.trial import RAGGED, Trial
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+Tried = Callable[[Asked, Pairs, Check], Report]
+LAUNCHED = "a shape that its host code launches it for"
+_MOST_OTHERS = 3
+_MOST_SHAPES = 6
+# Added to M, N and K: all ragged, then one of them; multiples of 2, 4 and 8 are not ragged for every vector.
+_RAGGED = ((1, -1, 3), (3, 5, -1), (0, 0, 3), (0, -1, 0), (1, 0, 0), (0, 0, 4), (0, 4, 0), (0, 2, 2), (0, 8, 8))
+
+
+def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: Check, tried: Tried) -> Report:
+    """The report on the instantiation for large matrices, or on another one that is wrong."""
+    dispatch = dispatch_of(spec) if _is_whole(asked) and not _is_chosen(spec) else None
+    if dispatch is None:
+        return check(spec, config, asked)
+    quick = replace(asked, budget=asked.budget / 2, certified=False, fitted=False, cures=0.0, ragged=dispatch.tested)
+    others: list[Report] = []
+    lines: list[str] = []
+    for values in dispatch.others[:_MOST_OTHERS]:
+        try:
+            others.append(tried(quick, values, check))
+        except TimeLimitError:
+            raise
+        except GemmsmithError as error:
+            named = ", ".join(f"{name}={value}" for name, value in values)
+            lines.append(f"its host code also launches it with {named}, which is not judged: {error.message}")
+    takes_ragged = any(trial.label in (RAGGED, LAUNCHED) and verdict.trusted and _is_ragged(trial.problem)
+                       for report in others for trial, verdict in report.verdicts)  # fmt: skip
+    ragged = frozenset(EXTENTS) if takes_ragged else dispatch.tested
+    asked = replace(asked, ragged=ragged)
+    if not all(other.ok for other in others):  # the verdict is known, unless this one is refused
+        asked = replace(asked, budget=asked.budget / 4, certified=False)
+    report = check(spec, config, asked)
+    for other in others:
+        if report.ok and not other.ok:
+            _add(other, f"its host code launches {other.entry} for some shapes and {report.entry} for others")
+            return other
+        judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
+        lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
+    _add(report, *lines)
+    return report
+
+
+def dispatch_of(spec: KernelSpec) -> Dispatch | None:
+    """How host code chooses among instantiations; None where it does not, by sizes."""
+    return spec.geometry.dispatch() if isinstance(spec.geometry, UserLaunch) else None
+
+
+def taken(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
+    """Whether host code launches this instantiation for a product."""
+    assert isinstance(spec.geometry, UserLaunch)
+    return dispatch.takes(spec.geometry.own_sizes(problem))
+
+
+def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Problem) -> Iterator[Trial]:
+    """Ragged shapes that host code launches this instantiation for."""
+    dispatch = dispatch_of(spec) if asked.ragged else None
+    if dispatch is None or not isinstance(spec.geometry, UserLaunch):
+        return
+    other = {"M": "N", "N": "M"} if spec.geometry.swapped else {}
+    ragged = {other.get(role, role) for role in asked.ragged}
+    found: list[Problem] = []
+    for base in (report.base, distinct):
+        for added in _RAGGED if base is report.base else _RAGGED[:2]:
+            m, n, k = (more if role in ragged else 0 for role, more in zip(EXTENTS, added, strict=True))
+            problem = base.with_(m=base.m + m, n=base.n + n, k=base.k + k)
+            if problem not in found and (m or n or k) and taken(spec, dispatch, problem):
+                found.append(problem)
+    # The last ones have M, N and K of different size.
+    chosen = found if len(found) <= _MOST_SHAPES else [*found[: _MOST_SHAPES - 1], found[-1]]
+    c = report.trials[0].c if report.trials else "unset"
+    for problem in chosen:
+        yield Trial(LAUNCHED, problem, "exact", "integers", "lockstep", c)
+
+
+def _is_whole(asked: Asked) -> bool:
+    """Whether a whole check is asked for, without a shape, a trial or a GPU."""
+    return asked.free and not asked.trial.trial and asked.budget > 0 and not asked.device.wants_gpu
+
+
+def _is_chosen(spec: KernelSpec) -> bool:
+    """Whether the user says which instantiation is meant."""
+    facts = spec.geometry.facts if isinstance(spec.geometry, UserLaunch) else None
+    return facts is None or any(parameter.name in facts.given for parameter in facts.kernel.template or ())
+
+
+def _is_ragged(problem: Problem) -> bool:
+    return all(extent % 2 for extent in (problem.m, problem.n, problem.k))
+
+
+def _add(report: Report, *lines: str) -> None:
+    report.settled = replace(report.settled, lines=(*lines, *report.settled.lines))

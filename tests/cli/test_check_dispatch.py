@@ -1,0 +1,71 @@
+"""gemmsmith check where host code launches one instantiation or another by its sizes: each is judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmsmith.cli.main import run_command
+
+KERNEL = """
+template <bool WHOLE> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[8][8], b[8][8];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 8 + y, col = blockIdx.x * 8 + x;
+    float sum = 0.f;
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        if (WHOLE) {
+            a[y][x] = row < M ? A[row * K + k0 + x] : 0.f;
+            b[y][x] = col < N ? B[(k0 + y) * N + col] : 0.f;
+        } else {
+            a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.f;
+            b[y][x] = k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 8; ++k) sum += a[y][k] * b[k][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    dim3 grid((N + 7) / 8, (M + 7) / 8), block(8, 8);
+    if (K % 8 == 0) k<true><<<grid, block>>>(A, B, C, M, N, K);
+    else k<false><<<grid, block>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
+    (folder / "k.cu").write_text(source, encoding="utf-8")
+    code = run_command(["check", str(folder / "k.cu"), "--json", "--cures", "0", *more])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_both_instantiations_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, KERNEL, capsys)
+    assert code == 0, found
+    assert any("launches k<false> for other shapes, which is judged too" in line for line in found["found"])
+
+
+def test_a_mistake_in_the_other_instantiation_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = KERNEL.replace("row < M && k0 + x < K ?", "row < M && k0 + x < N ?")
+    code, found = check(tmp_path, wrong, capsys)
+    assert (code, found["status"]) == (1, "wrong")
+    assert any("launches k<false> for some shapes and k<true> for others" in line for line in found["found"])
+
+
+def test_an_instantiation_that_is_asked_for_is_judged_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = KERNEL.replace("row < M && k0 + x < K ?", "row < M && k0 + x < N ?")
+    code, found = check(tmp_path, wrong, capsys, "-D", "WHOLE=true")
+    assert code == 0, found
+    assert not any("launches k<false>" in line for line in found["found"])
+
+
+def test_a_condition_that_lets_ragged_shapes_through_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, KERNEL.replace("K % 8 == 0", "K % 4 == 0"), capsys)
+    assert (code, found["status"]) == (1, "wrong")
+    assert any("launches k<false>" in line for line in found["found"])
