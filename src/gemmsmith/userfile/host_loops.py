@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.host_frame import Frame
 from gemmsmith.userfile.host_scope import body_tree
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.syntax import descend
@@ -37,6 +38,16 @@ def loop_around(site: LaunchSite) -> str:
         for name in sorted(changed & _reaching(code, loop, moved + walking)):
             return f"{site.file.name}:{function.body_line + loop.start_point[0]}, where {name} changes"
     return ""
+
+
+def loops_around(frame: Frame) -> list[int]:
+    """Where the loops around a place begin, in its function's body."""
+    if frame.function is None:
+        return []
+    _, body, shift = body_tree(frame.function)
+    place = frame.start + shift
+    return [node.start_byte for node in descend(body, _EVERYWHERE)
+            if node.type in _LOOPS and node.start_byte <= place < node.end_byte]  # fmt: skip
 
 
 def reader_after(site: LaunchSite, array: str) -> str:

@@ -6,6 +6,7 @@ import copy
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_memory import LaunchMemory
-from gemmsmith.userfile.launch_site import launch_sites
+from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
@@ -59,6 +60,7 @@ class UserLaunch(LaunchMemory):
         self.maps: tuple[HostMap, ...] = ()
         self.notes: tuple[FoundValue, ...] = ()  # what was read another way than it is written
         self.swapped = self.flipped = self.padded = self.one_launch = False
+        self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
     def __copy__(self) -> UserLaunch:
@@ -111,6 +113,8 @@ class UserLaunch(LaunchMemory):
     @cached_property
     def in_rounds(self) -> bool:
         """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
+        if self.second is not None:
+            return True
         if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
             return False
         try:
@@ -129,6 +133,8 @@ class UserLaunch(LaunchMemory):
         """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
         if not self.in_rounds:
             return ()
+        if self.second is not None:
+            return self._both(problem)
         try:
             return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
         except (RecursionError, ArithmeticError) as error:
@@ -137,10 +143,27 @@ class UserLaunch(LaunchMemory):
     @property
     def divided(self) -> frozenset[str]:
         """The extents that host code divides among the rounds, each of which is told how long its part is."""
-        if not self.in_rounds or self.site is None:
+        if not self.in_rounds or self.site is None or self.second is not None:
             return frozenset()
         other = {"M": "N", "N": "M"} if self.swapped else {}
         return frozenset(other.get(role, role) for role in divided(self.site))
+
+    def _both(self, problem: Problem) -> tuple[Round, Round]:
+        """The launches of two kernels that make a product together."""
+        first, step = self(problem, Config(())), len(self.signature.arguments) - 1
+        grid, block, smem = self._second_launch(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        return Round(first.grid, first.block, first.smem, {step: 0}, {}), Round(grid, block, smem, {step: 1}, {})
+
+    def _second_launch(self, problem: Problem) -> tuple[Dim3, Dim3, int]:
+        if self.site is None or self.second is None:
+            raise UsageError("no launch in host code finishes the product")
+        own = replace(self.second, kernel=self.site.site.kernel, arguments=self.site.site.arguments)
+        values, sizes = SiteValues(own, self.site.roles, self.site.given), problem_sizes(problem)
+        try:
+            return values.extent(0, sizes)[0], values.extent(1, sizes)[0], values.smem(sizes)
+        except (GemmsmithError, RecursionError, ArithmeticError) as error:
+            raise UsageError(f"the launch at {own.shown()}, which finishes the product, is not understood: {error}"
+                             ) from None  # fmt: skip
 
     def _rounds(self, problem: Problem) -> tuple[Round, ...]:
         assert self.site is not None
@@ -343,6 +366,10 @@ class UserLaunch(LaunchMemory):
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
         lines += self.found_maps(problem)
+        if self.second is not None:
+            grid, block, _ = self._second_launch(problem)
+            shown = f"grid {_shown(grid)}, block {_shown(block)}"
+            lines.append(FoundValue(f"then {self.second.kernel.name}", shown, self.second.shown(), self.second.text))
         return tuple(lines)
 
     def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:
