@@ -41,15 +41,17 @@ def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -
         joined = joined_kernel(Path(spec.source), replace(options, entry=options.entry or first.facts.kernel.qualified))
         if joined is None or joined.signature.unknown or joined.signature.fixed:
             return None
+        assert isinstance(joined.geometry, UserLaunch)
+        assert joined.geometry.second is not None
+        divided, added = divides_sums(first.facts.kernel), adds_up(joined.geometry.second.kernel)
+        if not divided and not added:
+            return None
         report = check(joined, joined.config(), asked)
     except TimeLimitError:
         raise
     except GemmsmithError:
         return None
-    assert isinstance(joined.geometry, UserLaunch)
-    assert joined.geometry.second is not None
-    divided = divides_sums(first.facts.kernel) and adds_up(joined.geometry.second.kernel)
-    return report if report.ok or divided else None
+    return report if report.ok or (divided and added) else None
 
 
 def divides_sums(kernel: KernelSource) -> bool:

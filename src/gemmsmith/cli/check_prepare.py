@@ -22,6 +22,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import Loads
 from gemmsmith.sim.memory import ASSERTION_FAILED
+from gemmsmith.userfile.joined_lines import with_own_lines
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.asserted_sizes import asserted_sizes
 from gemmsmith.verify.check_shapes import (
@@ -191,7 +192,7 @@ def _compiled(
     """
     device, cache = asked.device.open(), asked.cache
     code = aligned_code(spec, config, problem)
-    compiled = cache.compiler(spec, *code, device.arch)
+    compiled = with_own_lines(spec, cache.compiler(spec, *code, device.arch))
     try:
         device.load(compiled)
     except UnknownInstructionError as error:
@@ -199,7 +200,7 @@ def _compiled(
             raise
         older = asked.device.open(arch=_OLDER_ARCH)
         try:
-            compiled = cache.compiler(spec, *code, older.arch)
+            compiled = with_own_lines(spec, cache.compiler(spec, *code, older.arch))
             older.load(compiled)
         except GemmsmithError:
             raise error from None

@@ -18,6 +18,9 @@ _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_ran
 _EVERYWHERE: frozenset[str] = frozenset()
 _MOVED = re.compile(r"\w\s*\+|&.*\[")  # a matrix from some element on
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_POINTER_CAST = re.compile(
+    r"^\(\s*(?:const\s+)?[\w:\s]+\*+\s*\)\s*|^(?:reinterpret|static|const)_cast\s*<[^<>]*\*\s*>\s*\("
+)
 _DIRECT = {"assignment_expression": "left", "update_expression": "argument"}
 
 
@@ -55,9 +58,18 @@ def reader_after(site: LaunchSite, array: str) -> str:
     frame = site.frame
     for launch in frame.source.launches:
         same = frame.source.functions[launch.function] == frame.function
-        if same and launch.start > frame.start and launch.kernel != site.kernel.name and array in launch.arguments:
+        if same and launch.start > frame.start and launch.kernel != site.kernel.name and array in map(plain_array, launch.arguments):
             return f"{launch.kernel} at {site.file.name}:{launch.line}"
     return ""
+
+
+def plain_array(text: str) -> str:
+    """The array that is passed, without casts."""
+    text = text.strip()
+    while (match := _POINTER_CAST.match(text)) is not None:
+        text = text[match.end() :].strip()
+        text = text[:-1].strip() if match[0].endswith("(") else text
+    return text
 
 
 def _is_pointer(name: str, site: LaunchSite) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from gemmsmith.userfile.built_arguments import FileCopy
 from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.host_loops import loop_around, loops_around
+from gemmsmith.userfile.host_loops import loop_around, loops_around, plain_array
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import Roles, SiteValues
 from gemmsmith.userfile.parts import KernelParameter, KernelSource, LaunchText
@@ -25,7 +25,6 @@ from gemmsmith.userfile.syntax import words
 STEP = "which_launch"  # the parameter of the joined kernel that tells the launches apart
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)\w+)*")
 _LITERAL = re.compile(r"[-+]?[\d.]\w*(?:\.\w*)?|true|false|nullptr|NULL")
-_POINTER_CAST = re.compile(r"^\(\s*(?:const\s+)?[\w:\s]+\*+\s*\)\s*|^(?:reinterpret|static|const)_cast\s*<[^<>]*\*\s*>\s*\(")
 _DROPPED = re.compile(r"\b(?:__restrict__|__restrict|restrict|__grid_constant__)\b")
 
 
@@ -138,7 +137,7 @@ def _next_launch(first: LaunchSite, output: str) -> LaunchText | None:
     following = min(later, key=lambda each: each.start, default=None)
     if following is None or following.config or following.kernel == first.kernel.name:
         return None
-    return following if output in map(_array, following.arguments) else None
+    return following if output in map(plain_array, following.arguments) else None
 
 
 def _kernel_of(launch: LaunchText, first: LaunchSite) -> KernelSource | None:
@@ -167,15 +166,6 @@ def _same_place(first: LaunchSite, second: LaunchSite) -> bool:
                for name in passed & before.variables.keys() if name in after.variables)  # fmt: skip
 
 
-def _array(text: str) -> str:
-    """The array that is passed, without casts."""
-    text = text.strip()
-    while (match := _POINTER_CAST.match(text)) is not None:
-        text = text[match.end() :].strip()
-        text = text[:-1].strip() if match[0].endswith("(") else text
-    return text
-
-
 def _joined(halves: list[_Half], output: str) -> list[_Parameter] | None:
     """The parameters of the first kernel, then those that only the second has; None where one is not understood."""
     found: list[_Parameter] = []
@@ -187,7 +177,7 @@ def _joined(halves: list[_Half], output: str) -> list[_Parameter] | None:
             if not parameter.name or re.search(r"[&\[\]()]|\.\.\.|\*.*\*", kind):
                 return None
             pointer = "*" in kind
-            passed = _array(text) if pointer else words(text)
+            passed = plain_array(text) if pointer else words(text)
             if number and _LITERAL.fullmatch(passed):
                 half.call.append(passed)
                 continue

@@ -61,6 +61,7 @@ class UserLaunch(LaunchMemory):
         self.notes: tuple[FoundValue, ...] = ()  # what was read another way than it is written
         self.swapped = self.flipped = self.padded = self.one_launch = False
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
+        self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
     def __copy__(self) -> UserLaunch:
@@ -151,19 +152,60 @@ class UserLaunch(LaunchMemory):
     def _both(self, problem: Problem) -> tuple[Round, Round]:
         """The launches of two kernels that make a product together."""
         first, step = self(problem, Config(())), len(self.signature.arguments) - 1
-        grid, block, smem = self._second_launch(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
-        return Round(first.grid, first.block, first.smem, {step: 0}, {}), Round(grid, block, smem, {step: 1}, {})
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        grid, block, smem = self._second_launch(own)
+        given = self._computed_values(own)
+        return (Round(first.grid, first.block, first.smem, {**given, step: 0}, {}),
+                Round(grid, block, smem, {**given, step: 1}, {}))  # fmt: skip
 
-    def _second_launch(self, problem: Problem) -> tuple[Dim3, Dim3, int]:
+    def _second_values(self) -> SiteValues:
+        """The launch that finishes the product, with the arguments of both."""
         if self.site is None or self.second is None:
             raise UsageError("no launch in host code finishes the product")
         own = replace(self.second, kernel=self.site.site.kernel, arguments=self.site.site.arguments)
-        values, sizes = SiteValues(own, self.site.roles, self.site.given), problem_sizes(problem)
+        return SiteValues(own, self.site.roles, self.site.given)
+
+    def _second_launch(self, problem: Problem) -> tuple[Dim3, Dim3, int]:
+        values, sizes = self._second_values(), problem_sizes(problem)
         try:
             return values.extent(0, sizes)[0], values.extent(1, sizes)[0], values.smem(sizes)
         except (GemmsmithError, RecursionError, ArithmeticError) as error:
-            raise UsageError(f"the launch at {own.shown()}, which finishes the product, is not understood: {error}"
-                             ) from None  # fmt: skip
+            raise UsageError(f"the launch at {values.site.shown()}, which finishes the product, is not understood: "
+                             f"{error}") from None  # fmt: skip
+
+    def _computed_values(self, problem: Problem) -> dict[int, int]:
+        values = self._second_values()
+        scope = values.scope(problem_sizes(problem), Asked())
+        try:
+            return {i: int(evaluate_int(values.site.arguments[i], scope)) for i in sorted(self.computed)}
+        except (GemmsmithError, RecursionError, ArithmeticError) as error:
+            raise UsageError(f"what {values.site.shown()} passes is not understood: {error}") from None
+
+    def with_computed(self, signature: Signature) -> tuple[UserLaunch, Signature]:
+        """Of a chain: the launch and the signature where integers without a meaning of their own, which host code
+        computes from the sizes, are passed as it does."""
+        if self.site is None or self.second is None:
+            return self, signature
+        passed, variables = self.site.site.arguments, self.second.frame.locals.variables
+        roles = [arg.role for arg in signature.arguments]
+
+        def is_computed(i: int) -> bool:
+            arg = signature.arguments[i]
+            text = passed[i] if i < len(passed) else ""
+            value = variables[text].value if text in variables else text
+            twice = arg.role in ("M", "N", "K") and roles.count(arg.role) > 1 and re.search(r"[-+*/%(]", value)
+            return arg.code in _INTEGERS and (not arg.role or bool(twice))
+
+        found = frozenset(i for i in range(len(roles)) if is_computed(i))
+        plain = replace(signature, arguments=tuple(replace(arg, role="0") if i in found else arg
+                                                   for i, arg in enumerate(signature.arguments)))  # fmt: skip
+        other = copy.copy(self)
+        other.computed = found
+        try:
+            other.read_as(plain).rounds(_FEW_ROUNDS)
+        except GemmsmithError:
+            return self, signature
+        return other, plain
 
     def _rounds(self, problem: Problem) -> tuple[Round, ...]:
         assert self.site is not None
