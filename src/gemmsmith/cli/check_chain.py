@@ -2,8 +2,8 @@
 
     a launch whose blocks share every sum, and a launch that takes its result ─► both are run in every trial
 
-A chain that is right is right. One that is wrong is judged only where both kernels show that they divide a sum: a kernel
-that takes the result of another may do anything else with it.
+A chain that is right is right. One that is wrong is judged only where both kernels show that they divide a sum: a
+kernel that takes the result of another may do anything else with it.
 """
 
 from __future__ import annotations

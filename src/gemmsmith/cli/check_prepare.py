@@ -22,7 +22,6 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import Loads
 from gemmsmith.sim.memory import ASSERTION_FAILED
-from gemmsmith.userfile.joined_lines import with_own_lines
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.asserted_sizes import asserted_sizes
 from gemmsmith.verify.check_shapes import (
@@ -34,6 +33,7 @@ from gemmsmith.verify.check_shapes import (
     work_of,
 )
 from gemmsmith.verify.harness import no_launch, verify_launch
+from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.settle import Settled, settle
 from gemmsmith.verify.written import read_parameters

@@ -103,7 +103,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
     if report.spec.geometry(report.base, config).grid[2] > 1:
         raise UsageError(
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
-            "only single kernels are judged; gemmsmith.launch runs several with arguments of your own",
+            "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
 
 

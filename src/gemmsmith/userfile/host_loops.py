@@ -58,7 +58,12 @@ def reader_after(site: LaunchSite, array: str) -> str:
     frame = site.frame
     for launch in frame.source.launches:
         same = frame.source.functions[launch.function] == frame.function
-        if same and launch.start > frame.start and launch.kernel != site.kernel.name and array in map(plain_array, launch.arguments):
+        if (
+            same
+            and launch.start > frame.start
+            and launch.kernel != site.kernel.name
+            and array in map(plain_array, launch.arguments)
+        ):
             return f"{launch.kernel} at {site.file.name}:{launch.line}"
     return ""
 

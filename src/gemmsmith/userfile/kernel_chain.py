@@ -57,6 +57,11 @@ class _Parameter:
     def pointer(self) -> bool:
         return "*" in next(iter(self.types.values()))
 
+    def passed_to(self, number: int) -> str:
+        """As one of the kernels takes it: elements of another type are cast, as host code does."""
+        kinds = {words(re.sub(r"\bconst\b|\*", " ", kind)) for kind in self.types.values()}
+        return self.name if not self.pointer or len(kinds) == 1 else f"({self.types[number]}){self.name}"
+
     @property
     def type(self) -> str:
         """Not constant if one of the kernels may write it."""
@@ -240,13 +245,10 @@ def _changed_text(
                    if number in p.places and p.places[number].name != p.name}  # fmt: skip
         copy.rename_within(head, last, renamed)
         end = max(end, last + 1)
-        at = iter(half.call)
         given = []
-        for parameter in half.kernel.parameters:
-            written = next(at)
+        for parameter, literal in zip(half.kernel.parameters, half.call, strict=True):
             joined = next((p for p in parameters if p.places.get(number) is parameter), None)
-            given.append(written or (joined.name if joined is not None and _same_elements(joined)
-                                     else f"({joined.types[number]}){joined.name}" if joined is not None else ""))  # fmt: skip
+            given.append(literal if joined is None else joined.passed_to(number))
         half.call = given
     if end > len(copy.code):
         return None
@@ -260,8 +262,3 @@ def _changed_text(
     copy.without_launch(halves[1].kernel.name, launch.line)
     text = copy.changed()
     return text if copy.fits else None
-
-
-def _same_elements(parameter: _Parameter) -> bool:
-    kinds = {words(re.sub(r"\bconst\b|\*", " ", kind)) for kind in parameter.types.values()}
-    return not parameter.pointer or len(kinds) == 1

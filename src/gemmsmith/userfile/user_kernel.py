@@ -23,8 +23,8 @@ from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
-from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain
+from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads

@@ -6,9 +6,9 @@ import copy
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.gpus import cuda_limits
@@ -17,6 +17,7 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.chained_launch import INTEGERS, ChainedLaunch
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_loops import loop_around, reader_after
@@ -38,7 +39,6 @@ _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
 _FEW_ROUNDS = Problem(96, 160, 224)
 _ARRAYS = ("A", "B", "C", "D", "bias")
-_INTEGERS = frozenset("iIqQhHbB?")
 _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
@@ -48,7 +48,7 @@ _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative g
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
-class UserLaunch(LaunchMemory):
+class UserLaunch(ChainedLaunch, LaunchMemory):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -64,8 +64,8 @@ class UserLaunch(LaunchMemory):
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
-    def __copy__(self) -> UserLaunch:
-        other = object.__new__(UserLaunch)
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _known={})
         return other
 
@@ -75,7 +75,7 @@ class UserLaunch(LaunchMemory):
         other.maps = maps
         return other
 
-    def read_as(self, signature: Signature) -> UserLaunch:
+    def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
         other.__dict__.pop("in_rounds", None)
@@ -135,7 +135,7 @@ class UserLaunch(LaunchMemory):
         if not self.in_rounds:
             return ()
         if self.second is not None:
-            return self._both(problem)
+            return self.both(problem)
         try:
             return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
         except (RecursionError, ArithmeticError) as error:
@@ -149,69 +149,11 @@ class UserLaunch(LaunchMemory):
         other = {"M": "N", "N": "M"} if self.swapped else {}
         return frozenset(other.get(role, role) for role in divided(self.site))
 
-    def _both(self, problem: Problem) -> tuple[Round, Round]:
-        """The launches of two kernels that make a product together."""
-        first, step = self(problem, Config(())), len(self.signature.arguments) - 1
-        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
-        grid, block, smem = self._second_launch(own)
-        given = self._computed_values(own)
-        return (Round(first.grid, first.block, first.smem, {**given, step: 0}, {}),
-                Round(grid, block, smem, {**given, step: 1}, {}))  # fmt: skip
-
-    def _second_values(self) -> SiteValues:
-        """The launch that finishes the product, with the arguments of both."""
-        if self.site is None or self.second is None:
-            raise UsageError("no launch in host code finishes the product")
-        own = replace(self.second, kernel=self.site.site.kernel, arguments=self.site.site.arguments)
-        return SiteValues(own, self.site.roles, self.site.given)
-
-    def _second_launch(self, problem: Problem) -> tuple[Dim3, Dim3, int]:
-        values, sizes = self._second_values(), problem_sizes(problem)
-        try:
-            return values.extent(0, sizes)[0], values.extent(1, sizes)[0], values.smem(sizes)
-        except (GemmsmithError, RecursionError, ArithmeticError) as error:
-            raise UsageError(f"the launch at {values.site.shown()}, which finishes the product, is not understood: "
-                             f"{error}") from None  # fmt: skip
-
-    def _computed_values(self, problem: Problem) -> dict[int, int]:
-        values = self._second_values()
-        scope = values.scope(problem_sizes(problem), Asked())
-        try:
-            return {i: int(evaluate_int(values.site.arguments[i], scope)) for i in sorted(self.computed)}
-        except (GemmsmithError, RecursionError, ArithmeticError) as error:
-            raise UsageError(f"what {values.site.shown()} passes is not understood: {error}") from None
-
-    def with_computed(self, signature: Signature) -> tuple[UserLaunch, Signature]:
-        """Of a chain: the launch and the signature where integers without a meaning of their own, which host code
-        computes from the sizes, are passed as it does."""
-        if self.site is None or self.second is None:
-            return self, signature
-        passed, variables = self.site.site.arguments, self.second.frame.locals.variables
-        roles = [arg.role for arg in signature.arguments]
-
-        def is_computed(i: int) -> bool:
-            arg = signature.arguments[i]
-            text = passed[i] if i < len(passed) else ""
-            value = variables[text].value if text in variables else text
-            twice = arg.role in ("M", "N", "K") and roles.count(arg.role) > 1 and re.search(r"[-+*/%(]", value)
-            return arg.code in _INTEGERS and (not arg.role or bool(twice))
-
-        found = frozenset(i for i in range(len(roles)) if is_computed(i))
-        plain = replace(signature, arguments=tuple(replace(arg, role="0") if i in found else arg
-                                                   for i, arg in enumerate(signature.arguments)))  # fmt: skip
-        other = copy.copy(self)
-        other.computed = found
-        try:
-            other.read_as(plain).rounds(_FEW_ROUNDS)
-        except GemmsmithError:
-            return self, signature
-        return other, plain
-
     def _rounds(self, problem: Problem) -> tuple[Round, ...]:
         assert self.site is not None
         named = list(enumerate(self.signature.arguments))
         pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
-        integers = frozenset(i for i, arg in named if arg.code in _INTEGERS)
+        integers = frozenset(i for i, arg in named if arg.code in INTEGERS)
         return rounds(self.site, problem_sizes(problem), pointers, integers)
 
     @property
@@ -409,7 +351,7 @@ class UserLaunch(LaunchMemory):
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
         lines += self.found_maps(problem)
         if self.second is not None:
-            grid, block, _ = self._second_launch(problem)
+            grid, block, _ = self.second_launch(problem)
             shown = f"grid {_shown(grid)}, block {_shown(block)}"
             lines.append(FoundValue(f"then {self.second.kernel.name}", shown, self.second.shown(), self.second.text))
         return tuple(lines)
