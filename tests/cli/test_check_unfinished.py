@@ -32,17 +32,17 @@ SLICES = """__global__ void part(const float* A, const float* B, float* W, int M
     for (int k = blockIdx.z; k < K; k += gridDim.z) sum += A[row * K + k] * B[k * N + col];
     W[(blockIdx.z * M + row) * N + col] = sum;
 }
-__global__ void finish(const float* W, float* C, int n, int slices) {
+__global__ void finish(const float* W, float* C, const int* order, int n, int slices) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     float sum = 0.0f;
     for (int s = 0; s < slices; ++s) sum += W[s * n + i];
-    C[i] = sum;
+    C[order[i]] = sum;
 }
-void run(float* a, float* b, float* w, float* c, int M, int N, int K) {
+void run(float* a, float* b, float* w, float* c, int* order, int M, int N, int K) {
     dim3 block(16, 16), grid((N + 15) / 16, (M + 15) / 16, 4);
     part<<<grid, block>>>(a, b, w, M, N, K);
-    finish<<<(M * N + 255) / 256, 256>>>(w, c, M * N, 4);
+    finish<<<(M * N + 255) / 256, 256>>>(w, c, order, M * N, 4);
 }
 """
 
@@ -55,7 +55,9 @@ def test_a_wrong_product_that_another_kernel_compares_is_wrong(
     assert "naive is wrong" in capsys.readouterr().out
 
 
-def test_slices_that_another_kernel_adds_up_are_no_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slices_that_a_kernel_adds_up_which_is_not_understood_are_no_product(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine.cu").write_text(SLICES, encoding="utf-8")
     assert run_command(["check", f"{tmp_path / 'mine.cu'}:part", "--cures", "0"]) == 2
     said = " ".join(capsys.readouterr().err.split())

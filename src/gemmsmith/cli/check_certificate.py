@@ -28,7 +28,9 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
         report.certificate = Certificate(report.base, reason="only some of its blocks were simulated")
         return
     if in_rounds(report.spec):
-        report.certificate = Certificate(report.base, reason="its host code launches it for parts of the product")
+        joined = getattr(report.spec.geometry, "second", None) is not None
+        why = "two kernels make the product" if joined else "its host code launches it for parts of the product"
+        report.certificate = Certificate(report.base, reason=why)
         return
     left = report.budget - report.seconds if report.budget else math.inf
     no_time = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"

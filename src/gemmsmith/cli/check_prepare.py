@@ -33,6 +33,7 @@ from gemmsmith.verify.check_shapes import (
     work_of,
 )
 from gemmsmith.verify.harness import no_launch, verify_launch
+from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.settle import Settled, settle
 from gemmsmith.verify.written import read_parameters
@@ -193,7 +194,7 @@ def _compiled(
     """
     device, cache = asked.device.open(), asked.cache
     code = aligned_code(spec, config, problem)
-    compiled = cache.compiler(spec, *code, device.arch)
+    compiled = with_own_lines(spec, cache.compiler(spec, *code, device.arch))
     try:
         device.load(compiled)
     except UnknownInstructionError as error:
@@ -201,7 +202,7 @@ def _compiled(
             raise
         older = asked.device.open(arch=_OLDER_ARCH)
         try:
-            compiled = cache.compiler(spec, *code, older.arch)
+            compiled = with_own_lines(spec, cache.compiler(spec, *code, older.arch))
             older.load(compiled)
         except GemmsmithError:
             raise error from None

@@ -14,6 +14,7 @@ from itertools import chain
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
+from gemmsmith.cli.check_chain import chain_report
 from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
@@ -47,6 +48,11 @@ _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the rep
 
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
+    """The report on ``spec``, or on the two kernels that make its product together."""
+    return chain_report(spec, config, asked, _check_one) or _check_one(spec, config, asked)
+
+
+def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
@@ -100,7 +106,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
     if report.spec.geometry(report.base, config).grid[2] > 1:
         raise UsageError(
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
-            "only single kernels are judged; gemmsmith.launch runs several with arguments of your own",
+            "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
 
 
@@ -198,7 +204,7 @@ def _fitted_trials(
     report.multiples = found.multiples
     if found.trial is not None and found.verdict is not None:
         trial = replace(found.trial, label=GUARDED)
-        report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked))))
+        report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked, report))))
         _after_failure(runner, trial, found.verdict, report, asked)
         return False
     planned = list(edge_trials(subject))
@@ -217,7 +223,7 @@ def _fitted_trials(
             break
         verdict = runner.run(trial)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
-        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
+        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):
             _after_failure(runner, trial, verdict, report, asked)
@@ -225,9 +231,9 @@ def _fitted_trials(
     return True
 
 
-def _repeat(verdict: Verdict, asked: Asked) -> str:
-    """The command that repeats one launch; of a sparse one, the whole check."""
-    if not verdict.repeat:
+def _repeat(verdict: Verdict, asked: Asked, report: Report) -> str:
+    """The command that repeats one launch; of a sparse one, and of two kernels, the whole check."""
+    if not verdict.repeat or getattr(report.spec.geometry, "second", None) is not None:
         return shlex.join(["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)])
     words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
     return shlex.join([*shlex.split(verdict.repeat), *words])

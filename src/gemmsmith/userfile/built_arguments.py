@@ -8,6 +8,7 @@ body.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from gemmsmith.userfile.parts import FunctionSource, KernelSource
 from gemmsmith.userfile.preprocessor import closing
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.syntax import descend, parse, words
-from gemmsmith.userfile.tokens import Text, normalized
+from gemmsmith.userfile.tokens import Text, blank, normalized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +49,8 @@ def built_on_device(kernel: KernelSource, site: LaunchSite | None, edited: Edite
         return None
     if kernel.qualified.rpartition("::")[0] != function.scope or "__grid_constant__" in kernel.head:
         return None
-    texts = {kernel.file.resolve(): _Copy(kernel.file, edited)}
-    launcher = texts.setdefault(site.file.resolve(), _Copy(site.file, edited))
+    texts = {kernel.file.resolve(): FileCopy(kernel.file, edited)}
+    launcher = texts.setdefault(site.file.resolve(), FileCopy(site.file, edited))
     launcher.launch(kernel, function, site)
     for copy in texts.values():
         copy.rename(kernel.name)
@@ -79,7 +80,7 @@ def built_parameters(kernel: KernelSource, site: LaunchSite) -> list[str]:
     return found
 
 
-class _Copy:
+class FileCopy:
     """One file that changes: pieces of text by where they go."""
 
     def __init__(self, path: Path, edited: Edited) -> None:
@@ -153,6 +154,34 @@ class _Copy:
         passed = ", ".join(p.name for p in taken)
         lines = "\n" * text_of(self.code, called).count("\n")
         self._pieces.append((called.start_byte, called.end_byte, f"{' '.join(new.split())}({passed}){lines}"))
+
+    def insert(self, at: int, text: str) -> None:
+        """``text`` at an offset."""
+        self._pieces.append((at, at, text))
+
+    def rename_within(self, start: int, end: int, names: Mapping[str, str]) -> None:
+        """Names of variables in a part of the text, and not those of members."""
+        for found in re.finditer(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*", self.code[start:end]):
+            if found[0] in names:
+                self._pieces.append((start + found.start(), start + found.end(), names[found[0]]))
+
+    def relaunch(self, kernel: str, line: int, name: str, more: tuple[str, ...]) -> None:
+        """Another kernel in a launch, which takes ``more`` arguments."""
+        called = self._called(kernel, line)
+        chevrons = next((c for c in called.named_children if c.type == "kernel_call_syntax"), None) if called else None
+        if called is None or chevrons is None or self.code[called.end_byte - 1] != ")":
+            self.fits = False
+            return
+        self._pieces.append((called.start_byte, chevrons.start_byte, name))
+        self._pieces.append((called.end_byte - 1, called.end_byte - 1, ", " + ", ".join(more)))
+
+    def without_launch(self, kernel: str, line: int) -> None:
+        """Blanks in the place of a launch."""
+        called = self._called(kernel, line)
+        if called is None:
+            self.fits = False
+            return
+        self._pieces.append((called.start_byte, called.end_byte, blank(self.text[called.start_byte : called.end_byte])))
 
     def _called(self, name: str, line: int) -> Node | None:
         for node in descend(parse(self.code), frozenset()):

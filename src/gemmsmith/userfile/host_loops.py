@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.host_frame import Frame
 from gemmsmith.userfile.host_scope import body_tree
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.syntax import descend
@@ -17,6 +18,9 @@ _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_ran
 _EVERYWHERE: frozenset[str] = frozenset()
 _MOVED = re.compile(r"\w\s*\+|&.*\[")  # a matrix from some element on
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_POINTER_CAST = re.compile(
+    r"^\(\s*(?:const\s+)?[\w:\s]+\*+\s*\)\s*|^(?:reinterpret|static|const)_cast\s*<[^<>]*\*\s*>\s*\("
+)
 _DIRECT = {"assignment_expression": "left", "update_expression": "argument"}
 
 
@@ -39,14 +43,38 @@ def loop_around(site: LaunchSite) -> str:
     return ""
 
 
+def loops_around(frame: Frame) -> list[int]:
+    """Where the loops around a place begin, in its function's body."""
+    if frame.function is None:
+        return []
+    _, body, shift = body_tree(frame.function)
+    place = frame.start + shift
+    return [node.start_byte for node in descend(body, _EVERYWHERE)
+            if node.type in _LOOPS and node.start_byte <= place < node.end_byte]  # fmt: skip
+
+
 def reader_after(site: LaunchSite, array: str) -> str:
     """A later launch of another kernel that host code passes the same array to, as "finish at gemm.cu:40"; or empty."""
     frame = site.frame
     for launch in frame.source.launches:
         same = frame.source.functions[launch.function] == frame.function
-        if same and launch.start > frame.start and launch.kernel != site.kernel.name and array in launch.arguments:
+        if (
+            same
+            and launch.start > frame.start
+            and launch.kernel != site.kernel.name
+            and array in map(plain_array, launch.arguments)
+        ):
             return f"{launch.kernel} at {site.file.name}:{launch.line}"
     return ""
+
+
+def plain_array(text: str) -> str:
+    """The array that is passed, without casts."""
+    text = text.strip()
+    while (match := _POINTER_CAST.match(text)) is not None:
+        text = text[match.end() :].strip()
+        text = text[:-1].strip() if match[0].endswith("(") else text
+    return text
 
 
 def _is_pointer(name: str, site: LaunchSite) -> bool:

@@ -15,10 +15,12 @@ from gemmsmith.userfile.host_allocations import allocated_bytes
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
+from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues
 from gemmsmith.userfile.scratch import is_zeroed
 
 _LARGE_TILE = 256
+_PARTS = 16
 _OTHER = {"A": "B", "B": "A"}
 
 
@@ -31,6 +33,7 @@ class LaunchMemory:
     signature: Signature
     maps: tuple[HostMap, ...]
     swapped: bool
+    second: LaunchSite | None
 
     def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
         """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""
@@ -83,8 +86,16 @@ class LaunchMemory:
             if self.site is not None and arg.at_launch:
                 room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
                 zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
-            found.append(ScratchArray(arg.name, room or _unknown_room(own, size), size, zeroed))
+            found.append(ScratchArray(arg.name, room or self._unknown_room(own, size), size, zeroed))
         return tuple(found)
+
+    def _unknown_room(self, problem: Problem, itemsize: int) -> int:
+        """Bytes of a shared array whose size host code does not tell; room for a part of C from each block along z."""
+        room = _unknown_room(problem, itemsize)
+        if self.site is None or self.second is None:
+            return room
+        parts = self.site.extent(0, problem_sizes(problem))[0][2]
+        return room * ceil_div(parts, _PARTS)
 
     def found_maps(self, problem: Problem) -> list[FoundValue]:
         """What the report says of the tensor maps."""
@@ -101,7 +112,7 @@ class LaunchMemory:
 def _unknown_room(problem: Problem, itemsize: int) -> int:
     """Bytes of a shared array whose size host code does not tell: 16 parts of C in whole tiles, or both operands."""
     rows, columns, depth = (ceil_div(extent, _LARGE_TILE) * _LARGE_TILE for extent in (problem.m, problem.n, problem.k))
-    return max(16 * rows * columns, (rows + columns) * depth) * problem.batch * itemsize
+    return max(_PARTS * rows * columns, (rows + columns) * depth) * problem.batch * itemsize
 
 
 def _shown_map(made: TensorMap) -> str:

@@ -9,6 +9,7 @@ from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.chained_launch import INTEGERS, ChainedLaunch
 from gemmsmith.userfile.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernel_facts import problem_sizes
@@ -18,10 +19,9 @@ from gemmsmith.userfile.scratch import sets_to_zero
 
 _FEW_ROUNDS = Problem(96, 160, 224)
 _ARRAYS = ("A", "B", "C", "D", "bias")
-_INTEGERS = frozenset("iIqQhHbB?")
 
 
-class LaunchRounds(LaunchMemory):
+class LaunchRounds(ChainedLaunch, LaunchMemory):
     """What ``UserLaunch`` knows of the loop around a launch."""
 
     options: UserOptions
@@ -51,6 +51,8 @@ class LaunchRounds(LaunchMemory):
     @cached_property
     def in_rounds(self) -> bool:
         """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
+        if self.second is not None:
+            return True
         if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
             return False
         try:
@@ -69,6 +71,8 @@ class LaunchRounds(LaunchMemory):
         """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
         if not self.in_rounds:
             return ()
+        if self.second is not None:
+            return self.both(problem)
         try:
             return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
         except (RecursionError, ArithmeticError) as error:
@@ -77,7 +81,7 @@ class LaunchRounds(LaunchMemory):
     @property
     def divided(self) -> frozenset[str]:
         """The extents that host code divides among the rounds, each of which is told how long its part is."""
-        if not self.in_rounds or self.site is None:
+        if not self.in_rounds or self.site is None or self.second is not None:
             return frozenset()
         other = {"M": "N", "N": "M"} if self.swapped else {}
         return frozenset(other.get(role, role) for role in divided(self.site))
@@ -86,5 +90,5 @@ class LaunchRounds(LaunchMemory):
         assert self.site is not None
         named = list(enumerate(self.signature.arguments))
         pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
-        integers = frozenset(i for i, arg in named if arg.code in _INTEGERS)
+        integers = frozenset(i for i, arg in named if arg.code in INTEGERS)
         return rounds(self.site, problem_sizes(problem), pointers, integers)

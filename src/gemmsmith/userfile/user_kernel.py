@@ -23,6 +23,7 @@ from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
+from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -53,9 +54,24 @@ class _Read:
     aliases: Mapping[str, str]
 
 
-def user_kernel(path: Path, options: UserOptions) -> KernelSpec:
-    """The kernel in ``path``."""
-    read = _read(path, options)
+def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
+    """The kernel in ``path`` and the next one, which finishes its product, as one; None where there is no such."""
+    launch = _read(path, options).launch
+    output = next((arg for arg in launch.signature.arguments if arg.role == launch.signature.output), None)
+    if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
+        return None
+    chain = kernel_chain(launch.site, launch.template, output.at_launch if output else "", options.edited)
+    if chain is None:
+        return None
+    try:
+        return user_kernel(path, replace(options, edited=chain.edited, entry=chain.entry), chain)
+    except GemmsmithError:
+        return None
+
+
+def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
+    """The kernel in ``path``; of a chain, both of its kernels as one."""
+    read = _read(path, options) if chain is None else _read_now(path, options, chain)
     launch = read.launch
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
@@ -106,7 +122,7 @@ def _read(path: Path, options: UserOptions) -> _Read:
     return once("kernel", (path, options), lambda: _read_now(path, options))
 
 
-def _read_now(path: Path, options: UserOptions) -> _Read:
+def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None) -> _Read:
     text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
     project = Project.of(path, options.include, options.edited)
@@ -115,12 +131,13 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     given = dict((*entry.given(), *options.defines))
     alone = without_overloads(entry.kernel, kernels, options.edited)
     if alone != options.edited:
-        return _read_now(path, replace(options, edited=alone, entry=options.entry or entry.kernel.qualified))
+        return _read_now(path, replace(options, edited=alone, entry=options.entry or entry.kernel.qualified),
+                         chain)  # fmt: skip
     aliases = KernelFacts(project, entry.kernel, tuple(given.items())).aliases({})
     edited = taken_by_value(entry.kernel, project.sources(path), aliases, options.edited)
     if edited != options.edited:
         whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
-        read = _read_now(path, whole)
+        read = _read_now(path, whole, chain)
         read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
         return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
@@ -137,7 +154,8 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site)
+    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
+                             chain.scratch if chain is not None else frozenset())  # fmt: skip
     signature = _with_null_pointers(signature, site)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
@@ -145,6 +163,8 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
             found.hint,
         )
     launch = launch.with_maps(maps)
+    launch.second = chain.second if chain is not None else None
+    launch, signature = launch.with_computed(signature)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
@@ -153,7 +173,7 @@ def _read_now(path: Path, options: UserOptions) -> _Read:
 def _recognised(
     facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
     constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
-    site: SiteValues | None = None,
+    site: SiteValues | None = None, scratch: frozenset[str] = frozenset(),
 ) -> Signature:  # fmt: skip
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
@@ -164,7 +184,7 @@ def _recognised(
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
-    shared = frozenset[str]() if places else scratch_names(parameters, site, facts.reached)
+    shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps), shared)  # fmt: skip
 

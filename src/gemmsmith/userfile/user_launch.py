@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.gpus import cuda_limits
@@ -23,7 +24,7 @@ from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_rounds import LaunchRounds
-from gemmsmith.userfile.launch_site import launch_sites
+from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
@@ -54,10 +55,12 @@ class UserLaunch(LaunchRounds):
         self.maps: tuple[HostMap, ...] = ()
         self.notes: tuple[FoundValue, ...] = ()  # what was read another way than it is written
         self.swapped = self.flipped = self.padded = self.one_launch = False
+        self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
+        self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
-    def __copy__(self) -> UserLaunch:
-        other = object.__new__(UserLaunch)
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _known={})
         return other
 
@@ -67,7 +70,7 @@ class UserLaunch(LaunchRounds):
         other.maps = maps
         return other
 
-    def read_as(self, signature: Signature) -> UserLaunch:
+    def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
         other.__dict__.pop("in_rounds", None)
@@ -288,6 +291,10 @@ class UserLaunch(LaunchRounds):
             known = self._known_smem(problem)
             lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
         lines += self.found_maps(problem)
+        if self.second is not None:
+            grid, block, _ = self.second_launch(problem)
+            shown = f"grid {_shown(grid)}, block {_shown(block)}"
+            lines.append(FoundValue(f"then {self.second.kernel.name}", shown, self.second.shown(), self.second.text))
         return tuple(lines)
 
     def _triple(self, what: str, names: Mapping[str, int]) -> Dim3:

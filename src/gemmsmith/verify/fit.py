@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache, partial
 
@@ -26,6 +27,7 @@ from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 
+_VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
 _PATIENCE = 4.0  # seconds; two blocks take a tenth of that
 
 
@@ -45,7 +47,7 @@ def fit_subject(
         few = partial(_rounds_down, spec, config, base)
         run = cache(partial(_run, runner))  # some extents are asked for twice
         unit = partial(_grid_unit, spec, config, base)
-        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit)
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx))
     if ragged is not None and found.multiples.k > 1 and not spec.signature.square:
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
@@ -53,6 +55,13 @@ def fit_subject(
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
     return replace(subject, corner=subject.samples and _ends_in_corner(runner, subject)), found
+
+
+def _flat(spec: KernelSpec, ptx: str) -> int:
+    """How many outputs the second of two kernels stores at once, which walks C as one long row; 1 for others."""
+    if getattr(spec.geometry, "second", None) is None:
+        return 1
+    return max((int(width) for width in _VECTOR_STORE.findall(ptx)), default=1)
 
 
 def _rounds_down(spec: KernelSpec, config: Config, base: Problem, shorter: Problem) -> bool:

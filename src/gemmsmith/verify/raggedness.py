@@ -58,13 +58,14 @@ class Raggedness:
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
-    grid_unit: Callable[[str, int, int], int] = lambda *_: 0,
+    grid_unit: Callable[[str, int, int], int] = lambda *_: 0, flat: int = 1,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
     ``parts``: among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile.
     ``rounds_down``: whether the launch has fewer blocks than a product needs, whatever the kernel guards.
     ``grid_unit``: how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile.
+    ``flat``: how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that.
     """
 
     def passes(tried: Trial) -> bool:
@@ -159,6 +160,8 @@ def find_raggedness(
         ):
             return Raggedness(Multiples(), axis, single(at), judged)
     if all(step == 1 for step in found.values()) and verdict is not None:
+        if flat > 1 and passes(replace(trial, problem=trial.problem.with_(n=_up(trial.problem.n, flat)))):
+            return Raggedness(Multiples(1, flat, 1))
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))

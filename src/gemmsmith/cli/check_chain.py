@@ -1,0 +1,66 @@
+"""gemmsmith check of a product that two kernels make together: the first leaves partial sums, the second adds them up.
+
+    a launch whose blocks share every sum, and a launch that takes its result ─► both are run in every trial
+
+A chain that is right is right. One that is wrong is judged only where both kernels show that they divide a sum: a
+kernel that takes the result of another may do anything else with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import GemmsmithError, TimeLimitError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.kernel_facts import SAMPLE
+from gemmsmith.userfile.names_derived import derived_names, loop_heads
+from gemmsmith.userfile.parts import KernelSource
+from gemmsmith.userfile.user_kernel import joined_kernel
+from gemmsmith.userfile.user_launch import UserLaunch
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+_ADDS = re.compile(r"\+=|\w\s*\[[^;=]*\]\s*\+\s*\w+\s*\[|=[^;=]*\w\s*\+\s*\w|\bfmaf?\s*\(|__hadd|__fadd")
+_OTHER_FUNCTIONS = re.compile(r"(?<!\w)(?:__)?(?:exp|tanh|erf|log|sqrt|rsqrt|pow|sin|cos|h2?exp|h2?rsqrt)\w*\s*\(")
+
+
+def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -> Report | None:
+    """The report on ``spec`` and the kernel that finishes its product; None where it is to be judged by itself."""
+    first = spec.geometry
+    if not isinstance(first, UserLaunch) or first.second is not None or spec.batched or not first.passed_on:
+        return None
+    try:
+        if first(SAMPLE, config).grid[2] == 1:
+            return None
+        options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
+        joined = joined_kernel(Path(spec.source), replace(options, entry=options.entry or first.facts.kernel.qualified))
+        if joined is None or joined.signature.unknown or joined.signature.fixed:
+            return None
+        assert isinstance(joined.geometry, UserLaunch)
+        assert joined.geometry.second is not None
+        divided, added = divides_sums(first.facts.kernel), adds_up(joined.geometry.second.kernel)
+        if not divided and not added:
+            return None
+        report = check(joined, joined.config(), asked)
+    except TimeLimitError:
+        raise
+    except GemmsmithError:
+        return None
+    return report if report.ok or (divided and added) else None
+
+
+def divides_sums(kernel: KernelSource) -> bool:
+    """Whether the number of the block along z bounds a loop, as over a part of K."""
+    derived = derived_names(kernel.body, r"blockIdx\s*\.\s*z\b")
+    heads = loop_heads(kernel.body)
+    return any("blockIdx.z" in head or set(re.findall(r"[A-Za-z_]\w*", head)) & derived for head in heads)
+
+
+def adds_up(kernel: KernelSource) -> bool:
+    """Whether a kernel adds numbers, and applies no function that is judged by nobody here."""
+    return _ADDS.search(kernel.body) is not None and _OTHER_FUNCTIONS.search(kernel.body) is None

@@ -1,0 +1,144 @@
+"""gemmsmith check of two kernels that make a product together: slices of K, and the kernel that adds them up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.cli.check_chain import adds_up, divides_sums
+from gemmsmith.cli.main import run_command
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import joined_kernel
+from gemmsmith.userfile.user_launch import UserLaunch
+
+# Both kernels have a parameter C, which are two arrays; host code computes what it passes for depth and count.
+SLICES = """template <int T>
+__global__ void __launch_bounds__(T * T) slices(
+    const float* A, const float* B, float* C, int M, int N, int K, int depth) {
+    __shared__ float a[T][T], b[T][T];
+    int row = blockIdx.y * T + threadIdx.y, col = blockIdx.x * T + threadIdx.x;
+    int from = blockIdx.z * depth, to = min(from + depth, K);
+    float sum = 0.0f;
+    for (int k = from; k < to; k += T) {
+        a[threadIdx.y][threadIdx.x] = row < M && k + threadIdx.x < to ? A[row * K + k + threadIdx.x] : 0.0f;
+        b[threadIdx.y][threadIdx.x] = col < N && k + threadIdx.y < to ? B[(k + threadIdx.y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < T; ++i) sum += a[threadIdx.y][i] * b[i][threadIdx.x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[(blockIdx.z * M + row) * N + col] = sum;
+}
+__global__ void add(const float* sums, float* C, int count, int parts) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    float all = 0.0f;
+    for (int p = 0; p < parts; ++p) all += sums[p * count + i];
+    C[i] = all;
+}
+void product(const float* A, const float* B, float* C, float* room, int M, int N, int K) {
+    const int parts = 3;
+    int depth = (K + parts - 1) / parts;
+    slices<8><<<dim3((N + 7) / 8, (M + 7) / 8, parts), dim3(8, 8)>>>(A, B, room, M, N, K, depth);
+    int count = M * N;
+    add<<<(count + 63) / 64, 64>>>(room, C, count, parts);
+}
+"""
+
+
+def _checked(text: str, folder: Path) -> int:
+    (folder / "mine.cu").write_text(text, encoding="utf-8")
+    return run_command(["check", f"{folder / 'mine.cu'}:slices", "--cures", "0"])
+
+
+def test_two_kernels_that_add_up_slices_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _checked(SLICES, tmp_path) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "slices_then_add is right" in said
+    assert "then add grid" in said
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("p < parts;", "p < parts - 1;"),  # a slice is lost
+        ("sums[p * count + i]", "sums[p * (count - 1) + i]"),  # a wrong stride
+        ("(K + parts - 1) / parts", "K / parts"),  # the rest of K is lost
+        ("(count + 63) / 64", "count / 128"),  # too few blocks
+    ],
+)
+def test_two_kernels_of_which_one_errs_are_wrong(
+    right: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert right in SLICES
+    assert _checked(SLICES.replace(right, wrong), tmp_path) == 1
+    assert "slices_then_add is wrong" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_race_in_one_of_two_kernels_is_shown_at_its_own_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _checked(SLICES.replace("        __syncthreads();\n", "", 1), tmp_path) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "slices_then_add races" in said
+    assert "between line 10 and line 11 there must be a __syncthreads()" in said
+    assert "calls it here" not in said
+
+
+def _joined(text: str, folder: Path) -> UserLaunch | None:
+    file = folder / "mine.cu"
+    file.write_text(text, encoding="utf-8")
+    spec = joined_kernel(file, UserOptions(entry="slices"))
+    if spec is None or spec.signature.unknown:
+        return None
+    assert isinstance(spec.geometry, UserLaunch)
+    return spec.geometry
+
+
+def test_both_launches_are_those_of_host_code(tmp_path: Path) -> None:
+    launch = _joined(SLICES, tmp_path)
+    assert launch is not None
+    first, second = launch.rounds(Problem(20, 30, 50))
+    assert (first.grid, first.block) == ((4, 3, 3), (8, 8, 1))
+    assert (second.grid, second.block) == ((10, 1, 1), (64, 1, 1))
+    names = {arg.name: i for i, arg in enumerate(launch.signature.arguments)}
+    assert first.numbers[names["depth"]] == 17
+    assert second.numbers[names["count"]] == 600
+    assert [first.numbers[names["which_launch"]], second.numbers[names["which_launch"]]] == [0, 1]
+    assert [arg.name for arg in launch.signature.arguments if arg.role == "scratch"] == ["sums"]
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("    add<<<", "    if (parts > 1) add<<<"),  # not after every first launch
+        ("    add<<<", "    for (int i = 0; i < parts; ++i) add<<<"),
+        ("(room, C, count", "(room + count, C, count"),  # from some element on
+        ("const float* sums", "float* sums"),  # it may change them
+        ("    int count", "    clear<<<1, 64>>>(room);\n    int count"),  # another one in between
+        ("int parts) {\n    int i", "int parts, const int* order) {\n    int i"),  # an array without a meaning
+    ],
+)
+def test_what_is_not_understood_is_no_chain(text: str, other: str, tmp_path: Path) -> None:
+    assert text in SLICES
+    changed = SLICES.replace(text, other, 1)
+    if "order" in other:
+        changed = changed.replace("(room, C, count, parts)", "(room, C, count, parts, order)")
+    assert _joined(changed, tmp_path) is None
+
+
+def test_a_kernel_for_each_product_divides_no_sum(tmp_path: Path) -> None:
+    launch = _joined(SLICES, tmp_path)
+    assert launch is not None
+    assert launch.second is not None
+    kernels = {each.name: each for each in launch.second.frame.source.kernels}
+    assert divides_sums(kernels["slices"])
+    assert adds_up(kernels["add"])
+    batched = SLICES.replace("blockIdx.z * depth", "0").replace("A[row", "A[blockIdx.z * M * K + row")
+    again = _joined(batched.replace("all += sums[p * count + i]", "all += expf(sums[i])"), tmp_path)
+    assert again is not None
+    assert again.second is not None
+    kernels = {each.name: each for each in again.second.frame.source.kernels}
+    assert not divides_sums(kernels["slices"])
+    assert not adds_up(kernels["add"])
