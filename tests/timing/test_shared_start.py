@@ -24,9 +24,7 @@ def row(position: int, kind: Kind = Kind.PLAIN, unit: Unit = Unit.NONE, **given:
 
 
 def rows_of_loop(seed: int) -> list[Row]:
-    """A loop that loads, meets at a barrier and computes, and an instruction behind it that ends the warp.
-
-    With an odd seed wgmma works beside some of it."""
+    """A loop that loads, meets at a barrier and computes, and an instruction behind it that ends the warp."""
     chance = random.Random(seed)
     found = [
         row(0, Kind.GLOBAL_LOAD, Unit.MIO, busy=2, write=1, result_bytes=16, operand_bytes=8),
@@ -40,8 +38,6 @@ def rows_of_loop(seed: int) -> list[Row]:
         busy = 6.5 if unit is Unit.TENSOR else 2.0
         found.append(row(position, unit=unit, busy=busy, stall=chance.choice((1, 1, 1, 2, 4)), even=even, odd=odd,
                          even_alone=even + 1, odd_alone=odd, wait=(0,) if position == 6 else ()))  # fmt: skip
-    if seed % 2:
-        found[10] = row(10, Kind.GMMA, Unit.TENSOR, busy=32)
     return [*found, row(40, jumps=True, following=41, stall=2), row(41, Kind.EXIT)]
 
 

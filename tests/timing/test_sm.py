@@ -129,33 +129,6 @@ def test_a_fence_waits_until_stores_before_it_have_gone_out() -> None:
     assert found.cycles == pytest.approx(out + MODEL.l2_latency, rel=0.05)
 
 
-def reads_beside(product: Row) -> tuple[Outcome, float]:
-    """A run of 100 instructions that read three registers each, after ``product``, and the cycles of the 100."""
-    reads = [row(1 + n, unit=Unit.ALU, busy=MODEL.alu, even=2, odd=1, even_alone=2, odd_alone=1) for n in range(100)]
-    found = run([product, *reads, row(101, Kind.GMMA_WAIT), end(102)], warps=4)
-    return found, sum(sum(found.stalls[1 + n]) for n in range(100)) / 4  # of one warp
-
-
-def test_registers_are_read_more_slowly_while_wgmma_works() -> None:
-    _, alone = reads_beside(row(0))
-    found, beside = reads_beside(row(0, Kind.GMMA, Unit.TENSOR, busy=1000, number=1))
-    assert alone == pytest.approx(2 * 100, rel=0.05)
-    assert beside == pytest.approx(3 * MODEL.gmma_read * 100, rel=0.05)
-    assert sum(found.stalls[1 + n][DISPATCH] for n in range(100)) / 4 > 0.9 * (beside - 100)
-    assert found.cycles == pytest.approx(1000 + MODEL.gmma_latency, rel=0.02)  # wgmma itself takes no longer
-
-
-def test_registers_are_read_as_usual_once_wgmma_has_ended() -> None:
-    half = 3 * MODEL.gmma_read * 50
-    _, took = reads_beside(row(0, Kind.GMMA, Unit.TENSOR, busy=half, number=1))
-    assert took == pytest.approx(half + 2 * 50, rel=0.05)
-
-
-def test_warp_products_do_not_slow_registers_down_as_wgmma_does() -> None:
-    _, took = reads_beside(row(0, unit=Unit.TENSOR, busy=1000))
-    assert took == pytest.approx(2 * 100, rel=0.05)
-
-
 def test_what_other_blocks_send_is_there_when_they_have_sent_it() -> None:
     load = row(0, Kind.GLOBAL_LOAD, Unit.MIO, busy=2, write=1, result_bytes=4, operand_bytes=8)
     code, payload = [load, end(1, wait=(1,))], {0: ((7, 15),)}

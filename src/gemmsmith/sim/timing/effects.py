@@ -12,9 +12,8 @@ from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Row, Unit
 from gemmsmith.sim.timing.waits import Waits
 
-# The units of a sub-core that are named here; LITE is the other half of the FMA pipe, WGMMA the tensor core as far as
-# wgmma takes it.
-FMA, MIO, TENSOR, LITE, WGMMA = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Unit), len(Unit) + 1
+# The units of a sub-core that are named here; LITE is the other half of the FMA pipe.
+FMA, MIO, TENSOR, LITE = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Unit)
 # Kinds as plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
 _STORE, GLOBAL_LOAD, GLOBAL_STORE, COPY, _COMMIT, BARRIER, SYNCS, _TMA, GMMA = 2, 3, 4, 5, 6, 8, 9, 10, 11
 CLUSTER_ARRIVE, CLUSTER_WAIT, _SHUFFLE, ATOMIC, BARRIER_ARRIVE, FENCE = 15, 16, 17, 18, 19, 20
@@ -28,7 +27,7 @@ class Effects(Waits):
         super().__init__(rows, streams, model, sm_of)
         self.memory = memory
         self.parts = PARTS * self.sms
-        self.units = [[0.0] * (WGMMA + 1) for _ in range(self.parts)]  # one calendar for each sub-core
+        self.units = [[0.0] * (LITE + 1) for _ in range(self.parts)]  # one calendar for each sub-core
         self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
         self.out = Outcome()
         self.path = MemoryPath(self.sms, model, memory, self.out)
@@ -66,8 +65,8 @@ class Effects(Waits):
             self.copies[w].append(self.copying[w])
             return now + 4
         if kind == GMMA:
-            ends = self.units[part][WGMMA] = self.units[part][TENSOR]
-            self.multiplying[w] = max(self.multiplying[w], ends + model.gmma_latency)
+            start = self.units[part][TENSOR]
+            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
             if row.number:
                 self._woken = self._committed(w)
             return self.multiplying[w]

@@ -20,7 +20,6 @@ class SmParameters:
     register_banks        0: reading registers costs nothing
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
-    gmma_read             for each register that another instruction reads while wgmma works on its sub-core
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
@@ -49,7 +48,6 @@ class SmParameters:
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
-    gmma_read: float = 1.5
     xu_latency: float = 17.0
     special_register: float = 25.0
     constant: float = 28.0

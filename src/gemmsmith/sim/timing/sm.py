@@ -29,7 +29,6 @@ from gemmsmith.sim.timing.effects import (
     MIO,
     SYNCS,
     TENSOR,
-    WGMMA,
     Effects,
 )
 from gemmsmith.sim.timing.memory_path import Memory
@@ -57,7 +56,7 @@ _FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
 
 # How the unit of an instruction says whether it can take one.
 _ALWAYS, _ONE, _EITHER, _QUEUE, _GROUP = range(5)
-Op = tuple[int, int, float, float, float, int, tuple[int, ...], bool, list[float], float, float]
+Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int]
 """(how, unit, busy, even, odd, stall, wait, plain, stalls so far): a row as the loop takes it apart.
 
 ``plain``: it does nothing but take its unit, and the stall count says when the next may issue."""
@@ -131,7 +130,7 @@ class Sm(Effects):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
-        issues, held, gmma_read = self.issues, self.held, self.model.gmma_read
+        issues, held = self.issues, self.held
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -181,8 +180,6 @@ class Sm(Effects):
                     self._account(w, part, op, now)
             if even or odd:
                 banks = all_banks[part]
-                if units[WGMMA] > now:  # wgmma reads and writes registers as well
-                    even = odd = (even + odd) * gmma_read
                 free_even = banks[0] = (banks[0] if banks[0] > now else now) + even
                 free_odd = banks[1] = (banks[1] if banks[1] > now else now) + odd
                 next_issue = (free_even if free_even > free_odd else free_odd) - slack
@@ -226,7 +223,6 @@ class Sm(Effects):
         units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
         free_even, free_odd = banks
-        wgmma, gmma_read = units[WGMMA], self.model.gmma_read
         stopped = held[-1]
         while True:
             how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
@@ -247,8 +243,6 @@ class Sm(Effects):
             now = after
             after = now + 1
             if even or odd:
-                if wgmma > now:
-                    even = odd = (even + odd) * gmma_read
                 free_even = (free_even if free_even > now else now) + even
                 free_odd = (free_odd if free_odd > now else now) + odd
                 held_until = (free_even if free_even > free_odd else free_odd) - slack
