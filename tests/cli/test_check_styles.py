@@ -204,7 +204,7 @@ def test_a_column_major_kernel_says_so_first(tmp_path: Path, capsys: pytest.Capt
     assert run_command(["check", str(tmp_path / "mine.cu")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mine: this is a column-major kernel"
-    assert any(line.startswith("mine is right (column-major): ") and line.endswith(" trials passed") for line in lines)
+    assert any(line.startswith("mine is right (column-major): ") and " trials passed" in line for line in lines)
     assert lines[-1].startswith("next: gemmsmith explain ")
     assert lines[-1].endswith("--layout col")
 

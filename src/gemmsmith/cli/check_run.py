@@ -158,7 +158,7 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
     for trial in launched_trials(runner.spec, report, asked, prepared.distinct):
         verdict = runner.run(trial)
         report.trials.append(trial)
-        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked))))
+        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
         if not verdict.trusted:
             _after_failure(runner, trial, verdict, report, asked)
             return False

@@ -53,9 +53,7 @@ def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -
         return replace(finding, tried=_why_not(attempts[0][2]))
     more, copy, best = min(right, key=lambda one: one[2].diagnosis.case.estimate.longest)
     before, after = (_share(each) for each in (found, best.diagnosis))
-    text = (
-        f"Tried in a copy: bank conflicts change from {before:.0%} to {after:.0%} of wavefronts; the result is right."
-    )
+    text = f"Tried in a copy: bank conflicts fall from {before:.0%} to {after:.0%} of wavefronts; the result is right."
     helps = after < before
     return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=helps, diff=_patch(copy) if helps else "")
 
