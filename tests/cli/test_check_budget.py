@@ -12,8 +12,8 @@ from checking import ONE_OUTPUT_A_THREAD
 
 from gemmsmith.cli.check_run import _fitted_trials, _watched_any, _watched_before
 from gemmsmith.cli.commands import check
-from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.main import run_command
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, Trial
 

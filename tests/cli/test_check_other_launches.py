@@ -3,22 +3,12 @@ that round down or confuse M and N, kernels for a part of C, products with a vec
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from gemmsmith.cli.main import run_command
+from checking import check
 
 QUICK = ("--trial", "M, N and K all different", "--cures", "0")
-
-
-def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
-    (folder / "k.cu").write_text(source, encoding="utf-8")
-    code = run_command(["check", str(folder / "k.cu"), "--json", *more])
-    found = json.loads(capsys.readouterr().out)
-    return code, f"{found['error']['message']}; {found['error']['hint']}" if "error" in found else found
 
 
 SIMPLE = """

@@ -19,7 +19,7 @@ from gemmsmith.verify.certificate import certify
 from gemmsmith.verify.compare import Arithmetic, compare
 from gemmsmith.verify.diagnosis import mostly_zero
 from gemmsmith.verify.edge_trials import edge_trials
-from gemmsmith.verify.kernel_edges import KernelEdges
+from gemmsmith.verify.edges import KernelEdges
 from gemmsmith.verify.raggedness import Multiples, find_raggedness
 from gemmsmith.verify.sparse_launch import sparse_reasons
 from gemmsmith.verify.trial import Size, Trial

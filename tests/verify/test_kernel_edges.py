@@ -12,9 +12,10 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
 from gemmsmith.verify.edge_trials import edge_trials
+from gemmsmith.verify.edges import KernelEdges
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.integer_ops import comparison, computation, read_as
-from gemmsmith.verify.kernel_edges import KernelEdges, kernel_edges, narrow_indices
+from gemmsmith.verify.kernel_edges import kernel_edges, narrow_indices
 from gemmsmith.verify.trial import Size
 from gemmsmith.verify.trial_subject import Subject
 

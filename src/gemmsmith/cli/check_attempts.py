@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gemmsmith.cli.check_dispatch import check_instantiations
 from gemmsmith.cli.check_run import Asked, run_check
-from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import (
     CompileError,
     GemmsmithError,

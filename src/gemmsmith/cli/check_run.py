@@ -18,12 +18,12 @@ from gemmsmith.cli.check_chain import chain_report
 from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
-from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from gemmsmith.cli.check_attempts import check_product
 from gemmsmith.cli.check_prepare import Asked
-from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.options.device import DEFAULT_ARCH, DEFAULT_GPU, CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions, ProblemOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.subject import find_subject
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import CompileError, GemmsmithError, MissingDeviceError, UsageError
 from gemmsmith.explain.diagnosis import case_of
 from gemmsmith.explain.findings import Case

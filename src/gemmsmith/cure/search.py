@@ -8,12 +8,12 @@ together with a second one for the rest.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied, carried_back
@@ -95,12 +95,6 @@ class _Search:
             if found is not None:
                 return found
         return None
-
-
-def seconds_used() -> float:
-    """CPU seconds of this process and of the compiler, so that the answer does not depend on what else runs."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 def find_cure(program: Program, fault: Fault, bench: Workbench, seconds: float) -> Suggestion | None:

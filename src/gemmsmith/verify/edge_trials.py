@@ -21,9 +21,10 @@ from gemmsmith.errors import GemmsmithError, ProblemError
 from gemmsmith.fills import integer_bound
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
 from gemmsmith.verify.arithmetic import exact_limit
+from gemmsmith.verify.edges import Edge
+from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import Edge, legal_grid, with_extent
 from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded

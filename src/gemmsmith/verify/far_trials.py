@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
-from gemmsmith.verify.kernel_edges import legal_grid, with_extent
+from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.sparse_launch import is_exact
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_subject import Subject

@@ -15,10 +15,11 @@ from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.edge_trials import edge_trials
+from gemmsmith.verify.extents import with_extent
 from gemmsmith.verify.far_trials import far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import kernel_edges, with_extent
+from gemmsmith.verify.kernel_edges import kernel_edges
 from gemmsmith.verify.least_depth import with_least_depth
 from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial

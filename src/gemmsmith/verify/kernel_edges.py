@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
@@ -23,6 +23,8 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Entry, Immediate
+from gemmsmith.verify.edges import Edge, KernelEdges
+from gemmsmith.verify.extents import far_problem, legal_grid, with_extent
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
 from gemmsmith.verify.source_guards import is_compared_with, lines_with, masks_k
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk, Walk, thread_walk
@@ -34,7 +36,6 @@ _MOST_K = 2**15  # for constants that the code compares with
 _MASK = re.compile(r"\band\.b\d+\s.*\s(\d+)$")
 _SIXTEEN_BITS = re.compile(r"\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s")
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
 _MOST_EDGES = 24  # for each axis
 _MOST_CONSTANTS = 12
@@ -47,63 +48,6 @@ _MOST_PARTS = 8
 _K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 _PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
-_FAR = 2**18  # rows and columns of the product whose blocks are looked at
-
-
-@dataclass(frozen=True)
-class Edge:
-    """From ``value`` on along ``axis`` something is different: an extent (K, M, N, two at once) or a block's index."""
-
-    axis: str
-    value: int
-    where: str
-    text: str
-
-
-@dataclass(frozen=True)
-class KernelEdges:
-    """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
-    guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
-    unguarded  k-tiles with which K is none of the guards after all
-    stored    rows and columns that one wmma store writes: no guard can be finer
-    was_read  the code could be read at all
-    guard_lines  the extent and the line of each guard
-    tail_k    there is code that runs only where K is no multiple of the k-tile
-    looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
-    masks_k   threads compare a k of their own with K, which only a ragged K needs
-    narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
-    """
-
-    depths: tuple[int, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    guards: frozenset[str] = frozenset()
-    unguarded: frozenset[int] = frozenset()
-    stored: tuple[int, ...] = ()
-    was_read: bool = False
-    guard_lines: tuple[tuple[str, int], ...] = ()
-    tail_k: bool = False
-    looks_at_alignment: bool = False
-    masks_k: bool = False
-    narrow: tuple[int, ...] = ()
-
-    def guarded(self, axis: str, step: int) -> bool:
-        """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
-        if axis == "K" and self.tail_k:
-            return True
-        return bool(self.guards & set(axis)) and not (axis == "K" and step in self.unguarded)
-
-    def guarded_at(self, axis: str, line: int) -> bool:
-        """Whether the guard of an extent stands in this line of the source."""
-        return any(each in axis and at == line for each, at in self.guard_lines)
-
-    def along(self, axis: str) -> tuple[int, ...]:
-        """The edges along one axis, ascending."""
-        return tuple(sorted({edge.value for edge in self.edges if edge.axis == axis}))
-
-    @property
-    def depth(self) -> int:
-        """The k-tile: the largest depth, or 0."""
-        return self.depths[0] if self.depths else 0
 
 
 def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, base: Problem) -> KernelEdges:
@@ -144,11 +88,6 @@ def narrow_indices(conversions: Iterable[str], masks: Iterable[str]) -> tuple[in
 def _stored(ptx: str) -> tuple[int, ...]:
     """The extents of the tiles that wmma stores write, ascending."""
     return tuple(sorted({int(extent) for tile in _WMMA_STORE.findall(ptx) for extent in tile}))
-
-
-def legal_grid(geometry: Geometry) -> bool:
-    """Whether CUDA accepts the grid."""
-    return all(1 <= extent <= most for extent, most in zip(geometry.grid, _GRID_LIMITS, strict=True))
 
 
 class _Probe:
@@ -506,28 +445,3 @@ class _Probe:
         filled = [a.filled([*_SAME_WALK, 1 << 40]) if isinstance(a, SlotBytes) else a for a in planned.arguments]
         names = [parameter.name for parameter in self.entry.parameters]
         return planned.geometry, {n: a for n, a in zip(names, filled, strict=False) if isinstance(a, bytes)}
-
-
-def with_extent(start: Problem, axis: str, value: int) -> Problem:
-    """The product with another extent: along K, M, N, or two of them at once."""
-    return start.with_(**{extent.lower(): value for extent in axis})
-
-
-def far_problem(spec: KernelSpec, config: Config, start: Problem, largest: int = _FAR) -> Problem | None:
-    """A product with as many whole tiles as CUDA's grids allow, up to ``largest`` rows and columns; None: none fits.
-
-    ``start`` has whole tiles, so multiples of it have, too.
-    """
-    times_m, times_n = max(1, largest // max(1, start.m)), max(1, largest // max(1, start.n))
-    while times_m > 1 or times_n > 1:
-        far = start.with_(m=start.m * times_m, n=start.n * times_n)
-        try:
-            if legal_grid(spec.geometry(far, config)):
-                return far
-        except GemmsmithError:
-            return None
-        times_m, times_n = max(1, times_m // 2), max(1, times_n // 2)
-    return None
-
-
-__all__ = ["AXES", "Edge", "KernelEdges", "far_problem", "kernel_edges", "legal_grid", "with_extent"]

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.kernel_edges import KernelEdges, with_extent
+from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.extents import with_extent
 from gemmsmith.verify.trial import Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 

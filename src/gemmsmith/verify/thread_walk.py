@@ -16,6 +16,7 @@ from functools import partial
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
+from gemmsmith.verify.deciding_code import BARRIERS, JUMPS, is_kept, limit_of, needed_registers, written_registers
 from gemmsmith.verify.integer_ops import (
     Value,
     comparison,
@@ -91,15 +92,15 @@ class ThreadWalk:
         self._special: dict[int, str] = {}
         self._parameters: dict[int, tuple[str, int, int]] = {}
         self._labels: dict[str, int] = {}
-        needed = _needed(entry.instructions)
-        kept = [n for n, each in enumerate(entry.instructions) if _is_kept(each, needed)]
+        needed = needed_registers(entry.instructions)
+        kept = [n for n, each in enumerate(entry.instructions) if is_kept(each, needed)]
         position = {n: at for at, n in enumerate(kept)}
         for label, target in entry.labels:
             later = next((n for n in kept if n >= target), None)
             self._labels[label] = position[later] if later is not None else len(kept)
         self._tables = dict(entry.tables)
         self._steps = [self._step(entry.instructions[n], at) for at, n in enumerate(kept)]
-        self._jumping = [entry.instructions[n].opcode in _JUMPS for n in kept]
+        self._jumping = [entry.instructions[n].opcode in JUMPS for n in kept]
         self._straight: dict[int, tuple[int, list[Step]]] = {}
 
     def follow(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> Walk:
@@ -181,7 +182,7 @@ class ThreadWalk:
             return self._branch(self._label(each.operands[0]), at)
         if opcode in ("ret", "exit", "trap"):
             return lambda _: _STOP
-        if opcode in _BARRIERS:
+        if opcode in BARRIERS:
             return self._wait if ".warp" not in each.name else lambda _: None
         if opcode == "brx":
             return self._indirect(each)
@@ -313,7 +314,7 @@ class ThreadWalk:
         slot, mask = targets[0], (1 << self._width(each)) - 1
         sources = [self._source(operand) for operand in each.operands[1:]]
         wide = ".wide" in each.name
-        limit = _limit(each)
+        limit = limit_of(each)
         site = self._site(each) if limit is not None else -1
         places = self._places(each.operands[1:])
         if places is not None and site < 0:
@@ -436,79 +437,3 @@ def _combined(word: str, a: Value, b: Value) -> Value:
     if a is None or b is None:
         return None
     return a & b if word == "and" else a | b if word == "or" else a ^ b
-
-
-def _limit(each: Instruction) -> int | None:
-    """The number at which an instruction begins to change its first operand; 0: its second operand; None: never."""
-    if each.opcode in ("min", "max"):
-        return 0
-    last = each.operands[-1]
-    if each.opcode == "and" and isinstance(last, Immediate) and 0 < last.bits < 1 << 31:
-        kept = last.bits | ((last.bits & -last.bits) - 1)  # with the bits below the mask, which are no limit
-        return kept if kept & (kept + 1) == 0 else None
-    if each.opcode == "rem" and isinstance(last, Immediate) and last.bits > 1:
-        return last.bits - 1
-    return None
-
-
-def written_registers(each: Instruction) -> list[str]:
-    """The registers that an instruction writes."""
-    if each.opcode in ("st", "bra", "brx", "ret", "exit", "bar", "barrier", "red", "membar", "fence", "cp", "trap"):
-        return []
-    first = each.operands[:1]
-    if each.opcode in ("setp", "shfl", "match") and len(each.operands) > 1:
-        combined = any(word in ("and", "or", "xor") for word in each.name.split("."))
-        first = each.operands[: 2 if each.opcode == "setp" and len(each.operands) > 3 + combined else 1]
-    found: list[str] = []
-    for operand in first:
-        items = operand.items if isinstance(operand, Vector) else (operand,)
-        found += [item.name for item in items if isinstance(item, Register)]
-    return found
-
-
-def _sources(each: Instruction) -> list[str]:
-    found: list[str] = []
-    for operand in each.operands[1:] if each.opcode not in ("bra", "brx") else each.operands:
-        if isinstance(operand, Register):
-            found.append(operand.name)
-        elif isinstance(operand, Negated):
-            found.append(operand.register.name)
-    return found + ([each.guard.name] if each.guard is not None else [])
-
-
-_JUMPS = ("bra", "brx", "ret", "exit", "trap")
-_BARRIERS = ("bar", "barrier")
-_CONTROL = ("bra", "brx", "ret", "exit", "trap", *_BARRIERS)
-
-
-def _has_site(each: Instruction) -> bool:
-    kind, types = type_of(each.name), conversion(each.name)
-    if each.opcode == "cvt":
-        return types is not None and types[0][1] < types[1][1]
-    if kind is None or kind[0] == "f":
-        return False
-    return each.opcode == "setp" or _limit(each) is not None
-
-
-def _needed(instructions: Sequence[Instruction]) -> set[str]:
-    """The registers that branches and sites depend on."""
-    needed: set[str] = set()
-    for each in instructions:
-        if each.opcode in _CONTROL or _has_site(each):
-            needed.update(_sources(each))
-            needed.update(written_registers(each))
-    writers: dict[str, list[Instruction]] = {}
-    for each in instructions:
-        for name in written_registers(each):
-            writers.setdefault(name, []).append(each)
-    pending = list(needed)
-    while pending:
-        for each in writers.get(pending.pop(), ()):
-            fresh = [name for name in _sources(each) if name not in needed]
-            needed.update(fresh)
-            pending += fresh
-    return needed
-
-
-def _is_kept(each: Instruction, needed: set[str]) -> bool:
-    return each.opcode in _CONTROL or _has_site(each) or any(name in needed for name in written_registers(each))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.verify.kernel_edges import KernelEdges
+from gemmsmith.verify.edges import KernelEdges
 from gemmsmith.verify.raggedness import ANY, Multiples
 
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read

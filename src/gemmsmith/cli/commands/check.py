@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from gemmsmith.cli.cpu_seconds import seconds_used
 from gemmsmith.cli.error_output import error_object
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -26,6 +25,7 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_text import show_report
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
 from gemmsmith.userfile.read_once import files_read_once
 

@@ -1,0 +1,61 @@
+"""What a kernel's code tells about sizes: its edges, guards and k-tiles (found by kernel_edges.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From ``value`` on along ``axis`` something is different: an extent (K, M, N, two at once) or a block's index."""
+
+    axis: str
+    value: int
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class KernelEdges:
+    """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
+    guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
+    unguarded  k-tiles with which K is none of the guards after all
+    stored    rows and columns that one wmma store writes: no guard can be finer
+    was_read  the code could be read at all
+    guard_lines  the extent and the line of each guard
+    tail_k    there is code that runs only where K is no multiple of the k-tile
+    looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
+    masks_k   threads compare a k of their own with K, which only a ragged K needs
+    narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
+    """
+
+    depths: tuple[int, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    guards: frozenset[str] = frozenset()
+    unguarded: frozenset[int] = frozenset()
+    stored: tuple[int, ...] = ()
+    was_read: bool = False
+    guard_lines: tuple[tuple[str, int], ...] = ()
+    tail_k: bool = False
+    looks_at_alignment: bool = False
+    masks_k: bool = False
+    narrow: tuple[int, ...] = ()
+
+    def guarded(self, axis: str, step: int) -> bool:
+        """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
+        if axis == "K" and self.tail_k:
+            return True
+        return bool(self.guards & set(axis)) and not (axis == "K" and step in self.unguarded)
+
+    def guarded_at(self, axis: str, line: int) -> bool:
+        """Whether the guard of an extent stands in this line of the source."""
+        return any(each in axis and at == line for each, at in self.guard_lines)
+
+    def along(self, axis: str) -> tuple[int, ...]:
+        """The edges along one axis, ascending."""
+        return tuple(sorted({edge.value for edge in self.edges if edge.axis == axis}))
+
+    @property
+    def depth(self) -> int:
+        """The k-tile: the largest depth, or 0."""
+        return self.depths[0] if self.depths else 0
