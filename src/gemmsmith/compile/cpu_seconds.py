@@ -6,6 +6,9 @@ import os
 
 
 def seconds_used() -> float:
-    """CPU seconds of this process and of the compiler: what one idle core would take, whatever else runs."""
+    """CPU seconds of this process and of its children that have ended, whatever else runs.
+
+    A compiling process is kept for the next kernel, so its seconds come in only when it ends.
+    """
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
