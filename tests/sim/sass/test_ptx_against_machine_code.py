@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from machine_sources import (
+    ARRIVALS_OF_COPIES,
     BLOCKS,
     DIVERGENCE,
     FLOATS,
@@ -62,6 +63,15 @@ def test_lanes_that_copy_different_rows() -> None:
     kernel = compiled(VALUES_IN_TURN, "sm_90a")
     expected, found = (results(cls("sm_90"), kernel, values, 32) for cls in (SimDevice, MachineDevice))
     assert (expected[:20] == values[4 * (np.arange(20) * 7 % 20)] + values[4 * (np.arange(20) * 7 % 20) + 3]).all()
+    assert (found == expected).all()
+
+
+def test_arrivals_of_copies() -> None:
+    """``ARRIVES.LDGSTSBAR.64``, with ARVCNT for an arrival that was counted, and with TRANSCNT for one that was not."""
+    values = np.random.default_rng(3).integers(1, 2**20, 128).astype(np.int32)
+    kernel = compiled(ARRIVALS_OF_COPIES, "sm_90")
+    expected, found = (results(cls("sm_90"), kernel, values, 256) for cls in (SimDevice, MachineDevice))
+    assert (expected == np.tile(values[::-1], 2)).all()
     assert (found == expected).all()
 
 

@@ -324,24 +324,33 @@ def _at_once(name: str) -> Traits:
 
 def _gmma(code: Code, i: MachineInstruction) -> list[Part]:
     shape = next(m for m in i.modifiers if "x" in m)
+    if not set(i.modifiers) <= {shape, "F32", "F16", "SAT", *_INPUTS}:
+        raise Refused
     rows, columns, depth = shape.split("x")
     inputs = [_INPUTS[m] for m in i.modifiers if m in _INPUTS] or [_DEFAULT[i.opcode]]
     kinds = inputs * 2 if len(inputs) == 1 else inputs
     result = "s32" if i.opcode == "IGMMA" else "f16" if "F16" in i.modifiers else "f32"
     name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{result}.{kinds[0]}.{kinds[1]}"
+    name += ".satfinite" if "SAT" in i.modifiers else ""
     form = ptx(name).form
     target, *operands = i.operands
-    in_registers = isinstance(operands[0], Register)
-    of_a = code.words(operands.pop(0), 4) if in_registers else ()
+    first = operands[0]
+    in_registers = isinstance(first, Register)
+    of_a = code.words(replace(first, sign=""), 4) if isinstance(first, Register) else ()
+    operands = operands[1:] if in_registers else operands
     descriptor, accumulators, *rest = operands
     base = _inside(descriptor, "gdesc")
     assert isinstance(descriptor, Bracketed)
     if not in_registers:
         of_a = (_joined(code, base),)
-    of_b = _joined(code, base, 0 if in_registers else 2)
+    of_b = _joined(code, base, 2)  # the second pair, also where A is in registers and there is no first
     scale, negated = _scale(code, accumulators, rest)
-    product = Product(wgmma_arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, False, False,
-                      "tnspA" in descriptor.suffixes, "tnspB" in descriptor.suffixes, negated)  # fmt: skip
+    flags = set(descriptor.suffixes)
+    if not flags <= {"tnspA", "tnspB", "negA", "negB"}:
+        raise Refused
+    negate_a = first.sign == "-" if isinstance(first, Register) else "negA" in flags
+    product = Product(wgmma_arithmetic(form.a, form.b, form.d, form.saturate), form, in_registers, negate_a,
+                      "negB" in flags, "tnspA" in flags, "tnspB" in flags, negated)  # fmt: skip
     targets = code.targets(target, "u32", form.columns * form.accumulator // 8)
     draft = Draft(product, targets, (*of_a, of_b, scale), access=Access(Space.SHARED, Effect.READ, CHUNK, 4, 0))
     parts = [replace(modelled(name, draft), traits=_at_once(name))]
@@ -413,7 +422,7 @@ RECORDS = (
     Opcode("ELECT", _elect),
     Opcode("R2UR", _r2ur, "", "OR FILL"),
     Opcode("SYNCS", _syncs, "EXCH ARRIVE PHASECHK CCTL A1T0 ART0 A0TR A0T1 IV", "64 TRANS64 TRYWAIT RED"),
-    Opcode("ARRIVES", _arrives, "LDGSTSBAR TRANSCNT", "64"),
+    Opcode("ARRIVES", _arrives, "LDGSTSBAR TRANSCNT ARVCNT", "64"),
     Opcode("UTMALDG", _utmaldg, "1D 2D 3D 4D 5D MULTICAST"),
     Opcode("UTMASTG", _utmastg, "1D 2D 3D 4D 5D"),
     Opcode("UTMACMDFLUSH", _utmacmdflush),
