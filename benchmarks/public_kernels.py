@@ -51,7 +51,8 @@ KERNELS = (
            "gemm-tc-f16f16-128x256-public/gemm.cu", "myHGEMMAlignedV5"),
     Public("hua0x522/cuda-gemm", "d450abfe77d14c8375da3110990bb69ec13ceb5f", "mm12.cu"),
     Public("alexarmbr/matmul-playground", "e831e96680dedaad99d9786885278764f59cbde5", "src/kernel6.cu"),
-    Public("leimao/CUDA-GEMM-Optimization", "747e49b418bca18557581969c78333443055fd43", f"{_LEIMAO}_double_buffered.cu"),
+    Public("leimao/CUDA-GEMM-Optimization", "747e49b418bca18557581969c78333443055fd43",
+           f"{_LEIMAO}_double_buffered.cu"),
 )  # fmt: skip
 
 

@@ -7,7 +7,8 @@
 ``record`` compiles every case, runs it once under ncu, and writes to FOLDER: cases.json, one cubin for each case,
 counters.csv (ncu's raw page) and source.csv (executions of each machine instruction). ``compare`` executes the same
 cubins on the simulator and compares every counter, and every instruction's executions. ``fixture`` keeps some cases
-with cubin, launch and counts in one file, for the tests. LIST.json has [path, entry] of users' files, or [path, entry, M, N, K].
+with cubin, launch and counts in one file, for the tests. LIST.json has
+[path, entry] of users' files, or [path, entry, M, N, K].
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/record_micro_benchmarks.py OUTPUT.json [NAME [PROGRAM]]
 
-NAME is latency_and_throughput, or another of ``WHAT``; the file of that name in benchmarks/micro/ says what is measured,
-and how. PROGRAM: that file, compiled before. Needs a GPU of sm_90 and nvcc.
+NAME is latency_and_throughput, or another of ``WHAT``; the file of that name in benchmarks/micro/ says what is
+measured, and how. PROGRAM: that file, compiled before. Needs a GPU of sm_90 and nvcc.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHAT = {
     "l2_sharing": "L2 to SMs that share what they read; one thread that waits and issues limits the rows by TMA",
     "wgmma_registers": "cycles of instructions beside wgmma, and of wgmma beside them, A in shared memory or registers",
     "code_fetch": "cycles of straight-line code that runs for the first time in a launch, and for the second",
-    "wgmma_columns": "cycles of instructions beside wgmma at full rate, by its columns and the registers that they read",
+    "wgmma_columns": "cycles of instructions beside wgmma at full rate, by its columns and the registers they read",
     "code_loops": "cycles of loops by the length of their code, and of branches that are taken",
     "launch_gap": "microseconds of a launch in a graph beyond what its blocks do",
     "l1_sets": "cycles of loads from lines that lie a power of two apart, until L1 cannot hold them all",

@@ -46,7 +46,7 @@ def test_a_in_registers_and_negated(negated: str) -> None:
 def test_a_sparse_product_is_refused() -> None:
     """Its metadata are no operand that is known: it must not run as a dense one."""
     strange = read_instruction("HGMMA.64x8x32.F32.SP R24, gdesc[UR8], R24, R2, gsb0", 0, 0)
-    with pytest.raises(UnknownInstructionError, match="HGMMA.64x8x32.F32.SP"):
+    with pytest.raises(UnknownInstructionError, match=r"HGMMA\.64x8x32\.F32\.SP"):
         lower_routine(Routine("k", (strange,), ()), 90, {}, 0, 0, 0)
 
 
