@@ -14,7 +14,7 @@ from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
-from gemmsmith.explain.timing.sampled import Sample, Subject
+from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, wraps
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -25,7 +25,6 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
-from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
@@ -160,7 +159,7 @@ class Predictor:
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
-        sample = next((each for each in known if _issued(each) >= least), known[-1])
+        sample = next((each for each in known if issued(each) >= least), known[-1])
         return self._run(sample, self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
@@ -263,7 +262,7 @@ class Predictor:
         streams = [s for s in sample.streams if s.block in numbers]
         if changes.dropped is not None:
             left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
-            streams = [_only(s, left) for s in streams]
+            streams = [only(s, left) for s in streams]
         return Sm(rows_of(self.program, model), streams, model, memory, numbers)
 
     def _after_sender(self, sample: Sample, model: SmParameters, memory: Memory) -> Memory:
@@ -293,12 +292,12 @@ class Predictor:
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             # A full pipeline hides the start at first; where blocks run several tiles it stays full.
-            low = low if _issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
+            low = low if issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
             high = 2 * low
         elif k > high:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
-            low, high = (192, 320 if _issued(self._tried) >= _MUCH else 384)
+            low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:
@@ -308,7 +307,7 @@ class Predictor:
             return max(low, ceil_div(stages, self.spec.stages_per_k_tile) * _UNIT)
         while low < _LONGEST and 2 * low < self.problem.k:
             self._tried = self.subject.sample(self._short(low + rest), self.chosen)
-            if _wraps(self._tried):
+            if wraps(self._tried):
                 break
             low *= 2
         return low
@@ -375,30 +374,6 @@ class Predictor:
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
-
-
-def _only(stream: Stream, positions: set[int]) -> Stream:
-    """A stream with the instructions at some positions alone."""
-    kept = [n for n, p in enumerate(stream.positions) if p in positions]
-    return replace(stream, positions=tuple(stream.positions[n] for n in kept),
-                   payloads=tuple(stream.payloads[n] for n in kept))  # fmt: skip
-
-
-def _issued(sample: Sample) -> int:
-    return sum(len(s.positions) for s in sample.streams)
-
-
-def _wraps(sample: Sample) -> bool:
-    """Whether TMA fills some stage a second time: an mbarrier expects bytes twice."""
-    seen: set[int] = set()
-    for stream in sample.streams:
-        for payload in stream.payloads:
-            if isinstance(payload, tuple) and payload and payload[0] == "arrive" and payload[2]:
-                place = payload[1][0][0]
-                if place in seen:
-                    return True
-                seen.add(place)
-    return False
 
 
 def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:
