@@ -226,3 +226,16 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     out[blockIdx.x * 128 + lane] = copied[127 - lane];
 }
 """
+
+# Two numbers that are converted one after the other come to one register: F2FP.MERGE_C on sm_86.
+MERGED_HALVES = r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void k(const __half2* in, __half2* out, int n, float alpha, float beta) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    __half a = __float2half(alpha), b = __float2half(beta);
+    for (int j = 0; j < 8; ++j) {
+        __half2 x = in[(i * 8 + j) % n], y = in[(i * 8 + j + 3) % n];
+        out[i * 8 + j] = __hfma2(x, __half2half2(a), __hmul2(y, __half2half2(b)));
+    }
+}
+"""

@@ -11,6 +11,7 @@ from machine_sources import (
     FLOATS,
     HALF_PARAMETERS,
     INTEGERS,
+    MERGED_HALVES,
     NARROW_CONSTANTS,
     VALUES_IN_TURN,
     WARPS,
@@ -94,3 +95,24 @@ def test_halves_as_parameters(arch: str) -> None:
     assert (found[0].view(np.uint16) == found[1].view(np.uint16)).all()
     assert (found[0][1::3] == -321).all()
     assert (found[0][2::3] == values * np.float16(-0.75) + np.float16(1.5)).all()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89"])
+def test_halves_that_share_a_register(arch: str) -> None:
+    """``F2FP.MERGE_C`` converts to the lower half, and takes the upper one from another register's lower half."""
+    kernel, n = compiled(MERGED_HALVES, arch), 96
+    values = (np.random.default_rng(4).integers(-40, 40, 2 * n) / 8).astype(np.float16)
+    scales = [np.float32(x).tobytes() for x in (1.5, -0.75)]
+    found = []
+    for device in (SimDevice(arch), MachineDevice(arch)):
+        data, out = device.allocate(4 * n), device.allocate(4 * 8 * 32)
+        device.write(data, values.view(np.uint8))
+        arguments = data.to_bytes(8, "little"), out.to_bytes(8, "little"), n.to_bytes(4, "little"), *scales
+        device.launch(device.load(kernel), Launch(Geometry((1, 1, 1), (32, 1, 1)), arguments))
+        device.synchronize()
+        found.append(device.read(out, 4 * 8 * 32).view(np.float16))
+    pairs = values.reshape(n, 2)
+    at = np.arange(256)
+    expected = pairs[at % n] * np.float16(1.5) + pairs[(at + 3) % n] * np.float16(-0.75)
+    assert (found[0].reshape(-1, 2) == expected).all()
+    assert (found[1] == found[0]).all()
