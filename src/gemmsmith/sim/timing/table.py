@@ -180,7 +180,9 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
 def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     """Cycles a sub-core's tensor core takes for one HMMA, IMMA or QMMA."""
     m, n, k = _mma_shape(i)
-    return m * n * k * _bits(i) / 16 / model.mma_fma16
+    narrow = i.opcode == "IMMA" or (i.opcode in ("HMMA", "QMMA") and "F16" in i.modifiers)
+    rate = model.mma_narrow_fma16 if narrow and model.mma_narrow_fma16 else model.mma_fma16
+    return m * n * k * _bits(i) / 16 / rate
 
 
 def tensor_flops(i: MachineInstruction) -> int:
