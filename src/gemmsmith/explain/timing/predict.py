@@ -130,7 +130,7 @@ class Predictor:
         cycles += between * (sum(times for times, _ in rounds) - 1)
         clock = mhz or self._clock(rounds, cycles)
         dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
-        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
+        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)

@@ -31,6 +31,8 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
+    branch                from a taken branch to the next instruction, if that is among the last ``near_code`` ones that
+                          the warp executed; branch_back, branch_ahead: if it is not
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -83,7 +85,10 @@ class SmParameters:
     dram_tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
     fence: float = 590.0
-    branch: float = 6.0
+    branch: float = 10.0
+    branch_back: float = 22.0
+    branch_ahead: float = 26.0
+    near_code: int = 384
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
 
@@ -92,6 +97,8 @@ class SmParameters:
 class GpuParameters:
     """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
 
+    ``drain_us``: from the end of the last block until what it stored has been written.
+
     ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
 
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
@@ -99,6 +106,7 @@ class GpuParameters:
 
     sm: SmParameters
     launch_us: float
+    drain_us: float
     block_us: float
     turnover: float
     cluster_launch_us: float

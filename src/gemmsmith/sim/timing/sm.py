@@ -348,6 +348,8 @@ class Sm(Effects):
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
             stall = max(stall, self.model.branch)
+            if at in self.far[w]:
+                self._jumps(w, part, at, now)
         self.fixed[w] = until = now + stall
         if not self.blocked[w]:
             self._prepare(w, until, kind, row)
