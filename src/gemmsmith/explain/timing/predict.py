@@ -38,7 +38,9 @@ _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
+_TILES = 4  # of a persistent block that are executed; more take as long each
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
+_ROWS = 256  # by which rows of C are left out
 _NONE = Changes()
 _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
@@ -64,6 +66,9 @@ class Predictor:
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
+        self.rows, self.longer = problem.m, 1.0
+        if spec.persistent and not self.shares_tiles:
+            self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
         self._senders: dict[int, Sample] = {}
         self._samples: list[Sample] = []
@@ -217,11 +222,12 @@ class Predictor:
             return self._timed(size, cold, changes, busy)
         low, high = results[0], results[-1]
         if len(results) == 1:
-            return RoundTime(size, low.cycles, low)
+            return RoundTime(size, low.cycles * self.longer, low)
         # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
         busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
         slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
-        return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+        cycles = high.cycles + slope * (self.problem.k - self.samples[-1].k)
+        return RoundTime(size, cycles * self.longer, high)
 
     def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
         """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""
@@ -292,7 +298,10 @@ class Predictor:
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             # A full pipeline hides the start at first; where blocks run several tiles it stays full.
-            low = low if issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
+            if self.longer > 1:  # of few tiles the deeper ones: an epilogue hides behind k-tiles of the next
+                low = max(low, 256)
+            elif issued(self._tried) < _MANY:
+                low = max(low, 512 if self.spec.persistent else 1024)
             high = 2 * low
         elif k > high:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
@@ -312,8 +321,18 @@ class Predictor:
             low *= 2
         return low
 
+    def _fewer_tiles(self) -> tuple[int, float]:
+        """Rows of C for which a persistent block has few tiles, and how many times as many it has with all rows."""
+        tiles = self.plan.kernel.geometry.blocks
+        each = ceil_div(tiles, self.blocks)
+        rows = self.problem.m * _TILES // each // _ROWS * _ROWS
+        if each <= _TILES or rows < _ROWS:
+            return self.problem.m, 1.0
+        fewer = self.spec.geometry(self.problem.with_(m=rows), self.plan.kernel.config).blocks
+        return (rows, each / ceil_div(fewer, self.blocks)) if fewer >= self.blocks else (self.problem.m, 1.0)
+
     def _short(self, k: int) -> Problem:
-        problem = self.problem
+        problem = self.problem.with_(m=self.rows) if self.rows < self.problem.m else self.problem
         if k == problem.k:
             return problem
         if self.spec.prologue is not None or self.spec.align_copies:
@@ -361,7 +380,7 @@ class Predictor:
         )
         deeper = self.problem.k - self.samples[-1].k
         slope = (high - low) / (self.samples[-1].k - self.samples[0].k) if deeper else 0.0
-        return (high + slope * deeper) * self.blocks
+        return (high + slope * deeper) * self.longer * self.blocks
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""

@@ -20,6 +20,8 @@ class SmParameters:
     register_banks        0: reading registers costs nothing
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
+    gmma_alu              of an ALU instruction beside wgmma, A in registers; gmma_alu_narrow: more with A in shared
+                          memory, for 64 columns, and less for more of them. The FMA pipe has one half beside wgmma.
     mma_narrow_fma16      HMMA with fp16 accumulators, and IMMA; 0: as mma_fma16
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
@@ -52,6 +54,8 @@ class SmParameters:
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
+    gmma_alu: float = 4.3
+    gmma_alu_narrow: float = 1.1
     xu_latency: float = 17.0
     special_register: float = 25.0
     constant: float = 28.0

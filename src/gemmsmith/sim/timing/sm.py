@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.effects import (
+    ALU,
     ATOMIC,
     BARRIER,
     BARRIER_ARRIVE,
@@ -130,7 +131,7 @@ class Sm(Effects):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
-        issues, held = self.issues, self.held
+        issues, held, beside = self.issues, self.held, self.beside
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -193,7 +194,8 @@ class Sm(Effects):
             stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == _ONE:
-                    units[unit] = now + busy
+                    running, slower = beside[part]
+                    units[unit] = now + (slower if unit == ALU and running > now else busy)
                 elif how:
                     units[FMA if units[FMA] <= units[LITE] else LITE] = now + busy
                 place = at[w] = at[w] + 1
@@ -224,6 +226,7 @@ class Sm(Effects):
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
         free_even, free_odd = banks
         stopped = held[-1]
+        running, slower = self.beside[part]
         while True:
             how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
             if wait or not plain or until > after:
@@ -231,7 +234,7 @@ class Sm(Effects):
             if how == _ONE:
                 if units[unit] > after:
                     break
-                units[unit] = after + busy
+                units[unit] = after + (slower if unit == ALU and running > after else busy)
             elif how:
                 unit = FMA if units[FMA] <= units[LITE] else LITE
                 if units[unit] > after:

@@ -252,12 +252,18 @@ class Waits:
 
 
 def far_jumps(code: Sequence[Row], near: int) -> frozenset[int]:
-    """Where a warp takes a branch to an instruction that is not among the last ``near`` ones that it executed."""
+    """Where a warp takes a branch to code that it did not execute among its last ``near`` instructions.
+
+    Code comes in lines of eight instructions, and the line after one that is executed is fetched with it.
+    """
     found, last = [], dict[int, int]()
     jumped = -1
     for at, row in enumerate(code):
-        if jumped >= 0 and row.position != code[jumped].following and at - last.get(row.position, -near - 1) > near:
-            found.append(jumped)
-        last[row.position] = at
+        line = row.position >> 3
+        if jumped >= 0 and row.position != code[jumped].following:
+            seen = max(last.get(line, -near - 1), last.get(line - 1, -near - 1))
+            if at - seen > near:
+                found.append(jumped)
+        last[line] = at
         jumped = at if row.jumps else -1
     return frozenset(found)
