@@ -298,10 +298,10 @@ class Predictor:
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             # A full pipeline hides the start at first; where blocks run several tiles it stays full.
-            if self.longer > 1:  # of few tiles the deeper ones: an epilogue hides behind k-tiles of the next
-                low = max(low, 256)
-            elif issued(self._tried) < _MANY:
+            if issued(self._tried) < _MANY:
                 low = max(low, 512 if self.spec.persistent else 1024)
+            elif self.longer > 1:
+                low = max(low, 256)
             high = 2 * low
         elif k > high:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
