@@ -37,6 +37,20 @@ def public_table() -> str:
     return _told("public")
 
 
+def public_stalls_table() -> str:
+    """Where warps wait in public kernels: ncu's longest reasons, and what the model's have in common with them."""
+    rows = []
+    for row in load("h200_public_stalls.json")["rows"]:
+        three = list(row["cycles"].items())[:3]
+        seen = ", ".join(f"{name.replace('_', ' ')} {cycles:.2g}" for name, (cycles, _) in three)
+        rows.append([_shown(row["kernel"]), seen,
+                     ", ".join(f"{model:.2g}" for _, (_, model) in three), f"{row['common_reasons']:.0%}",
+                     f"{row['common_lines']:.0%}"])  # fmt: skip
+    heads = ["kernel at 2048", "ncu, cycles for each instruction", "the model's, same reasons", "in common, by reason",
+             "in common, by line"]  # fmt: skip
+    return "\n".join(table(heads, "lllrr", rows))
+
+
 def _told(which: str) -> str:
     points = points_before(which)
     rows = []
