@@ -12,9 +12,8 @@ from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Row, Unit
 from gemmsmith.sim.timing.waits import Waits
 
-# The units of a sub-core that are named here. LITE is the other half of the FMA pipe.
-FMA, ALU, MIO, TENSOR = int(Unit.FMA), int(Unit.ALU), int(Unit.MIO), int(Unit.TENSOR)
-LITE = len(Unit)
+# The units of a sub-core that are named here; LITE is the other half of the FMA pipe.
+FMA, MIO, TENSOR, LITE = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Unit)
 # Kinds as plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
 _STORE, GLOBAL_LOAD, GLOBAL_STORE, COPY, _COMMIT, BARRIER, SYNCS, _TMA, GMMA = 2, 3, 4, 5, 6, 8, 9, 10, 11
 CLUSTER_ARRIVE, CLUSTER_WAIT, _SHUFFLE, ATOMIC, BARRIER_ARRIVE, FENCE = 15, 16, 17, 18, 19, 20
@@ -29,7 +28,6 @@ class Effects(Waits):
         self.memory = memory
         self.parts = PARTS * self.sms
         self.units = [[0.0] * (LITE + 1) for _ in range(self.parts)]  # one calendar for each sub-core
-        self.beside = [(0.0, 0.0)] * self.parts  # until when wgmma runs, and what an ALU instruction takes until then
         self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
         self.out = Outcome()
         self.path = MemoryPath(self.sms, model, memory, self.out)
@@ -44,8 +42,6 @@ class Effects(Waits):
             units[FMA] = now + row.busy
         elif unit == Unit.HALF:
             units[FMA] = units[LITE] = now + row.busy
-        elif unit == ALU and self.beside[part][0] > now:
-            units[ALU] = now + self.beside[part][1]
         elif unit:
             units[unit] = max(units[unit], now) + row.busy
 
@@ -69,11 +65,8 @@ class Effects(Waits):
             self.copies[w].append(self.copying[w])
             return now + 4
         if kind == GMMA:
-            end = self.units[part][TENSOR]
-            self.multiplying[w] = max(self.multiplying[w], end + model.gmma_latency)
-            if row.beside:
-                self.beside[part] = end, row.beside
-                self.units[part][LITE] = max(self.units[part][LITE], end)
+            start = self.units[part][TENSOR]
+            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
             if row.number:
                 self._woken = self._committed(w)
             return self.multiplying[w]

@@ -13,9 +13,9 @@ PARTS = 4  # sub-cores of an SM
 
 # Stall reasons, as ncu names them.
 REASONS = ("selected", "wait", "short_scoreboard", "long_scoreboard", "barrier", "math_pipe_throttle", "mio_throttle",
-           "lg_throttle", "not_selected", "dispatch_stall", "gmma", "membar", "sleeping", "no_instruction")  # fmt: skip
+           "lg_throttle", "not_selected", "dispatch_stall", "gmma", "membar", "sleeping")  # fmt: skip
 (SELECTED, WAIT, SHORT, LONG, BARRIER, MATH, MIO_THROTTLE, LG, NOT_SELECTED, DISPATCH, GMMA, MEMBAR,
- SLEEPING, NO_INSTRUCTION) = range(14)  # fmt: skip
+ SLEEPING) = range(13)  # fmt: skip
 
 # What can be busy, under the names that explanations use.
 BUSY = (

@@ -20,8 +20,6 @@ class SmParameters:
     register_banks        0: reading registers costs nothing
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
-    gmma_alu              of an ALU instruction beside wgmma, A in registers; gmma_alu_narrow: more with A in shared
-                          memory, for 64 columns, and less for more of them. The FMA pipe has one half beside wgmma.
     mma_narrow_fma16      HMMA with fp16 accumulators, and IMMA; 0: as mma_fma16
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
@@ -33,8 +31,6 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
-    branch                from a taken branch to the next instruction, if that is among the last ``near_code`` ones that
-                          the warp executed; branch_back, branch_ahead: if it is not
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     """
 
@@ -54,8 +50,6 @@ class SmParameters:
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
-    gmma_alu: float = 4.3
-    gmma_alu_narrow: float = 1.1
     xu_latency: float = 17.0
     special_register: float = 25.0
     constant: float = 28.0
@@ -89,10 +83,7 @@ class SmParameters:
     dram_tma_bytes_cycle: float = 64.0
     cluster_barrier: float = 190.0
     fence: float = 590.0
-    branch: float = 10.0
-    branch_back: float = 22.0
-    branch_ahead: float = 26.0
-    near_code: int = 384
+    branch: float = 6.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.effects import (
-    ALU,
     ATOMIC,
     BARRIER,
     BARRIER_ARRIVE,
@@ -131,7 +130,7 @@ class Sm(Effects):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
-        issues, held, beside = self.issues, self.held, self.beside
+        issues, held = self.issues, self.held
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -194,8 +193,7 @@ class Sm(Effects):
             stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == _ONE:
-                    running, slower = beside[part]
-                    units[unit] = now + (slower if unit == ALU and running > now else busy)
+                    units[unit] = now + busy
                 elif how:
                     units[FMA if units[FMA] <= units[LITE] else LITE] = now + busy
                 place = at[w] = at[w] + 1
@@ -226,7 +224,6 @@ class Sm(Effects):
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
         free_even, free_odd = banks
         stopped = held[-1]
-        running, slower = self.beside[part]
         while True:
             how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
             if wait or not plain or until > after:
@@ -234,7 +231,7 @@ class Sm(Effects):
             if how == _ONE:
                 if units[unit] > after:
                     break
-                units[unit] = after + (slower if unit == ALU and running > after else busy)
+                units[unit] = after + busy
             elif how:
                 unit = FMA if units[FMA] <= units[LITE] else LITE
                 if units[unit] > after:
@@ -351,8 +348,6 @@ class Sm(Effects):
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
             stall = max(stall, self.model.branch)
-            if at in self.far[w]:
-                self._jumps(w, part, at, now)
         self.fixed[w] = until = now + stall
         if not self.blocked[w]:
             self._prepare(w, until, kind, row)

@@ -58,7 +58,6 @@ class Row(NamedTuple):
     ``*_alone`` if another warp has issued since the instruction before.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
-    ``beside``: of wgmma, cycles that an ALU instruction takes while it runs.
     """
 
     position: int
@@ -81,7 +80,6 @@ class Row(NamedTuple):
     following: int
     threads: int
     name: str
-    beside: float = 0.0
 
 
 _KINDS = {
@@ -113,9 +111,7 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         unit, busy = _unit(i, Kind(row.kind), model)
         latency = _latency(i, Kind(row.kind), model)
         found[row.position] = row._replace(unit=unit, busy=busy, latency=latency)
-        if row.kind == Kind.GMMA:
-            found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, beside=_beside(i, model))
-        elif not model.register_banks:
+        if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
     return found
@@ -238,15 +234,6 @@ def _latency(i: MachineInstruction, kind: Kind, model: SmParameters) -> float:
     if kind is Kind.PLAIN and pipe_of(i) is Pipe.TENSOR:
         return model.mma_latency
     return 0
-
-
-def _beside(i: MachineInstruction, model: SmParameters) -> float:
-    """Cycles of an ALU instruction while a wgmma runs: more beside products of few columns."""
-    if not model.gmma_alu:
-        return 0.0
-    if isinstance(i.operands[1], Register):
-        return model.gmma_alu
-    return model.gmma_alu + model.gmma_alu_narrow * 64 / max(64, _gmma_shape(i)[1])
 
 
 def _bytes(i: MachineInstruction, kind: Kind) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gemmsmith.sim.timing.outcome import BARRIER, GMMA, LONG, NEVER, NO_INSTRUCTION, PARTS, SHORT, WAIT
+from gemmsmith.sim.timing.outcome import BARRIER, GMMA, LONG, NEVER, PARTS, SHORT, WAIT
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row
@@ -57,10 +57,6 @@ class Waits:
         distinct = dict.fromkeys(s.positions for s in streams)  # most warps execute the same
         codes = {positions: [row for p in positions if (row := rows[p]) is not None] for positions in distinct}
         self.code = [codes[s.positions] for s in streams]
-        far = {positions: far_jumps(code, model.near_code) for positions, code in codes.items()}
-        self.far = [far[s.positions] for s in streams]
-        self.arriving = [0.0] * len(streams)  # when a warp's code is there
-        self.fetched: list[dict[int, float]] = [{} for _ in range(PARTS * self.sms)]  # code of each sub-core, from when
         self.at = [0] * n
         self.ready = [0.0] * n
         self.blocked = [False] * n
@@ -86,8 +82,6 @@ class Waits:
     def _prepare(self, w: int, earliest: float, kind: int = 0, row: Row | None = None) -> None:
         """When a warp's next instruction may issue as far as the warp itself is concerned."""
         ready, reason = earliest, WAIT
-        if self.arriving[w] > ready:
-            ready, reason = self.arriving[w], NO_INSTRUCTION
         if kind == _COPY_WAIT and row is not None:
             groups = self.copies[w]
             if len(groups) > row.number:
@@ -134,19 +128,6 @@ class Waits:
             self._wake(other, max(team.ends[group]), GMMA)
             touched.append(self.part_of[other])
         return touched
-
-    def _jumps(self, w: int, part: int, at: int, now: float) -> None:
-        """A warp takes a branch: fetch the code that comes next.
-
-        Code that the warp executed long ago, or never, is fetched anew, unless another warp of its sub-core did so.
-        """
-        code, model = self.code[w], self.model
-        position = code[at + 1].position
-        fetched = self.fetched[part].get(position)
-        if fetched is None or now > fetched + model.near_code:
-            cost = model.branch_ahead if position > code[at].position else model.branch_back
-            fetched = self.fetched[part][position] = now + cost
-        self.arriving[w] = fetched
 
     # -- barriers ---------------------------------------------------------------------------------
 
@@ -249,21 +230,3 @@ class Waits:
             if not self.blocked[w] and self.at[w] < len(self.code[w]):  # else it has ended meanwhile
                 self._prepare(w, self.fixed[w])
         return [w for w, _ in waiters]
-
-
-def far_jumps(code: Sequence[Row], near: int) -> frozenset[int]:
-    """Where a warp takes a branch to code that it did not execute among its last ``near`` instructions.
-
-    Code comes in lines of eight instructions, and the line after one that is executed is fetched with it.
-    """
-    found, last = [], dict[int, int]()
-    jumped = -1
-    for at, row in enumerate(code):
-        line = row.position >> 3
-        if jumped >= 0 and row.position != code[jumped].following:
-            seen = max(last.get(line, -near - 1), last.get(line - 1, -near - 1))
-            if at - seen > near:
-                found.append(jumped)
-        last[line] = at
-        jumped = at if row.jumps else -1
-    return frozenset(found)
