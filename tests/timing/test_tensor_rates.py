@@ -7,7 +7,7 @@ import pytest
 from gemmsmith.gpus import gpu_named
 from gemmsmith.sim.sass.reader import read_instruction
 from gemmsmith.sim.timing.parameters import parameters_of
-from gemmsmith.sim.timing.table import mma_cycles
+from gemmsmith.sim.timing.table import _reads, mma_cycles
 
 FP32 = "HMMA.16816.F32 R4, R8, R12, R4"
 FP16 = "HMMA.16816.F16 R4, R8, R12, R4"
@@ -28,6 +28,12 @@ def tops(gpu: str, text: str, k: int) -> float:
 def test_peaks_of_data_sheets(gpu: str, fp32: float, fp16: float, int8: float) -> None:
     found = tops(gpu, FP32, 16), tops(gpu, FP16, 16), tops(gpu, INT8, 32)
     assert found == pytest.approx((fp32, fp16, int8), rel=0.01)
+
+
+def test_fp16_accumulators_are_half_as_many_registers() -> None:
+    """A has four registers, B two, C four of fp32 and two of fp16; each bank has half of them."""
+    assert _reads(read_instruction(FP32, 0, 0), None) == (5, 5)
+    assert _reads(read_instruction(FP16, 0, 0), None) == (4, 4)
 
 
 def test_data_centre_cards_make_no_difference() -> None:
