@@ -84,9 +84,11 @@ class MemoryPath:
         served = start + waves
         if lines:
             out.tag_cycles += lines
-            start = max(start, self.tag_free[sm])
-            self.tag_free[sm] = max(self.tag_free[sm], now) + lines
-            served = max(served, start + lines)
+            tags = self.tag_free[sm]
+            start = start if start > tags else tags
+            self.tag_free[sm] = (tags if tags > now else now) + lines
+            tagged = start + lines
+            served = served if served > tagged else tagged
         self.queue[part].append(start)
         return served
 
@@ -120,8 +122,11 @@ class MemoryPath:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active
             return self._dispatched(part, row, 1, 0, now) + model.shared_latency
-        lines = payload if isinstance(payload, tuple) else _UNKNOWN
-        self.out.spills += payload == "local"
+        if isinstance(payload, tuple):
+            lines = payload
+        else:
+            lines = _UNKNOWN
+            self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes
@@ -130,7 +135,8 @@ class MemoryPath:
             sectors = sum([mask.bit_count() for _, mask in lines])
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
-        served = self._dispatched(part, row, max(least, len(lines)), max(least, sectors / 4), now)
+        count, waves = len(lines), sectors / 4
+        served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
             self.out.stored_bytes += nbytes

@@ -281,6 +281,8 @@ class Sm(Effects):
                     when = self._free(part, op, now)
                 if when <= now:
                     return w, now
+            elif when < queue and nexts[w][0] == QUEUE:  # it will be ready, and wait for the queue as well
+                when = queue
             if when < later:
                 later = when
         return -1, later
