@@ -17,7 +17,7 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.role_names import words as words_of
 from gemmsmith.kernel.roles import EXTENTS, with_written
@@ -27,6 +27,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.contradiction import contradiction
 from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
@@ -110,7 +111,7 @@ def settle(
         if endless > 1:  # threads that wait for ever under two meanings do so under every one
             end = 0.0
 
-    rejected = ""
+    rejected = activation = ""
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
     looped = bool(getattr(spec.geometry, "loop", ""))
@@ -129,8 +130,9 @@ def settle(
                 for reading in found:
                     if layout is not None and reading.layout != layout:
                         continue
-                    if layout is None and (why := contradiction(reading)):
+                    if layout is None and (why := contradiction(reading, spec)):
                         rejected = rejected or why
+                        activation = activation or reading.signature.activation
                         continue
                     settled = _settled(spec if launched in once else launched, own, reading, shape)
                     if reading.scaled:
@@ -148,7 +150,7 @@ def settle(
             if candidate.unknown or fitting is None or fitting in shapes or time.process_time() > end:
                 continue
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
-                if (layout is None and not contradiction(reading)) or reading.layout == layout:
+                if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
@@ -188,7 +190,7 @@ def settle(
         padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
         found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
         for reading in found:
-            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading))):
+            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading, spec))):
                 settled = _settled(padded, own, reading, shapes[0])
                 line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
@@ -198,14 +200,14 @@ def settle(
             if time.process_time() > end:
                 break
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
-            accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
+            accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
             plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
-    meant = replace(first, activation="relu") if says_relu(first.entry) else first
+    meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
 
@@ -271,7 +273,7 @@ def _version_found(
         if shape is None:
             continue
         for reading in find_readings(open_device(), tried, config, first, shape, compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading):
+            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
                 return _settled(tried, own, reading, shape)
     return None
 
@@ -285,7 +287,7 @@ def _launch_found(
         tried = replace(spec, geometry=launch)
         shape = check_shapes(tried.read_as(first, "NN"), config).distinct
         for reading in find_readings(open_device(), tried, config, first, _fitting(first, shape), compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading):
+            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
                 settled = _settled(tried, own, reading, shape)
                 words = (*settled.words, *shlex.split(str(launch)))
                 return replace(settled, words=words, launch_found=True,
@@ -343,32 +345,6 @@ def _fitting(signature: Signature, shape: Shape) -> Shape:
     """The shape, or a cube for a kernel with one extent."""
     side = max(shape[:2])
     return (side, side, side) if signature.square and not signature.fixed else shape
-
-
-def contradiction(reading: Reading) -> str:
-    """What the kernel's name or its host code says against a layout; empty if nothing does."""
-    layout, signature = reading.layout, reading.signature
-    said = layout_in_name(signature.entry)
-    if said is not None and said not in (layout, ROW_MAJOR) and not _may_mean(said, layout):
-        return f"it computes the product of a {layout}, but is called {signature.entry}"
-    at = {arg.role: arg.at_launch for arg in signature.arguments if arg.at_launch}
-    rows_columns = {"lda": ("M", "K"), "ldb": ("K", "N"), "ldc": ("M", "N")}
-    for (ld, (rows, columns)), by_column in zip(rows_columns.items(), layout.stored, strict=True):
-        passed, tall, wide = at.get(ld), at.get(rows), at.get(columns)
-        if not passed or not tall or not wide or tall == wide or passed not in (tall, wide):
-            continue
-        if (passed == tall) != by_column:
-            return f"it computes the product of a {layout}, but its host code passes {passed} as {signature.named(ld)}"
-    return ""
-
-
-def _may_mean(said: Layout, found: Layout) -> bool:
-    """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
-    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed."""
-    if said.column_major and said.operations == "NN":
-        return found.column_major
-    flipped = said.operations.translate(str.maketrans("NT", "TN"))
-    return found.operations in (said.operations, flipped)
 
 
 def formula(reading: Reading | None) -> str:
