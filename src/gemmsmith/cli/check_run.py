@@ -73,6 +73,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if not passed and asked.free:
         _refuse_unfinished(report, config)
         _refuse_other_parts(report)
+        _refuse_guessed_grid(report)
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
@@ -91,6 +92,20 @@ def _refuse_other_parts(report: Report) -> None:
             f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
             f"host code launches it for parts of the product ({loop}), and how large they are is not known",
             "choose a size of one part with --m, --n and --k",
+        )
+
+
+def _refuse_guessed_grid(report: Report) -> None:
+    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
+    place = getattr(report.spec.geometry, "misread", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not place or failed is None or is_hazard(failed) or failed.faulted:
+        return
+    if 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
+            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
+            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
         )
 
 

@@ -130,8 +130,13 @@ def kernel_chain(
     return KernelChain((*others, (first.file, changed)), entry, shared, second)
 
 
+def chained_name(first: str, second: str) -> str:
+    """The name of two kernels as one; empty where there is no second."""
+    return f"{first}_then_{second}" if second else first
+
+
 def _entry(halves: list[_Half]) -> str:
-    return f"{halves[0].kernel.name}_then_{halves[1].kernel.name}"
+    return chained_name(halves[0].kernel.name, halves[1].kernel.name)
 
 
 def _next_launch(first: LaunchSite, output: str) -> LaunchText | None:

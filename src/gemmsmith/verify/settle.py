@@ -7,6 +7,7 @@ the kernel's own name or its host code contradicts is not accepted.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
+from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
@@ -42,6 +44,9 @@ _OTHER_FUNCTIONS = frozenset((
     "leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual", "softmax", "gelu",
     "silu", "swish", "sigmoid", "tanh", "or", "squared",
 ))  # fmt: skip
+_SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
+_JUDGED = ("A·B", "relu", *SMOOTH)
+_OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
 _MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
@@ -112,6 +117,7 @@ def settle(
             end = 0.0
 
     rejected = activation = ""
+    smooth = blocks is None and _SMOOTH_CODE.search(compiled.ptx) is not None
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
     looped = bool(getattr(spec.geometry, "loop", ""))
@@ -124,9 +130,10 @@ def settle(
             if candidate.unknown or late:
                 continue
             for launched in launches:
-                found = find_readings(
-                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed
-                )
+                how = (launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed)
+                found = find_readings(open_device(), *how)
+                if smooth and all(reading.signature.activation == "relu" for reading in found):
+                    found = find_readings(open_device(), *how, smooth=True)  # integers are too far from 0
                 for reading in found:
                     if layout is not None and reading.layout != layout:
                         continue
@@ -140,6 +147,12 @@ def settle(
                     unscaled = unscaled or settled
     if unscaled is not None:
         return unscaled
+    if smooth and not first.unknown and not rejected:
+        how = (spec, config, first, _fitting(first, shapes[0]), compile_fn)
+        activation = said_function(own.entry)
+        if not activation or find_readings(open_device(), *how, smooth=True, roughly=True):
+            raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
+                                 f"not judged: what it gives is none of {', '.join(_JUDGED)}", _OTHER_FUNCTION)  # fmt: skip
     if not first.unknown and not rejected and blocks is None:
         version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
         if version is not None:
@@ -226,6 +239,15 @@ def says_relu(entry: str) -> bool:
     """Whether a kernel's name says that it computes relu of its product, and no other function of it."""
     told = words_of(entry)
     return "relu" in told and not _OTHER_FUNCTIONS.intersection(told)
+
+
+def said_function(entry: str) -> str:
+    """The smooth activation that a kernel's name says, and no other; empty if it says none."""
+    told = set(words_of(entry))
+    known = {"gelu": "gelu", "silu": "silu", "swish": "silu"}
+    said = {known[word] for word in told & known.keys()}
+    others = told & _OTHER_FUNCTIONS.difference(known)
+    return said.pop() if len(said) == 1 and not others and "relu" not in told else ""
 
 
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
