@@ -17,7 +17,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
-from gemmsmith.userfile.scratch import is_zeroed
+from gemmsmith.userfile.scratch import adds_into, is_zeroed, sets_to_zero
 
 _LARGE_TILE = 256
 _PARTS = 16
@@ -104,7 +104,10 @@ class LaunchMemory:
             room, zeroed = None, True
             if self.site is not None and arg.at_launch:
                 room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
-                zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
+                frame = self.site.site.frame
+                zeroed = is_zeroed(arg.at_launch, frame)
+                if self.second is not None and not adds_into(arg.name, self.facts.reached):
+                    zeroed = sets_to_zero(arg.at_launch, frame)  # the first kernel writes what the second may read
             found.append(ScratchArray(arg.name, room or self._unknown_room(own, size), size, zeroed))
         return tuple(found)
 

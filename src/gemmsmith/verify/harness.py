@@ -43,9 +43,9 @@ from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.batch_memory import batch_gaps
 from gemmsmith.verify.bounds import absolute_floor, theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
-from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.explainer import Explainer, explained
 from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.guarded_run import run_guarded

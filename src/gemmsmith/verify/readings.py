@@ -107,7 +107,8 @@ def find_readings(
     """All readings of one launch with the roles of ``signature`` (the user's own) that give a product.
 
     ``blocks``: only these are run, on the simulator, and only what they write is compared. ``failed`` is told why there
-    was no result. ``smooth``: small fractions instead of integers, for a kernel that applies gelu or silu, or ``roughly`` so.
+    was no result. ``smooth``: small fractions instead of integers, for a kernel that applies gelu or silu, or
+    ``roughly`` so.
     """
     probed = spec.read_as(signature, "NN")
     try:

@@ -151,8 +151,9 @@ def settle(
         how = (spec, config, first, _fitting(first, shapes[0]), compile_fn)
         activation = said_function(own.entry)
         if not activation or find_readings(open_device(), *how, smooth=True, roughly=True):
+            what = f"what it gives is none of {', '.join(_JUDGED)}"
             raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                                 f"not judged: what it gives is none of {', '.join(_JUDGED)}", _OTHER_FUNCTION)  # fmt: skip
+                                 f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
     if not first.unknown and not rejected and blocks is None:
         version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
         if version is not None:
