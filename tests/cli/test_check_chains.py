@@ -176,7 +176,7 @@ def test_a_sum_over_one_part_too_many_is_wrong(tmp_path: Path) -> None:
 
 def test_causes_are_found_in_two_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.cu").write_text(SLICES.replace("        __syncthreads();\n", "", 1), encoding="utf-8")
-    assert run_command(["check", f"{tmp_path / 'mine.cu'}:slices"]) == 1
+    assert run_command(["check", f"{tmp_path / 'mine.cu'}:slices", "--cures", "30"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "__syncthreads();" in said
     assert re.search(r"all \d+ trials pass", said)

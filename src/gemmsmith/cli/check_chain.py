@@ -29,7 +29,8 @@ Check = Callable[[KernelSpec, Config, Asked], Report]
 _SOME = 1 / 8  # of the outputs: integers agree by chance in one of hundreds
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 # Of numbers that are no indices: to one, of two elements, or into an element or a variable of a floating type.
-_ADDS = re.compile(r"\w\s*\+=|@\s*\+\s*[\w(*]|(?:@|\b(?:float\d?|double\d?|half2?|__half2?|\w*bfloat16\d?|T|acc_t)\s+\w+)"
+_FLOATING = r"(?:float\d?|double\d?|half2?|__half2?|\w*bfloat16\d?|T|acc_t)"
+_ADDS = re.compile(rf"\w\s*\+=|@\s*\+\s*[\w(*]|(?:@|\b{_FLOATING}\s+\w+)"
                    r"\s*=[^;=]*\+|\bfmaf?\s*\(|__hadd|__fadd")  # fmt: skip
 _OTHER_FUNCTIONS = re.compile(r"(?<!\w)(?:__)?(?:exp|tanh|erf|log|sqrt|rsqrt|pow|sin|cos|h2?exp|h2?rsqrt)\w*\s*\(")
 

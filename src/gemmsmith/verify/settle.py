@@ -148,9 +148,10 @@ def settle(
     if unscaled is not None:
         return unscaled
     if smooth and not first.unknown and not rejected:
-        how = (spec, config, first, _fitting(first, shapes[0]), compile_fn)
         activation = said_function(own.entry)
-        if not activation or find_readings(open_device(), *how, smooth=True, roughly=True):
+        if not activation or find_readings(
+            open_device(), spec, config, first, _fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
+        ):
             what = f"what it gives is none of {', '.join(_JUDGED)}"
             raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
                                  f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
