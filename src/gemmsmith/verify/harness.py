@@ -329,7 +329,13 @@ def _judge(
         mistrusted=mostly_zero(got, known, nearly_zero(problem, spec)),
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
+        nan_for_inf=bool(comparison.wrong.any()) and _nan_for_inf(comparison),
     )
+
+
+def _nan_for_inf(comparison: Comparison) -> bool:
+    got, expected = (values[comparison.wrong] for values in (comparison.got, comparison.expected))
+    return got.dtype.kind == "f" and bool(np.isnan(got).all() and np.isinf(expected).all())
 
 
 def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
