@@ -73,7 +73,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if not passed and asked.free:
         _refuse_unfinished(report, config)
         _refuse_other_parts(report)
-        _refuse_guessed_grid(report)
+        refuse_guessed_grid(report)
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
@@ -95,7 +95,7 @@ def _refuse_other_parts(report: Report) -> None:
         )
 
 
-def _refuse_guessed_grid(report: Report) -> None:
+def refuse_guessed_grid(report: Report) -> None:
     """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
     place = getattr(report.spec.geometry, "misread", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
