@@ -180,3 +180,33 @@ def test_causes_are_found_in_two_kernels(tmp_path: Path, capsys: pytest.CaptureF
     said = " ".join(capsys.readouterr().out.split())
     assert "__syncthreads();" in said
     assert re.search(r"all \d+ trials pass", said)
+
+
+TRANSPOSED_FIRST = """__global__ void transpose(const float* in, float* out, int rows, int cols) {
+    int x = blockIdx.x * 8 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y;
+    if (x < cols && y < rows) out[x * rows + y] = in[y * cols + x];
+}
+__global__ void product(const float* A, const float* Bt, float* C, int M, int N, int K) {
+    int i = blockIdx.y * 8 + threadIdx.y, j = blockIdx.x * 8 + threadIdx.x;
+    if (i >= M || j >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[i * K + k] * Bt[j * K + k];
+    C[i * N + j] = sum;
+}
+void run(const float* A, const float* B, float* C, float* Bt, int M, int N, int K) {
+    transpose<<<dim3((N + 7) / 8, (K + 7) / 8), dim3(8, 8)>>>(B, Bt, K, N);
+    product<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(A, Bt, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("copy", "status"), [("out[x * rows + y]", 0), ("out[x * cols + y]", 1)])
+def test_the_kernel_before_writes_an_operand(
+    copy: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The product is right; with the copy that it is given, it may not be."""
+    (tmp_path / "mine.cu").write_text(TRANSPOSED_FIRST.replace("out[x * rows + y]", copy), encoding="utf-8")
+    trial = ("--trial", "M, N and K all different")
+    assert run_command(["check", str(tmp_path / "mine.cu"), "--cures", "0", *trial]) == status
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("transpose_then_product" in said) == bool(status)

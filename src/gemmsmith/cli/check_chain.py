@@ -22,10 +22,11 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.kernel_facts import SAMPLE
 from gemmsmith.userfile.names_derived import derived_names, loop_heads
 from gemmsmith.userfile.parts import KernelSource
-from gemmsmith.userfile.user_kernel import joined_kernel
+from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel
 from gemmsmith.userfile.user_launch import UserLaunch
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
+_BUDGET_S = 6.0  # for the trials of a kernel that is right and the one before it
 _SOME = 1 / 8  # of the outputs: integers agree by chance in one of hundreds
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 # Of numbers that are no indices: to one, of two elements, or into an element or a variable of a floating type.
@@ -56,6 +57,28 @@ def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -
     except GemmsmithError:
         return None
     return report if report.ok or (divided and added) or is_product(report) else None
+
+
+def with_kernel_before(spec: KernelSpec, asked: Asked, report: Report, check: Check) -> Report:
+    """The report on a kernel that is right; or on it and the kernel before it, which writes one of its operands (a
+    transposed copy, for example), where both together give a product for some shapes and a wrong one for others."""
+    launch = spec.geometry
+    alone = not isinstance(launch, UserLaunch) or launch.second is not None or spec.batched or asked.device.wants_gpu
+    if alone or not report.ok or not asked.free:
+        return report
+    options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
+    try:
+        both = prepared_kernel(Path(spec.source), options)
+        if both is None or both.signature.unknown or both.signature.fixed:
+            return report
+        budget = min(asked.budget, _BUDGET_S)
+        found = check(both, both.config(), replace(asked, started=None, budget=budget, certified=False))
+    except TimeLimitError:
+        raise
+    except GemmsmithError:
+        return report
+    faulted = any(verdict.faulted for _, verdict in found.failed)  # the room of its operand may not be known
+    return found if not found.ok and not faulted and is_product(found) else report
 
 
 def is_product(report: Report) -> bool:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
-from gemmsmith.cli.check_chain import chain_report
+from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
@@ -49,7 +49,8 @@ _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the rep
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    return chain_report(spec, config, asked, _check_one) or _check_one(spec, config, asked)
+    together = chain_report(spec, config, asked, _check_one)
+    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
 
 
 def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
