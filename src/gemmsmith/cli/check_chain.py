@@ -83,7 +83,8 @@ def with_kernel_before(spec: KernelSpec, asked: Asked, report: Report, check: Ch
 
 def is_product(report: Report) -> bool:
     """Whether the results of two kernels show that they make a product, though a wrong one."""
-    if report.settled.reading is not None or any(verdict.trusted for _, verdict in report.verdicts):
+    settled = report.settled
+    if settled.reading is not None or settled.only or any(verdict.trusted for _, verdict in report.verdicts):
         return True
     _, first = report.verdicts[0]
     right = first.total - first.wrong
