@@ -9,7 +9,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.verify.epilogue import activated
-from gemmsmith.verify.settle import said_function
+from gemmsmith.verify.said_functions import said_function
 
 KERNEL = """#include <cuda_fp16.h>
 __device__ float f(float x) { FUNCTION }

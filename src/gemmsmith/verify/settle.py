@@ -10,7 +10,7 @@ import math
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,14 +19,13 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
-from gemmsmith.kernel.other_readings import readings
-from gemmsmith.kernel.role_names import words as words_of
-from gemmsmith.kernel.roles import EXTENTS, with_written
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
+from gemmsmith.verify.candidate_roles import LEADING, candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
 from gemmsmith.verify.epilogue import SMOOTH
@@ -34,20 +33,14 @@ from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
+from gemmsmith.verify.said_functions import said_function, says_relu
 
-_LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
-_OTHER_FUNCTIONS = frozenset((
-    "leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual", "softmax", "gelu",
-    "silu", "swish", "sigmoid", "tanh", "or", "squared",
-))  # fmt: skip
 _SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
 _JUDGED = ("A·B", "relu", *SMOOTH)
 _OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
-_MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ def settle(
         return compiled
 
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
-    first, *others = _candidates(spec, own, compiled)
+    first, *others = candidate_roles(spec, own, compiled)
     end = time.process_time() + _SECONDS  # of a slow kernel only the likeliest meanings are tried
 
     endless = 0
@@ -237,21 +230,6 @@ def _table_hint(signature: Signature) -> str:
             f"--grid … --block … --args '…, {own}' --expect FILE.py:FUNCTION")  # fmt: skip
 
 
-def says_relu(entry: str) -> bool:
-    """Whether a kernel's name says that it computes relu of its product, and no other function of it."""
-    told = words_of(entry)
-    return "relu" in told and not _OTHER_FUNCTIONS.intersection(told)
-
-
-def said_function(entry: str) -> str:
-    """The smooth activation that a kernel's name says, and no other; empty if it says none."""
-    told = set(words_of(entry))
-    known = {"gelu": "gelu", "silu": "silu", "swish": "silu"}
-    said = {known[word] for word in told & known.keys()}
-    others = told & _OTHER_FUNCTIONS.difference(known)
-    return said.pop() if len(said) == 1 and not others and "relu" not in told else ""
-
-
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
     """The shape that fits the launch where the parameters mean this; None if the launch is not known."""
     try:
@@ -325,46 +303,6 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
     return alternatives() if alternatives is not None else []
 
 
-def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
-    if spec.declared_signature:
-        return [own]
-    written = written_parameters(compiled.ptx, compiled.entry)
-    stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
-    own = _without_ignored(own, _used(own, compiled))
-    pointers_open = any(arg.code == "P" for arg in own.unknown)
-    if stored and (pointers_open or own.named(own.output) not in stored):
-        own = with_written(own, stored)
-    return [own, *_limited(readings(own))]
-
-
-def _used(own: Signature, compiled: CompiledKernel) -> set[int]:
-    """The arguments that the kernel reads; of a struct, the fields."""
-    parameters = used_parameters(compiled.ptx, compiled.entry)
-    found = {i for i in range(len(own.arguments)) if own.place(i) in parameters}
-    for i in [i for i in found if "." in own.arguments[i].name]:
-        loaded = used_bytes(compiled.ptx, compiled.entry, own.place(i))
-        if loaded is not None and not loaded.intersection(own.bytes_at(i)):
-            found.discard(i)
-    return found
-
-
-def _without_ignored(own: Signature, used: set[int]) -> Signature:
-    """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
-
-    One that uses some of them has forgotten the others, and is judged with all.
-    """
-    leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
-    if not leading or used.intersection(leading):
-        return own
-    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
-    return replace(own, arguments=arguments)
-
-
-def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
-    for _, signature in zip(range(_MOST_TRIALS), found, strict=False):
-        yield signature
-
-
 def _fitting(signature: Signature, shape: Shape) -> Shape:
     """The shape, or a cube for a kernel with one extent."""
     side = max(shape[:2])
@@ -406,7 +344,7 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
-    if ignored := [arg.name for arg in changed if before[arg.name] in _LEADING]:
+    if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
     if tried := [arg for arg in changed if arg.name not in ignored]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
