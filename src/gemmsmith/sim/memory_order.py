@@ -16,6 +16,9 @@ from gemmsmith.sim.traits import Effect, Flow, Space, Wait
 
 _RELEASES = {"release", "acq_rel", "sc"}
 _ACQUIRES = {"acquire", "acq_rel", "sc"}
+# Floats in global memory are data, not flags: volatile accesses of two threads may not meet there either, since a read
+# and a write after it are two steps, and an addition of another thread is lost between them.
+_FLOATING = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 _STRONG = {"volatile", "relaxed", "mmio", "STRONG"} | _RELEASES | _ACQUIRES
 
 
@@ -49,6 +52,8 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
         )
     access = operation.access
     if access is None or operation.traits.partial_order:
+        return _WEAK
+    if "volatile" in found and found & _FLOATING and access.space is not Space.SHARED:
         return _WEAK
     if access.effect is Effect.UPDATE or found & _STRONG:
         return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), block_only=block_only)

@@ -220,6 +220,12 @@ def _in_caller(text: str, scope: HostScope) -> str:
 # --- callers
 
 
+def callers_of(site: LaunchSite) -> Iterator[LaunchSite]:
+    """The launch as each of the calls that are known leads there; itself if none is."""
+    frames = [site.frame] if site.frame.caller is not None else [*_with_callers(site.frame, _LEVELS)]
+    yield from (replace(site, frame=frame) for frame in frames if frame.caller is not None or len(frames) == 1)
+
+
 def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
     """``frame`` on its own, then with each call of its function."""
     yield frame
