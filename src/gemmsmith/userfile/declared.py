@@ -205,9 +205,13 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
         whole = text_of(code, node)
         aligned = re.search(r"(?:alignas|__align__)\s*\(([^()]*)\)", whole)
         for declarator in node.children_by_field_name("declarator"):
+            text = text_of(code, declarator)
+            pointer = re.match(r"\(\s*\*\s*(\w+)\s*(?:\[([^\]]*)\])?\s*\)\s*\(", text)  # to a function
+            if pointer is not None:
+                found.append(Field("void *", (words(pointer[2]),) if pointer[2] else (), "", pointer[1]))
+                continue
             if function_declarator(declarator) is not None:
                 continue
-            text = text_of(code, declarator)
             counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
             stars = " *" * text.split("[")[0].count("*")
             name = re.search(r"[A-Za-z_]\w*", re.sub(r"\b(?:const|__restrict__|__restrict)\b", " ", text))
