@@ -126,12 +126,20 @@ void run(int i, {ABC}) {{ table[i]<<<dim3((N + 15) / 16, (M + 15) / 16), 256>>>(
 """
 
 
-@pytest.mark.parametrize(("source", "code"), [
-    (PRODUCT + THROUGH_A_TABLE, 0), (PRODUCT.replace("k = 0", "k = 1") + THROUGH_A_TABLE, 1), (PRODUCT, 0)
-])  # fmt: skip
-def test_a_product_is_judged(source: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a launch, too: blocks of 1,024 threads would write a rectangle, into which the next block writes."""
-    (tmp_path / "k.cu").write_text(source, encoding="utf-8")
+@pytest.mark.parametrize(("first", "code"), [(0, 0), (1, 1)])
+def test_a_product_of_a_table_is_judged(
+    first: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cu").write_text(PRODUCT.replace("k = 0", f"k = {first}") + THROUGH_A_TABLE, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "k.cu"), "--cures", "0", "--trial", "random data"]) == code
+    assert "(launch site)" in capsys.readouterr().out
+
+
+def test_a_launch_found_by_trying_has_tiles_that_do_not_overlap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of 1,024 threads would write a rectangle, too, into which the next block writes."""
+    (tmp_path / "k.cu").write_text(PRODUCT, encoding="utf-8")
     shape = ["--m", "193", "--n", "15", "--k", "5", "--trial", "random data"]
-    found = run_command(["check", str(tmp_path / "k.cu"), "--cures", "0", *shape])
-    assert found == code, capsys.readouterr()
+    assert run_command(["check", str(tmp_path / "k.cu"), "--cures", "0", *shape]) == 0
+    assert "--grid 'ceil(N/16),ceil(M/16)' --block 256" in " ".join(capsys.readouterr().out.split())
