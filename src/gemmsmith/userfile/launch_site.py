@@ -14,6 +14,7 @@ from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.kernel_tables import assigned, entries
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.launcher_references import references
+from gemmsmith.userfile.overloads import may_take, was_overloaded
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValueError, evaluate
@@ -82,12 +83,15 @@ def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
 
 def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Iterator[LaunchSite]:
     named = kernel.name in source.text
+    overloaded = was_overloaded(kernel, (k for each in project.sources(kernel.file) for k in each.kernels))
     for launch in source.launches:
         function = source.functions[launch.function]
         passed = any(each.name == launch.kernel for each in function.parameters)
         if not named and not passed and launch.kernel.isidentifier():
             continue  # a helper launches what its caller, perhaps in another file, passes; a table may be in a header
         start = Frame(source, project, function, launch.start)
+        if overloaded and not may_take(kernel, launch.arguments, HostScope(start, {}, Sizes(), Asked()).declared_type):
+            continue
         if _names(launch.kernel, kernel, start):
             for frame in _with_callers(start, _LEVELS):
                 yield _site(launch, launch.template, kernel, frame)

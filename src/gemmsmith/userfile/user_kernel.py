@@ -26,6 +26,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_paramete
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
@@ -149,8 +150,11 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         read.launch.notes += (built.note,)
         return read
     template = site.template()[0] if site is not None else {}
+    named = None if site is not None or given else named_instance(project, entry.kernel)
+    template = named[0] if named is not None else template
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
+    launch.notes += (named[1],) if named is not None else ()
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
