@@ -29,7 +29,7 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
-from gemmsmith.userfile.site_choice import complete
+from gemmsmith.userfile.site_choice import complete, instances_beside
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
@@ -179,6 +179,14 @@ class UserLaunch(LaunchRounds):
         if self.site is None or self.options.block or self.options.grid:
             return None
         return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
+
+    def other_instances(self) -> tuple[Pairs, ...]:
+        """Template values of other launches in the function that launches this instance, all of them understood: of
+        a ``switch``, a table of kernels, calls with other template arguments."""
+        if self.site is None or self.options.block or self.options.grid or self.options.smem:
+            return ()
+        sites = launch_sites(self.facts.project, self.facts.kernel)
+        return instances_beside(self.site, sites, problem_sizes(_UNEQUAL))
 
     def own_sizes(self, problem: Problem) -> dict[str, int]:
         """The sizes that host code passes for a product."""
