@@ -300,9 +300,10 @@ def _has_defaults(name: str, frame: Frame) -> bool:
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:
     """The template arguments of a called function, or else of the class that it is a member of."""
-    owner, qualified, name = called.rpartition("::")
-    if not qualified or "<" in name:
-        return launched(called)[1]
+    own = launched(called)[1]
+    owner, qualified, _ = called.rpartition("::")
+    if own or not qualified:
+        return own
     return launched(HostScope(frame, {}, Sizes(), Asked()).type_of(owner))[1]
 
 
