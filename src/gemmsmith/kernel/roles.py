@@ -40,6 +40,7 @@ from gemmsmith.kernel.signature import (
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
 EXTENTS = ("M", "N", "K")
+TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 # Names of constants that fix an extent, the most explicit first.
@@ -182,11 +183,14 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     if len(roles) != len(found):
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
+    tied = next((role for role in roles if role in TIED), "")
+    roles = [role[0] if role == tied else role for role in roles]
     for word, parameter in zip(roles, found, strict=True):
         role = word.removeprefix("map") if parameter.map else word  # "mapA" is what messages call a map of A
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
-                                 f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
+                                 f"roles: {', '.join(USER_ROLES)}; NK of one size for both; a number; or a formula: "
+                                 "4*K")  # fmt: skip
         if parameter.map:
             arguments.append(_map_argument(entry, parameter, role))
             continue
@@ -198,7 +202,7 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     signature = Signature(entry, tuple(arguments))
     extents = {arg.role for arg in arguments if arg.role in EXTENTS}
     _check_pointers(signature)
-    return replace(signature, square=len(extents) == 1)
+    return replace(signature, square=len(extents) == 1 and not tied, tied=tied)
 
 
 def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
