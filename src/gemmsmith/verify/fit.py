@@ -44,7 +44,7 @@ def fit_subject(
     found = Raggedness(ANY)
     if ragged is not None:
         tied = spec.signature.tied
-        axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
+        axes: tuple[str, ...] = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         axes = (*(axis for axis in axes if axis not in tied), tied) if tied else axes
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)

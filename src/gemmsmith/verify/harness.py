@@ -123,7 +123,7 @@ def _extents_refusal(signature: Signature, problem: Problem) -> str:
         return f"{signature.entry} is compiled for {', '.join(wrong)} alone"
     own = {"M": "N", "N": "M"} if signature.column_major else {}
     if signature.tied:
-        first, second = signature.tied
+        first, second = signature.tied[0], signature.tied[1]
         named = f"one size for {own.get(first, first)} and {own.get(second, second)}, {signature.named(first)}"
         return "" if extents[first] == extents[second] else f"{signature.entry} takes {named}, so they must be equal"
     given = [role for role in extents if signature.has(role)]
