@@ -225,9 +225,10 @@ def _pointer_roles(
         return shared | _roles_beside_maps(found, pointers, mapped, body)
     if len(pointers) < 3:
         names = ", ".join(pointers.values()) or "none"
+        arguments = f"{found[0].name}=…" if found else ""
         raise SignatureError(
             f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
-            "gemmsmith.launch runs any kernel",
+            f"gemmsmith.launch runs any kernel; on the command line: --grid … --block … --args '{arguments}'",
         )
     free = [i for i in pointers if not found[i].type.const]
     return shared | _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
