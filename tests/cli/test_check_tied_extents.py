@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.checking import check
+from checking import check
 
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.other_readings import readings

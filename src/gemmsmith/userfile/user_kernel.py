@@ -41,6 +41,7 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
+_SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
 
@@ -158,8 +159,15 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
-                             chain.scratch if chain is not None else frozenset())  # fmt: skip
+    try:
+        signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
+                                 chain.scratch if chain is not None else frozenset())  # fmt: skip
+    except SignatureError as error:
+        others = [k for k in kernels if not options.entry and k.file != entry.kernel.file and _is_product(project, k)]
+        if others:
+            names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
+            error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
+        raise
     signature = _with_null_pointers(signature, site)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
