@@ -74,6 +74,10 @@ STYLES = {
         "  switch (i) { case 0: g = mine<8>; tile = 8; break; case 1: g = mine<4>; tile = 4; break; }\n"
         f"  g{BY_TILE} }}"
     ),
+    "a lambda that kernel and tile are passed to": (
+        f"void run({ABC}) {{\n  auto go = [&](auto kernel, int tile) {{ kernel{BY_TILE} }};\n"
+        "  go(mine<8>, 8);\n  go(mine<4>, 4);\n  go(plain, 2); }"
+    ),
 }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gemmsmith.userfile.declared import Variable, text_of
+from gemmsmith.userfile.declared import Variable, innermost, text_of
 from gemmsmith.userfile.host_frame import Frame
-from gemmsmith.userfile.host_scope import body_tree, returns
+from gemmsmith.userfile.host_scope import body_tree, calls_of, returns
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.syntax import descend, words
 
@@ -130,6 +130,28 @@ def assigned(variable: str, frame: Frame, name: str) -> Iterator[Entry]:
             ]
             values = [(each[1], "", each[2]) for each in asked if each is not None]
             yield _entry(right, frame, [*values, *_assignments(code, branch)])
+
+
+def passed_to_lambda(parameter: str, frame: Frame, name: str) -> Iterator[Entry]:
+    """Kernels that calls of the lambda around the launch pass for ``parameter``, with the other arguments."""
+    if frame.function is None:
+        return
+    code, body, shift = body_tree(frame.function)
+    around = [node for node in descend(body, frozenset()) if node.type == "lambda_expression"
+              and node.start_byte <= frame.start + shift < node.end_byte]  # fmt: skip
+    for node in reversed(around):
+        outer, listed = node.parent, node.child_by_field_name("declarator")
+        parameters = listed.child_by_field_name("parameters") if listed is not None else None
+        own = outer.child_by_field_name("declarator") if outer is not None and outer.type == "init_declarator" else None
+        if own is None or parameters is None:
+            continue
+        found = (innermost(each.child_by_field_name("declarator")) for each in parameters.named_children)
+        names = [text_of(code, each) if each is not None else "" for each in found]
+        for _, _, arguments in calls_of(frame.function, text_of(code, own)) if parameter in names else ():
+            given = dict(zip(names, arguments, strict=False))
+            if parameter in given and _names(given[parameter], name):
+                chosen = [(each, "", text) for each, text in given.items() if each and each != parameter]
+                yield _entry(given[parameter], frame, chosen)
 
 
 def _branch(node: Node) -> Node | None:

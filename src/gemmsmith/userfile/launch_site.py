@@ -11,7 +11,7 @@ from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
-from gemmsmith.userfile.kernel_tables import assigned, entries
+from gemmsmith.userfile.kernel_tables import assigned, entries, passed_to_lambda
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.launcher_references import references
 from gemmsmith.userfile.overloads import may_take, was_overloaded
@@ -208,7 +208,8 @@ def _from_tables(expression: str, kernel: KernelSource, frame: Frame) -> Iterato
     """Launches through a table of kernels, of structs with one, or a function that returns one."""
     variable = frame.locals.variables.get(expression)
     meant = variable.value if variable is not None and variable.value else expression
-    for entry in (*entries(meant, frame, kernel.name), *assigned(expression, frame, kernel.name)):
+    chosen = *assigned(expression, frame, kernel.name), *passed_to_lambda(expression, frame, kernel.name)
+    for entry in (*entries(meant, frame, kernel.name), *chosen):
         if _names(entry.spelled, kernel, frame):
             for each in _with_callers(entry.frame, _LEVELS):
                 yield each, entry.template
