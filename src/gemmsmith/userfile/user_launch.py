@@ -240,7 +240,7 @@ class UserLaunch(LaunchRounds):
         grid = grid or self._guess().grid(problem, block)
         if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.facts.reached:
             grid = grid[0], grid[1], problem.batch
-        smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
+        smem = evaluate(self.options.smem, names) if self.options.smem else self.dynamic_smem(problem)
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
@@ -296,8 +296,7 @@ class UserLaunch(LaunchRounds):
             what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
-            known = self._known_smem(problem)
-            lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
+            lines.append(FoundValue("smem", self.shown_smem(problem), *self.site.origin(2)))
         lines += self.found_maps(problem)
         if self.second is not None:
             grid, block, _ = self.second_launch(problem)
@@ -338,17 +337,6 @@ class UserLaunch(LaunchRounds):
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
         """The launch site's grid, which is valid only with the launch site's block."""
         return self._site(0, problem) if self._site(1, problem) == block else None
-
-    def _smem(self, problem: Problem) -> int:
-        return self._known_smem(problem) or 0
-
-    def _known_smem(self, problem: Problem) -> int | None:
-        if self.site is None:
-            return 0
-        try:
-            return self.site.smem(problem_sizes(problem))
-        except (UsageError, RecursionError):
-            return None
 
     def _compiled_cluster(self) -> Dim3:
         """The kernel's own ``__cluster_dims__``."""
