@@ -28,7 +28,7 @@ STYLES = {
         + _host("using Tr = Traits<32, 64, 8>; mine<Tr><<<grid, 256, sizeof(typename Tr::Storage)>>>"), 3072),
     "a struct of a class of settings": (
         "struct Cfg { static constexpr int BM = 32, BN = 64, BK = 8; };\n"
-        f"template <typename T> struct Storage {{ alignas(128) float a[T::BM * T::BK + 1], b[T::BK * T::BN]; }};\n"
+        "template <typename T> struct Storage { alignas(128) float a[T::BM * T::BK + 1], b[T::BK * T::BN]; };\n"
         + OF_TYPE + _host("mine<Cfg><<<grid, 256, sizeof(Storage<Cfg>)>>>"), 3200),
     "a union": (
         f"template <int BM, int BN, int BK> union Both {{ struct {{ {PAIR} }} in; float c[BM][BN]; }};\n{OF_SIZES}"
