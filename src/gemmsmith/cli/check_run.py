@@ -261,7 +261,8 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
     if report.square and trial.label == RAGGED:
         trial = replace(trial, problem=square_ragged(base))
     verdict = runner.run(trial)
-    if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung:
+    tells = trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung
+    if not verdict.trusted and tells and not runner.spec.signature.tied:
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
         if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
             report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted

@@ -140,7 +140,7 @@ class KernelSpec:
         own["activation"] = signature.activation
         if signature.has("bias"):
             own["bias"] = "row" if signature.column_major else "column"
-        return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))
+        return signature.tie(Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given)))
 
     def read_as(self, signature: Signature, layout: str) -> KernelSpec:
         """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""

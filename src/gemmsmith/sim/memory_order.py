@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gemmsmith.sim.first_guess import first_guesses
 from gemmsmith.sim.operation import Cell, Lowered, Operation
 from gemmsmith.sim.traits import Effect, Flow, Space, Wait
 
@@ -34,6 +35,7 @@ class MemoryOrder:
 
 
 _WEAK = MemoryOrder()
+_RELAXED = MemoryOrder(strong=True)
 
 
 def memory_order(operation: Operation[Any]) -> MemoryOrder:
@@ -84,6 +86,8 @@ class SharedBetweenThreads:
 def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
     operations = lowered.operations
     orders = tuple([memory_order(operation) for operation in operations])
+    if guesses := first_guesses(operations):
+        orders = tuple(_RELAXED if i in guesses and not order.strong else order for i, order in enumerate(orders))
     used = frozenset(cell for operation in operations for cell in operation.reads())
     polling: set[int] = set()
     spins: set[int] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -43,6 +43,19 @@ class LocalScope:
     loops: dict[str, WhileLoop] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     conditions: list[tuple[str, bool]] = field(default_factory=list)
+
+    def with_values(self, values: Iterable[tuple[str, str, str]]) -> LocalScope:
+        """The same scope, where these names (with types and texts) have these values."""
+        given = {name: (kind, text) for name, kind, text in values}
+        own = dict(self.variables)
+        for name, (kind, text) in given.items():
+            known = own.get(name)
+            line, shown = (known.line, known.text) if known is not None else (0, text)
+            kind = kind or (known.type if known is not None else "")
+            own[name] = Variable(name, kind, text, False, line, shown)
+        changed = {name: texts for name, texts in self.changed.items() if name not in given}
+        choices = {name: choice for name, choice in self.choices.items() if name not in given}
+        return LocalScope(own, self.members, changed, choices, self.aliases, self.conditions)
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,8 @@ class HostScope(HostTypes):
     # --- values
 
     def value(self, name: str) -> Value:
-        if name in self.sizes.bound:
+        own = name in self.overrides and name not in self._open  # a class's own N is not the product's
+        if name in self.sizes.bound and not own:
             self.asked.sized = True
             if len(self.sizes.bound[name]) > 1:
                 raise UnknownValueError(f"{name} stands for several sizes")

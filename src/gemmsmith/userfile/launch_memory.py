@@ -3,9 +3,11 @@ that blocks share, room after A and B."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.gpus import largest_smem
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import ScratchArray, TensorMap
@@ -23,6 +25,8 @@ _LARGE_TILE = 256
 _PARTS = 16
 _TELLING_SIZES = {"M": 1009, "N": 2003, "K": 3001}  # no product or sum of others
 _OTHER = {"A": "B", "B": "A"}
+_STATIC_SMEM = 8192  # bytes that are left for arrays of fixed size, where all else is given to the launch
+_EXTERN_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b|\bextern\s+__shared__|\b__shared__[^;]*\bextern\b")
 
 
 class LaunchMemory:
@@ -35,6 +39,26 @@ class LaunchMemory:
     maps: tuple[HostMap, ...]
     swapped: bool
     second: LaunchSite | None
+
+    def dynamic_smem(self, problem: Problem) -> int:
+        """Bytes of dynamic shared memory. Where host code's number is not understood, or there is no launch, a kernel
+        that uses such memory gets as much as a GPU has: too little would make a right kernel fail."""
+        known = self._known_smem(problem)
+        if known is None or (self.site is None and _EXTERN_SHARED.search(self.facts.reached)):
+            return largest_smem() - _STATIC_SMEM
+        return known
+
+    def shown_smem(self, problem: Problem) -> str:
+        known = self._known_smem(problem)
+        return f"not known ({self.dynamic_smem(problem):,} bytes given)" if known is None else str(known)
+
+    def _known_smem(self, problem: Problem) -> int | None:
+        if self.site is None:
+            return 0
+        try:
+            return self.site.smem(problem_sizes(problem))
+        except (UsageError, RecursionError):
+            return None
 
     def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
         """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""

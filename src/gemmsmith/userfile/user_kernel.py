@@ -26,6 +26,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_paramete
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
@@ -40,6 +41,7 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
+_SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
 
@@ -173,13 +175,23 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         read.launch.notes += (built.note,)
         return read
     template = site.template()[0] if site is not None else {}
+    named = None if site is not None or given else named_instance(project, entry.kernel)
+    template = named[0] if named is not None else template
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
+    launch.notes += (named[1],) if named is not None else ()
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
-                             chain.scratch if chain is not None else frozenset())  # fmt: skip
+    try:
+        signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
+                                 chain.scratch if chain is not None else frozenset())  # fmt: skip
+    except SignatureError as error:
+        others = [k for k in kernels if not options.entry and k.file != entry.kernel.file and _is_product(project, k)]
+        if others:
+            names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
+            error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
+        raise
     signature = _with_null_pointers(signature, site)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(

@@ -332,7 +332,7 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
 def _many_tiles(subject: Subject) -> Iterator[Trial]:
     """Of a kernel whose blocks take one tile after another: several tiles along both extents, and very many along one,
     of which no block can be run alone; with a K that costs little."""
-    if subject.samples or subject.square or subject.spec.signature.square:
+    if subject.samples or subject.square or subject.spec.signature.square or subject.spec.signature.tied:
         return
     bm, bn = subject.tile
     k = subject.multiples.k

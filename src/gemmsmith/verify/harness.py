@@ -129,12 +129,16 @@ def _extents_refusal(signature: Signature, problem: Problem) -> str:
     wrong = [f"{role}={extent}" for role, extent in signature.fixed if extents[role] != extent]
     if wrong:
         return f"{signature.entry} is compiled for {', '.join(wrong)} alone"
+    own = {"M": "N", "N": "M"} if signature.column_major else {}
+    if signature.tied:
+        first, second = signature.tied[0], signature.tied[1]
+        named = f"one size for {own.get(first, first)} and {own.get(second, second)}, {signature.named(first)}"
+        return "" if extents[first] == extents[second] else f"{signature.entry} takes {named}, so they must be equal"
     given = [role for role in extents if signature.has(role)]
     if signature.fixed or len(given) == 3 or len(set(extents.values())) == 1:
         return ""
     if "K" in given and len(given) == 2:
         return ""  # the grid gives the other one
-    own = {"M": "N", "N": "M"} if signature.column_major else {}
     return f"{signature.entry} takes only {', '.join(own.get(r, r) for r in given)}, so M, N and K must be equal"
 
 

@@ -304,8 +304,12 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
 
 
 def _fitting(signature: Signature, shape: Shape) -> Shape:
-    """The shape, or a cube for a kernel with one extent."""
+    """The shape, or a cube for a kernel with one extent; with equal extents where one parameter is two of them."""
     side = max(shape[:2])
+    if signature.tied:
+        own = dict(zip(EXTENTS, shape, strict=True))
+        own[signature.tied[1]] = own[signature.tied[0]]
+        return own["M"], own["N"], own["K"]
     return (side, side, side) if signature.square and not signature.fixed else shape
 
 
@@ -363,7 +367,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if reading.bias == "row":
         lines.append("the bias has one value for each row")
     given = [role for role in EXTENTS if reading.signature.has(role)]
-    if len(given) == 2 and not reading.signature.fixed:
+    if tied := reading.signature.tied:
+        lines.append(
+            f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
+        )
+    elif len(given) == 2 and not reading.signature.fixed:
         lacking = next(role for role in EXTENTS if role not in given)
         lines.append(f"it takes no {lacking}: the grid decides it")
     return Settled(found, reading, shape, tuple(lines), tuple(words))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,9 +90,11 @@ def _check(
     arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions, cures: float,
     on: KernelsOnOptions, output: FormatOptions, started: float,
 ) -> None:  # fmt: skip
-    if len(kernels) > 1 or Path(kernels[0]).is_dir() or _has_several(kernels[0], options, arguments):
+    several = [] if len(kernels) > 1 or Path(kernels[0]).is_dir() else _several(kernels[0], options, arguments)
+    if len(kernels) > 1 or Path(kernels[0]).is_dir() or several:
         from gemmsmith.cli.check_folder import check_folders
 
+        kernels, options = several or kernels, replace(options, entry="") if several else options
         words = option_words(options, shape, device, checks, trial, cache, arguments)
         words += ["--cures", f"{cures:g}"]
         check_folders(kernels, words, seconds=timeout, jobs=on.jobs, on=on, form=output.form)
@@ -114,17 +116,17 @@ def _check(
         raise typer.Exit(1)
 
 
-def _has_several(kernel: str, options: KernelOptions, arguments: ArgumentOptions) -> bool:
-    """Whether a file has several kernels and none is named: then all are checked."""
+def _several(kernel: str, options: KernelOptions, arguments: ArgumentOptions) -> list[str]:
+    """The file, if it has several kernels and none is named; or all overloads of the named one. All are checked."""
     if arguments.launches(kernel):
-        return False
+        return []
     try:
         find_kernel(kernel, options)
-    except SeveralKernelsError:
-        return True
+    except SeveralKernelsError as error:
+        return [f"{kernel}:{line}" for line in error.lines] or [kernel]
     except GemmsmithError:
-        return False  # said again, and answered, where it is checked
-    return False
+        return []  # said again, and answered, where it is checked
+    return []
 
 
 @dataclass(frozen=True)
