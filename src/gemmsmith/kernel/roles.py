@@ -18,7 +18,9 @@ from gemmsmith.kernel.field_roles import Field, field_roles, own_name
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
+    extent_of,
     extent_role,
+    is_weight,
     leading_of,
     leading_role,
     pointer_role,
@@ -262,6 +264,7 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
+    named |= dict.fromkeys(_biases([i for i in pointers if i != output], pointers, named), "bias")
     roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
     inputs = [i for i in pointers if i != output and i not in roles]
     a, b = ([i for i in inputs if named[i] == role] for role in "AB")
@@ -283,6 +286,12 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     if len(rest) == 1:  # D = alpha·A·B + beta·C
         return roles | {rest[0]: "C", output: "D"}
     return roles | dict.fromkeys(rest, "") | {output: "C"}
+
+
+def _biases(inputs: list[int], pointers: dict[int, str], named: dict[int, str]) -> list[int]:
+    """The input that is called b beside a matrix of weights and a third input: X, W and b of a linear layer."""
+    b, weights = ([i for i in inputs if named[i] == "B" and is_weight(pointers[i]) == heavy] for heavy in (False, True))
+    return b if len(inputs) == 3 and len(b) == len(weights) == 1 else []
 
 
 def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | None:
@@ -318,13 +327,16 @@ def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) 
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
     if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
         return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
-    return roles | _extents({i: found[i].name for i in extents})
+    return roles | _extents({i: found[i].name for i in extents}, matrices)
 
 
-def _extents(names: dict[int, str]) -> dict[int, str]:
+def _extents(names: dict[int, str], matrices: Mapping[str, str] | None = None) -> dict[int, str]:
     """Roles of the integers that are left: one is the size of square matrices."""
     if len(names) == 1:
         return dict.fromkeys(names, "N")
+    named_after = {i: extent_of(name, matrices or {}) for i, name in names.items()}
+    if all(named_after.values()) and set(EXTENTS) <= set(named_after.values()):
+        return named_after
     roles = {i: extent_role(name) for i, name in names.items()}
     known = set(roles.values())
     unclear = "" in known and not {"M", "N", "K"} <= known
