@@ -10,14 +10,14 @@ from functools import cached_property
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.kernel.role_names import BATCH, words
+from gemmsmith.kernel.role_names import BATCH, extent_role, words
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import LocalScope
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.literal_extents import literal_extents, shown
+from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
@@ -131,6 +131,7 @@ class SiteValues:
         for path, extents in known.items():
             if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
                 bound[path] = frozenset(sizes[role] for role in extents - {"K"})
+        bound |= self._same_number(bound) if len(set(_EXTENTS) & set(self.roles.roles)) in (1, 3) else {}
         if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
             variables = self.site.frame.locals.variables
@@ -141,6 +142,16 @@ class SiteValues:
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, UsualSizes(exact, sizes), whole)
+
+    def _same_number(self, bound: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+        """Variables called after an extent that the launch does not pass, and that hold the number of one that it does:
+        ``int N = 256, M = 256;`` with a grid of N and M and a launch for N, N and N."""
+        scope = self.site.frame.locals
+        held = {name: variable.value for name, variable in scope.variables.items()
+                if variable.value.isdecimal() and int(variable.value) > LEAST and name not in scope.changed}  # fmt: skip
+        passed = {held[path]: sizes for path, sizes in bound.items() if path in held}
+        return {name: passed[value] for name, value in held.items()
+                if name not in bound and value in passed and extent_role(name)}  # fmt: skip
 
     def _counts_products(self) -> bool:
         """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes

@@ -36,6 +36,7 @@ from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.template_guesses import template_guesses
+from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
@@ -156,7 +157,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
     signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
                              chain.scratch if chain is not None else frozenset())  # fmt: skip
-    signature = _with_null_pointers(signature, site)
+    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
