@@ -18,6 +18,7 @@ from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
@@ -158,6 +159,10 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
                              chain.scratch if chain is not None else frozenset())  # fmt: skip
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature, site, assumed = with_assumed_tile(signature, site)
+    if assumed and site is not None:
+        launch = UserLaunch(facts, site, template, options)
+        launch.notes += (assumed_note(site, assumed),)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",

@@ -91,7 +91,9 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
     if verdict is not None and refuses_extent(verdict) and (len(axes) == 3 and passes(aligned)):
-        return Raggedness(Multiples(1, vector, vector))
+        least = _least_vector(vector, lambda step: passes(replace(aligned, problem=aligned.problem.with_(
+            n=_less(base.n, step), k=base.k + step))))  # fmt: skip
+        return Raggedness(Multiples(1, least, least))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
 
@@ -166,6 +168,13 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:
+    """The smallest step that rows may have, of a kernel that is right where they are whole vectors of 16 bytes."""
+    while vector > 2 and passes(vector // 2):
+        vector //= 2
+    return vector
 
 
 def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes: Callable[[Trial], bool]) -> int:
