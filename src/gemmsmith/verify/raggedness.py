@@ -91,9 +91,13 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
     if verdict is not None and refuses_extent(verdict) and (len(axes) == 3 and passes(aligned)):
-        least = _least_vector(vector, lambda step: passes(replace(aligned, problem=aligned.problem.with_(
-            n=_less(base.n, step), k=base.k + step))))  # fmt: skip
-        return Raggedness(Multiples(1, least, least))
+
+        def rows_of(n: int, k: int) -> bool:
+            """Whether rows that are longer or shorter than whole tiles by so much are right."""
+            return passes(replace(aligned, problem=base.with_(m=base.m + 1, n=_less(base.n, n), k=base.k + k)))
+
+        least = _least_vector(vector, lambda step: rows_of(step, step))
+        return Raggedness(Multiples(1, 1 if rows_of(1, least) else least, 1 if rows_of(least, 1) else least))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
 
