@@ -97,6 +97,8 @@ def find_raggedness(
             return passes(replace(aligned, problem=base.with_(m=base.m + 1, n=_less(base.n, n), k=base.k + k)))
 
         least = _least_vector(vector, lambda step: rows_of(step, step))
+        if least == vector:
+            return Raggedness(Multiples(1, vector, vector))
         return Raggedness(Multiples(1, 1 if rows_of(1, least) else least, 1 if rows_of(least, 1) else least))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
