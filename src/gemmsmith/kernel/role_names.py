@@ -20,6 +20,7 @@ _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "D": ("d", "dd"),
     "bias": ("bias",),
 }
+_WEIGHTS = frozenset(("weight", "weights", "w", "wt"))
 _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in names}
 
 _EXTENT_NOISE = frozenset((
@@ -64,6 +65,11 @@ def pointer_role(name: str) -> str:
     return ""
 
 
+def is_weight(name: str) -> bool:
+    """Whether a pointer is named after the weights of a layer."""
+    return bool(_WEIGHTS.intersection(words(name)))
+
+
 def map_role(name: str) -> str:
     """Which matrix a tensor map is named after: tensorMapA, tma_a, b_desc, tensorMap_bT; empty if none."""
     told = [word for word in words(name) if word not in _POINTER_NOISE | _MAP_NOISE]
@@ -100,6 +106,20 @@ def leading_of(name: str, matrices: Mapping[str, str]) -> str:
     whole = {role for pointer, role in matrices.items() if pointer.lower() == own}
     begun = whole or {role for pointer, role in matrices.items() if pointer.lower().startswith(own)}
     return f"ld{begun.pop().lower()}" if len(begun) == 1 and begun <= set("ABCD") else ""
+
+
+def extent_of(name: str, matrices: Mapping[str, str]) -> str:
+    """The extent that is named after a matrix by the matrix's own name: row_M of a matrix M, widthX of X.
+
+    ``matrices``: the role of each pointer, by its name.
+    """
+    found = [word for word in words(name) if word not in _EXTENT_NOISE]
+    letters = {tuple(w for w in words(pointer) if w not in _POINTER_NOISE): role for pointer, role in matrices.items()}
+    for place, side in enumerate(found):
+        role = letters.get((*found[:place], *found[place + 1 :]), "")
+        if side in _ROWS | _COLUMNS and role.lower() in _SIDES:
+            return _SIDES[role.lower()][side in _COLUMNS]
+    return ""
 
 
 def field_role(field: str, matrix: str) -> str:

@@ -6,18 +6,20 @@ find out, and everything else refuses it with the ``--signature`` line to comple
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.expressions import c_as_python
+from gemmsmith.kernel.extents_by_name import extents_by_name
 from gemmsmith.kernel.field_roles import Field, field_roles, own_name
+from gemmsmith.kernel.fixed_extents import fixed_extents
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
+    is_weight,
     leading_of,
     leading_role,
     pointer_role,
@@ -41,10 +43,6 @@ EXTENTS = ("M", "N", "K")
 TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
-# Names of constants that fix an extent, the most explicit first.
-_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
-               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
-_FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
 def recognise(
@@ -88,7 +86,7 @@ def recognise(
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     numbers = {i: p.at_launch for i, p in enumerate(found)
                if p.at_launch and not roles.get(i) and p.type.is_integer and not p.is_pointer}  # fmt: skip
-    unclear = {i for i, role in _extents(numbers).items() if not role} if len(numbers) > 1 else set()
+    unclear = {i for i, role in extents_by_name(numbers).items() if not role} if len(numbers) > 1 else set()
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch and i not in unclear:
             roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
@@ -204,6 +202,7 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
+    named |= dict.fromkeys(_biases([i for i in pointers if i != output], pointers, named), "bias")
     roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
     inputs = [i for i in pointers if i != output and i not in roles]
     a, b = ([i for i in inputs if named[i] == role] for role in "AB")
@@ -225,6 +224,12 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     if len(rest) == 1:  # D = alpha·A·B + beta·C
         return roles | {rest[0]: "C", output: "D"}
     return roles | dict.fromkeys(rest, "") | {output: "C"}
+
+
+def _biases(inputs: list[int], pointers: dict[int, str], named: dict[int, str]) -> list[int]:
+    """The input that is called b beside a matrix of weights and a third input: X, W and b of a linear layer."""
+    b, weights = ([i for i in inputs if named[i] == "B" and is_weight(pointers[i]) == heavy] for heavy in (False, True))
+    return b if len(inputs) == 3 and len(b) == len(weights) == 1 else []
 
 
 def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | None:
@@ -260,24 +265,7 @@ def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, 
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
     if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
         return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
-    return roles | _extents({i: found[i].name for i in extents})
-
-
-def _extents(names: dict[int, str]) -> dict[int, str]:
-    """Roles of the integers that are left: one is the size of square matrices."""
-    if len(names) == 1:
-        return dict.fromkeys(names, "N")
-    roles = {i: extent_role(name) for i, name in names.items()}
-    known = set(roles.values())
-    unclear = "" in known and not {"M", "N", "K"} <= known
-    if unclear or known == {"M", "N"}:
-        # m, n, p: which of them is summed over differs from file to file.
-        return dict.fromkeys(names, "") | {i: r for i, r in roles.items() if _is_explicit(names[i], r)}
-    return roles
-
-
-def _is_explicit(name: str, role: str) -> bool:
-    return role == "K" or len(words(name)) > 1
+    return roles | extents_by_name({i: found[i].name for i in extents}, matrices)
 
 
 def _field_roles(found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
@@ -319,7 +307,7 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
     square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
     if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
         return replace(signature, square=square)
-    fixed = _fixed_extents(body, constants)
+    fixed = fixed_extents(body, constants)
     if not fixed:
         raise SignatureError(
             f"{signature.entry} takes no M, N or K, and its source does not define them",
@@ -327,25 +315,6 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
             "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
-
-
-def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
-
-
-def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
-    """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
-    known = {name for name, value in constants.items() if value > 0}
-    for names in _FIXED:
-        used = known.issuperset(names) and ("_" in names[0] or set(names) & words_of(body))
-        if used:
-            return dict(zip(EXTENTS, names, strict=True))
-    side = next((name for name in _FIXED_SQUARE if name in known and name in words_of(body)), "")
-    return dict.fromkeys(EXTENTS, side) if side else {}
-
-
-def words_of(body: str) -> set[str]:
-    return set(re.findall(r"\w+", body))
 
 
 def _check_pointers(signature: Signature) -> None:

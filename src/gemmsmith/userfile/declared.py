@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _PARAMETER = re.compile(
-    r"\b(?:const|unsigned|int|float|double|char|bool|void|size_t|u?int\d+_t|dim3|auto|std::\w+|\w+_t)\s*[&*]*\s*(?:\w|[,)])"
+    r"\b(?:const|unsigned|int|float|double|char|bool|void|size_t|u?int\d+_t|dim3|auto|std::\w+|\w+_t)\b\s*[&*]*\s*(?:\w|[,)])"
     r"|\w\s+\w|\w\s*[*&]+\s*[,)]"
 )
 _NAMES = frozenset({

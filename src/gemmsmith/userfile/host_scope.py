@@ -55,7 +55,8 @@ class LocalScope:
             own[name] = Variable(name, kind, text, False, line, shown)
         changed = {name: texts for name, texts in self.changed.items() if name not in given}
         choices = {name: choice for name, choice in self.choices.items() if name not in given}
-        return LocalScope(own, self.members, changed, choices, self.aliases, self.conditions)
+        loops = {name: loop for name, loop in self.loops.items() if name not in given}
+        return LocalScope(own, self.members, changed, choices, loops, self.aliases, self.conditions)
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
@@ -37,6 +38,7 @@ from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.template_guesses import template_guesses
+from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
@@ -192,7 +194,11 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
             error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
         raise
-    signature = _with_null_pointers(signature, site)
+    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature, site, assumed = with_assumed_tile(signature, site)
+    if assumed and site is not None:
+        launch = UserLaunch(facts, site, template, options)
+        launch.notes += (assumed_note(site, assumed),)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",

@@ -16,6 +16,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.long_indices import computes_long_indices
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled, formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
@@ -24,11 +25,8 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
-_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 # Barriers and matrix descriptors have 64 bits, whatever the indices have.
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
-_COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
-_SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
 _SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
                         r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 NOTE = "note"  # of a failure that restricts the kernel, and does not make it wrong
@@ -101,11 +99,10 @@ class Report:
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
-        code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
-        return wide or _LONG.search(code) is not None
+        return wide or computes_long_indices(code)
 
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:
