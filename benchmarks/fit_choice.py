@@ -132,7 +132,7 @@ def recorded() -> list[Timed]:
 
 
 def general_only(each: Timed) -> Timed:
-    """Without the configurations that the model for few rows alone considers (choose/narrow.py): tiles whose rows are no
+    """Without the configurations that only the model for few rows considers (choose/narrow.py): tiles whose rows are no
     multiple of 64."""
     kept = tuple(sample for sample in each.samples if dict(sample.config)["BM"] % BOX == 0)
     return replace(each, samples=kept)

@@ -44,7 +44,9 @@ def test_every_choice_is_legal_and_fits_shared_memory(layout: str) -> None:
                 assert found.config["BN"] >= few
 
 
-@pytest.mark.parametrize(("m", "n", "k", "rows"), [(72, 18432, 7168, 144), (77, 9216, 3072, 72), (18432, 80, 7168, 144)])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "rows"), [(72, 18432, 7168, 144), (77, 9216, 3072, 72), (18432, 80, 7168, 144)]
+)
 def test_up_to_80_rows_are_read_in_equal_parts(m: int, n: int, k: int, rows: int) -> None:
     found = streaming(product(m, n, k), CHIP, 0)
     assert found is not None

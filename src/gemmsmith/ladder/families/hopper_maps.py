@@ -7,7 +7,6 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 from gemmsmith.problem import Problem, ceil_div
 
-
 _LINE = 128
 
 
