@@ -54,8 +54,8 @@ CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
-CLEARLY, EQUAL = 1.03, 1.01
-RECENT = 211  # the last so many fitting shapes count twice: they were timed with the kernels of now
+CLEARLY, EQUAL = 1.03, 1.005
+RECENT = 276  # the last so many fitting shapes count twice: they were timed with the kernels of now
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]

@@ -33,8 +33,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
-_EQUAL = 1.01
-_EQUAL_CAPPED, _CAPPED = 1.01, 4e9  # the same from so many FLOP on, where the power cap sets the clock
+_EQUAL = 1.005
 _FEWEST, _FEW_UNKNOWN = 16, 1.3
 _FEW, _LEAST_WIDTH = 64, 48  # 48 columns for 8 rows won at 8x32368x3144
 _MOST_REMEMBERED = 65_536
@@ -148,8 +147,7 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     if few is not None and few.seconds <= candidates[0].seconds * _trust(request.problem):
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
-    best = nearest_winner(candidates, shape_key(request.problem), winners, model)
-    best = best or _first(candidates, model[1], request.problem.flops)
+    best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
     return Choice(best.spec, best.config, "model")
 
 
@@ -170,12 +168,11 @@ def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Cand
     return [each for each in candidates if not padded(each.config)] or candidates
 
 
-def _first(candidates: list[Candidate], constants: Constants, flops: float) -> Candidate:
-    """The fastest prediction. Corrected ones come in steps: of those within 1 %, the one that L2 sends the least."""
+def _first(candidates: list[Candidate], constants: Constants) -> Candidate:
+    """The fastest prediction. Corrected ones come in steps: of those within 0.5 %, the one that L2 sends the least."""
     if constants.trees is None:
         return candidates[0]
-    equal = _EQUAL_CAPPED if flops >= _CAPPED else _EQUAL
-    near = [each for each in candidates if each.seconds <= candidates[0].seconds * equal]
+    near = [each for each in candidates if each.seconds <= candidates[0].seconds * _EQUAL]
     return min(near, key=lambda each: (_sent_by_l2(each.config), each.seconds))
 
 
