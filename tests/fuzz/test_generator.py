@@ -72,6 +72,7 @@ def test_outcomes_are_judged() -> None:
     assert judge(mutant, "right", "NT") == TRUE  # what it is was said
     cut = generate(Recipe(), "negative results are cut off")
     assert judge(cut, "right", "NN", "gemm is right, as relu(A·B): 60 trials passed") == TRUE
+    assert judge(cut, "whole_tiles", "NN", "gemm is right, as relu(A·B), for whole tiles only: multiples of 16") == TRUE
     assert judge(cut, "right", "NN", "gemm is right: 60 trials passed") == SURVIVED
     assert judge(mutant, "right", "NN", "gemm is right, as relu(A·B): 60 trials passed") == SURVIVED
     tiles = generate(Recipe(guarded=False), "products are subtracted")

@@ -243,7 +243,10 @@ class Report:
 
     def conclusion(self) -> str:
         """The verdict in one line."""
+        computed = formula(self.settled.reading)
         if restricted := self.restricted():
+            if computed:
+                restricted = restricted.replace("right for ", f"right, as {computed}, for ", 1)
             strict = "" if self.strict else " (--strict makes this a failure)"
             return f"{self.entry} is {restricted}{strict}"
         if self.status in ("racy", "wrong"):
@@ -257,7 +260,7 @@ class Report:
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
             return f"{self.entry} is right, but --strict forbids this: {why}"
-        kind = f", as {computed}" if (computed := formula(self.settled.reading)) else ""
+        kind = f", as {computed}" if computed else ""
         kind += " (column-major)" if self.status == "column_major" else ""
         if self.only:
             return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
