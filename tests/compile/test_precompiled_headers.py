@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -126,3 +127,21 @@ def test_a_process_without_a_folder_compiles(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         assert not worker.run(job(), 60).failure
     worker.end()
+
+
+def test_a_process_writes_into_its_own_folder_alone(tmp_path: Path) -> None:
+    if not _has_landlock():
+        pytest.skip("this kernel has no Landlock")
+    pool = WorkerPool()
+    pool.run(job(), find_toolchain(), "a.cu")
+    (worker,) = pool._idle
+    inside, outside = Path(worker._scratch, "times.csv"), tmp_path / "times.csv"
+    for file in (inside, outside):
+        pool.run(job(more=(f"--time={file}",)), find_toolchain(), "a.cu")
+    assert inside.exists()
+    assert not outside.exists()
+    pool.close()
+
+
+def _has_landlock() -> bool:
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) > 0
