@@ -12,15 +12,18 @@ from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cure.fault import fault_of
+from gemmsmith.cure.program import program_of, second_kernel
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernel_chain import chained_name
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import joined_kernel, user_kernel
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -41,15 +44,14 @@ _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few ch
 def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
     """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
     spec = runner.spec
-    if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
+    own = not spec.is_rung and (not spec.edited or bool(second_kernel(spec)))  # of a chain, both stand in the file
+    if not asked.cures > 0 or not own or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
     if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
         return ()
     if any(MAP_REFUSED in reason for reason in verdict.reasons):  # the kernel did not even start
         return ()
-    from gemmsmith.cure.program import program_of
-
     try:
         program = program_of(spec, with_grid=not asked.options.grid)
         names = frozenset(code.path.name for code in program.files)
@@ -139,7 +141,7 @@ class _CopyBench:
         """The kernel of a copy; ``settled``: read as the original was."""
         options = self.asked.options
         launch = replace(options.launch, defines=options.pairs, edited=edited)
-        spec = user_kernel(Path(self.asked.kernel), launch)
+        spec = self._read(launch)
         if settled:
             own = self.runner.spec
             spec = replace(spec.read_as(own.signature, own.layouts[0]), arithmetic=own.arithmetic,
@@ -147,6 +149,17 @@ class _CopyBench:
             if self.report.settled.launch_found:
                 spec = replace(spec, geometry=own.geometry)
         return spec, spec.config()
+
+    def _read(self, launch: UserOptions) -> KernelSpec:
+        """The kernel with these options; where two make the product, both as one."""
+        own = self.runner.spec
+        if not second_kernel(own):
+            return user_kernel(Path(self.asked.kernel), launch)
+        first = own.signature.entry.removesuffix(chained_name("", second_kernel(own)))
+        joined = joined_kernel(own.source, replace(launch, entry=launch.entry or first))
+        if joined is None:
+            raise UsageError(f"{first} and the kernel that finishes its product are not understood in a changed copy")
+        return joined
 
     def _is_better(self, report: Report) -> bool:
         """Whether a copy is free of the failure; where the kernel is only restricted, of no new restriction either."""

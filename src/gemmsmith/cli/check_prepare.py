@@ -161,7 +161,7 @@ def _with_rounds(
 ) -> tuple[CheckShapes, Problem]:
     """With a K of several k-tiles: one alone shows no race between a round and the next, and a pipeline uses a stage
     again only after it has filled all of them."""
-    if spec.signature.fixed or spec.signature.square:
+    if spec.signature.fixed or spec.signature.square or spec.signature.tied:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
     wanted = rounds_of(compiled.ptx)

@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from gemmsmith.cure import bounds, indices, launches, values
 from gemmsmith.cure.atomics import atomics
-from gemmsmith.cure.barriers import barriers, moved_barriers
+from gemmsmith.cure.barriers import barriers, late_returns, moved_barriers
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
@@ -26,6 +26,7 @@ def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.at_edges and fault.kind in ("bounds", "value"):
         yield from launches.floor_grids(program)
+        yield from late_returns(program)
         yield from _edges(program, fault)
         yield from bounds.short_loops(program)
     elif fault.kind == "race":
@@ -41,6 +42,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "barrier":
         yield from moved_barriers(program, fault)
+        yield from late_returns(program)
         yield from values.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "mask":
@@ -82,6 +84,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from launches.swapped_axes(program)
     yield from values.accumulators(program)
     yield from values.masks(program)
+    yield from late_returns(program)
     yield from likely
     yield from _in_turn(
         bounds.short_loops(program),

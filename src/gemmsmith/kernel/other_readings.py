@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
-from gemmsmith.kernel.roles import EXTENTS
+from gemmsmith.kernel.roles import EXTENTS, TIED
 from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
@@ -21,6 +21,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
         yield from _completed(signature)
     else:
         yield from _permuted(signature)
+    yield from _tied(signature)
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:
@@ -48,6 +49,21 @@ def _completed(signature: Signature) -> Iterator[Signature]:
             arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
             all_extents = {a.role for a in arguments if a.role in EXTENTS}
             yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
+
+
+def _tied(signature: Signature) -> Iterator[Signature]:
+    """One of two sizes as two of M, N and K, the likeliest first: B is square, then A, then C."""
+    integers = [i for i, arg in enumerate(signature.arguments)
+                if arg.role in EXTENTS or (not arg.role and arg.code in tuple("iIqQhH"))]  # fmt: skip
+    others = [arg for i, arg in enumerate(signature.arguments) if i not in integers and not arg.role]
+    if len(integers) != 2 or others or signature.fixed:
+        return
+    for tied in TIED:
+        single = next(role for role in EXTENTS if role not in tied)
+        for given in ((single, tied[0]), (tied[0], single)):
+            roles = dict(zip(integers, given, strict=True))
+            arguments = tuple(replace(a, role=roles.get(i, a.role)) for i, a in enumerate(signature.arguments))
+            yield replace(signature, arguments=arguments, square=False, tied=tied)
 
 
 def _one_side(signature: Signature) -> Signature | None:

@@ -27,10 +27,11 @@ _EXTENT_NOISE = frozenset((
     "num", "number", "of", "size", "dim", "dims", "ld", "d", "count", "total", "extent", "length", "len", "mat",
     "matrix", "global", "g",
 ))  # fmt: skip
+# The last of each are those of a linear layer: x is tokens × in_features, its result tokens × out_features.
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
+    "M": ("m", "rows", "row", "height", "nrows", "tokens"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "outfeatures", "outputfeatures", "outchannels"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "infeatures", "inputfeatures", "inchannels"),
 }
 _EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in names}
 _ROWS = frozenset(("rows", "row", "height", "h", "r"))

@@ -27,6 +27,8 @@ _VECTORS = re.compile(
 )
 # Barriers and matrix descriptors have 64 bits, whatever the indices have.
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
+_SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
+                        r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 NOTE = "note"  # of a failure that restricts the kernel, and does not make it wrong
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
@@ -75,6 +77,8 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
+        if self._subtracts_infinities(verdict):
+            return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._has_long_indices
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
@@ -84,6 +88,12 @@ class Report:
         if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
         return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
+
+    def _subtracts_infinities(self, verdict: Verdict) -> bool:
+        """Whether infinities became NaN in a kernel that subtracts, as compensated sums and split operands do: such
+        arithmetic is for finite numbers, and NaN tells that it was not given them."""
+        alone = verdict.nan_for_inf and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
+        return alone and _SUBTRACTS.search(self.compiled.ptx) is not None
 
     @property
     def _has_long_indices(self) -> bool:
@@ -101,7 +111,7 @@ class Report:
 
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
-        if trial.label == UNREAD:
+        if trial.label == UNREAD or self._subtracts_infinities(verdict):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -119,6 +129,9 @@ class Report:
         elif empty is not None:
             found.append("with K = 0 it faults: it loads the first k-tile before it looks at K" if empty.faulted
                          else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
+        if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
+            found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
+                         "which is for finite numbers")  # fmt: skip
         return found
 
     @property
