@@ -21,7 +21,15 @@ OTHERS["matmul_sigmoid"] = """(const float* A, const float* B, float* C, int M, 
     if (row >= M || col >= N) return;
     for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col]; C[row * N + col] = 1 / (1 + __expf(-s)); }"""
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"
+TRIANGLE = f"""(const float* A, const float* B, float* C, int N) {{ {ROW} if (row >= N || col >= N || row > col) return;
+    for (int k = row; k <= col; ++k) s += A[row * N + k] * B[k * N + col]; C[row * N + col] = s; }}"""
+OTHERS["gemm_upper_tri"] = TRIANGLE
+OTHERS["matmul_fp8"] = f"""(const unsigned char* A_fp8, const unsigned char* B_fp8, float* C, int N) {{ {ROW}
+    if (row >= N || col >= N) return;
+    for (int k = 0; k < N; ++k) s += exp2f(A_fp8[row * N + k] / 8.0f) * exp2f(B_fp8[k * N + col] / 8.0f);
+    C[row * N + col] = s; }}"""
 WRONG = {
+    "matmul_tiled": TRIANGLE,  # a product that leaves one triangle out
     "swapped": f"""(const float* A, const float* B, float* C, int N) {{ {ROW} if (row >= N || col >= N) return;
         for (int k = 0; k < N; ++k) s += A[row * N + k] * B[k * N + k]; C[row * N + col] = s; }}""",
     "past_the_end": f"""(int M, int N, int K, const float* A, const float* B, float* C) {{ {ROW}
