@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from gemmsmith.cure import bounds, indices, launches, values
+from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
 from gemmsmith.cure.atomics import atomics
-from gemmsmith.cure.barriers import barriers, moved_barriers
+from gemmsmith.cure.barriers import barriers
+from gemmsmith.cure.branches import early_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
@@ -24,10 +25,14 @@ def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if fault.exited:
+        yield from early_returns(program, fault)
+        yield from opened_branches(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
         yield from launches.floor_grids(program)
+        yield from zero_fill.unfilled_tiles(program)
         yield from _edges(program, fault)
-        yield from bounds.short_loops(program)
+        yield from tails.short_loops(program)
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
@@ -40,6 +45,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from indices.exchanged_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "barrier":
+        yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
         yield from values.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
@@ -52,7 +58,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from indices.leading_dimensions(program)[0]
         yield from _edges(program, fault)
         yield from _indices(program)
-        yield from bounds.short_loops(program)
+        yield from tails.short_loops(program)
     elif fault.kind == "value":
         yield from _values(program, fault)
 
@@ -60,7 +66,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from bounds.exchanged_guards(program)
-    yield from bounds.missing_guards(program)
+    yield from guards.missing_guards(program)
 
 
 def _indices(program: Program) -> Iterator[Candidate]:
@@ -80,18 +86,20 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from likely
         yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
-    yield from values.accumulators(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.not_reset(program)
     yield from values.masks(program)
     yield from likely
     yield from _in_turn(
-        bounds.short_loops(program),
+        tails.short_loops(program),
         others,
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
         launches.swapped_axes(program),
         indices.exchanged_indices(program),
+        chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
     )
-    yield from bounds.missing_guards(program)
+    yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
     yield from values.scalars(program)
     yield from indices.overflows(program)
