@@ -1,4 +1,4 @@
-"""Kernels in which threads leave too early, sums and tiles are not set, or arrays and scalars stand at a wrong place."""
+"""Kernels in which threads leave too early, sums or tiles are not set, or arrays and scalars are misplaced."""
 
 from __future__ import annotations
 
@@ -24,21 +24,30 @@ void f(float* A, float* B, float* C, int M, int N, int K) {
 }
 """
 _PRODUCT = "for (int q = 0; q < W; ++q) sum += left[y][q] * right[q][x];"
-BOTH = IN_A_BRANCH % f"""if (i < M && j < N) {{
+BOTH = (
+    IN_A_BRANCH
+    % f"""if (i < M && j < N) {{
             __syncthreads();  //!
             {_PRODUCT}
             __syncthreads();  //!
         }}"""
-BETWEEN = IN_A_BRANCH % f"""if (i < M && j < N) {{
+)
+BETWEEN = (
+    IN_A_BRANCH
+    % f"""if (i < M && j < N) {{
             sum += 0;
             __syncthreads();  //!
             {_PRODUCT}
         }}
         __syncthreads();"""
-ALONE = IN_A_BRANCH % f"""if (i < M)
+)
+ALONE = (
+    IN_A_BRANCH
+    % f"""if (i < M)
             __syncthreads();
         {_PRODUCT}
         __syncthreads();"""
+)
 
 RETURNS = """
 __global__ void leaves(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -15,7 +15,7 @@ from itertools import chain
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report
-from gemmsmith.cli.check_cures import find_causes
+from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
@@ -76,6 +76,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
+    report.remedies = find_remedies(report, runner, asked, run_check)
     return report
 
 

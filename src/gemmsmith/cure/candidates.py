@@ -13,6 +13,7 @@ from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.overflow import overflows
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -53,7 +54,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from values.masks(program)
     elif fault.kind in ("bounds", "alignment"):
         if fault.large:
-            yield from indices.overflows(program)
+            yield from overflows(program)
         yield from bounds.comparisons(program, fault, tighter=True)
         yield from indices.leading_dimensions(program)[0]
         yield from _edges(program, fault)
@@ -77,7 +78,7 @@ def _indices(program: Program) -> Iterator[Candidate]:
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.large:
-        yield from indices.overflows(program)
+        yield from overflows(program)
     if fault.scaled:
         yield from values.scalars(program)
     likely, others = indices.leading_dimensions(program)
@@ -102,7 +103,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
     yield from values.scalars(program)
-    yield from indices.overflows(program)
+    yield from overflows(program)
 
 
 def _in_turn(*groups: Iterable[Candidate]) -> Iterator[Candidate]:

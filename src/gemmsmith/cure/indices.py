@@ -1,4 +1,4 @@
-"""Indices: one leading dimension for another, row and column exchanged, products that overflow an int."""
+"""Indices: one leading dimension for another, row and column exchanged, one array for another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LONG = "(size_t)"
 _WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
 
 
@@ -148,25 +147,3 @@ def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candid
     edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
     cause = f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}"
     yield Candidate("exchanged-index", cause, f"exchange them in line {line}", edits)  # fmt: skip
-
-
-def overflows(program: Program) -> Iterator[Candidate]:
-    """Products of two ints in indices: the first factor becomes a size_t, in all of them."""
-    edits: list[Edit] = []
-    lines: list[int] = []
-    for access in global_accesses(program):
-        if access.leading is None or access.leading.parent is None:
-            continue
-        product = access.leading.parent
-        while product.type == "parenthesized_expression" and product.parent is not None:
-            product = product.parent
-        left = product.child_by_field_name("left")
-        if left is None or _LONG in access.code.of(product):
-            continue
-        edits.append(Edit(access.code.path, left.start_byte, left.start_byte, _LONG))
-        lines.append(access.line)
-    if edits:
-        where = ", ".join(map(str, dict.fromkeys(lines)))
-        yield Candidate("overflow", f"the index of line {where} overflows an int for large matrices",
-                        f"compute it in 64 bits: `{_LONG}` before the product in line {where}",
-                        tuple(dict.fromkeys(edits)))  # fmt: skip
