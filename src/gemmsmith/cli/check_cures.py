@@ -18,7 +18,7 @@ from gemmsmith.cure.overflow import overflows
 from gemmsmith.cure.program import program_of
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion, suggestion_of
-from gemmsmith.cure.unread import tested_beta
+from gemmsmith.cure.unread import beta_tested
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
@@ -82,7 +82,7 @@ def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Chec
     limits = [(trial, verdict) for trial, verdict in report.verdicts if report.is_remark(trial, verdict)]
     failed = [trial for trial, verdict in limits if not verdict.trusted]
     kinds = ((overflows, [t for t in failed if t.label.startswith(LARGE)]),
-             (tested_beta, [t for t in failed if t.label == UNREAD]))  # fmt: skip
+             (beta_tested, [t for t in failed if t.label == UNREAD]))  # fmt: skip
     found = []
     try:
         program = program_of(spec, with_grid=not asked.options.grid) if failed else None

@@ -41,7 +41,7 @@ def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: Qui
         compiled = compiler(copy, fitted, seen, arch)
         again = subject.counted(copy, fitted, compiled, disassemble(compiled))
         verdict = quick_check(copy, subject.config, compiler, arch, subject.options.layout)
-        return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."))
+        return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."), copy)
 
     tried = with_array_names(with_trials(found, subject.spec, attempt), subject.spec.signature, subject.problem)
     return _with_exchange(subject, tried, attempt)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _WIDE = "size_t"
-_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b")
+_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b|\b\d+[uU]?[lL]")
 _SHORT = ("int", "unsigned", "unsigned int", "uint", "uint32_t", "int32_t")
 _MOST_SHOWN = 3
 

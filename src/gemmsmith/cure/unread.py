@@ -9,7 +9,7 @@ from gemmsmith.cure.code import Program
 from gemmsmith.cure.edit import Candidate, Edit
 
 
-def tested_beta(program: Program) -> Iterator[Candidate]:
+def beta_tested(program: Program) -> Iterator[Candidate]:
     """Every product of beta and an element of C behind a test of beta."""
     beta = program.names.get("beta", "")
     edits: dict[Edit, None] = {}

@@ -59,7 +59,8 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try) -> Diagnosis
                      for each in (found, tried.diagnosis))  # fmt: skip
     text = f"Tried in a copy: a request touches {after:.1f} sectors in place of {before:.1f}, and the result is right."
     fix = "Exchange x and y, so that neighbouring threads of a warp are in neighbouring columns:"
-    made = replace(first, fix=fix, tried=text, diff=unified(change.edits, program.files), confirmed=True)
+    made = replace(first, fix=fix, tried=text, diff=unified(change.edits, program.files), confirmed=True,
+                   copy=tried.copy)  # fmt: skip
     return replace(found, findings=tuple(made if each is first else each for each in found.findings))
 
 

@@ -23,6 +23,7 @@ class Tried:
 
     diagnosis: Diagnosis
     wrong: str
+    copy: KernelSpec | None = None
 
 
 Try = Callable[[KernelSpec], Tried]
@@ -55,7 +56,8 @@ def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -
     before, after = (_share(each) for each in (found, best.diagnosis))
     text = f"Tried in a copy: bank conflicts fall from {before:.0%} to {after:.0%} of wavefronts; the result is right."
     helps = after < before
-    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=helps, diff=_patch(copy) if helps else "")
+    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=helps, diff=_patch(copy) if helps else "",
+                   copy=copy if helps else None)  # fmt: skip
 
 
 def _patch(copy: KernelSpec) -> str:
