@@ -28,8 +28,10 @@ from gemmsmith.cli.timed_subject import time_subject, timed_rows
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json, without_gain
 from gemmsmith.explain.comparison_rows import origin_of
+from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.explain.timing.step import step_json, step_of
 from gemmsmith.explain.timing.summary import summary_of
+from gemmsmith.explain.timing.timed import TIME_MODEL
 from gemmsmith.explain.timing.timed import to_json as timed_to_json
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.verify.quick_check import QuickCheck
@@ -124,7 +126,7 @@ def command(
     elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:
-        _print(both, found, checks)
+        _print(both, found, checks, MODEL if step is None else TIME_MODEL)
 
 
 def _names(both: Sequence[Subject]) -> tuple[str, str]:
@@ -180,6 +182,6 @@ def rows_csv(found: Comparison) -> str:
     return text.getvalue()
 
 
-def _print(both: list[Subject], found: Comparison, checks: Sequence[QuickCheck | None]) -> None:
+def _print(both: list[Subject], found: Comparison, checks: Sequence[QuickCheck | None], model: str) -> None:
     titles, names = [subject.title for subject in both], [subject.spec.name for subject in both]
-    print_comparison(titles, names, found.sentences, found.rows, checks)
+    print_comparison(titles, names, found.sentences, found.rows, checks, model)

@@ -15,11 +15,11 @@ from gemmsmith.verify.quick_check import QuickCheck
 
 def print_comparison(
     titles: Sequence[str], names: Sequence[str], sentences: Sequence[str], found: Sequence[Row],
-    checks: Sequence[QuickCheck | None] = (None, None),
+    checks: Sequence[QuickCheck | None] = (None, None), model: str = MODEL,
 ) -> None:  # fmt: skip
     """``titles`` and ``names`` are those of X and Y: a line each, and the heads of their columns.
 
-    What ``checks`` found comes before every figure.
+    What ``checks`` found comes before every figure. ``model``: where the times come from.
     """
     for letter, title in zip("XY", titles, strict=True):
         item(f"{letter}  {title}", lead=letter)
@@ -37,4 +37,4 @@ def print_comparison(
     heads = [(f"{letter} {escape(name)}", "right") for letter, name in zip("XY", names, strict=True)]
     print_table((("", "left"), ("", "left"), *heads), rows)
     say()
-    say(MODEL, "dim")
+    say(model, "dim")
