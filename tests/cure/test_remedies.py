@@ -30,8 +30,8 @@ NAMES = {role: role for role in ("A", "B", "C", "M", "N", "K", "beta")}
 
 
 def program(body: str) -> Program:
-    text = f"__global__ void k(const float* A, const float* B, float* C, int M, int N, int K, float beta) {{\n{body}\n}}"
-    return Program((Code(Path("k.cu"), text),), "k", NAMES)
+    head = "__global__ void k(const float* A, const float* B, float* C, int M, int N, int K, float beta)"
+    return Program((Code(Path("k.cu"), f"{head} {{\n{body}\n}}"),), "k", NAMES)
 
 
 def mended(found: Program, kind: object) -> str:
@@ -53,7 +53,9 @@ def test_indices_get_64_bits(body: str, wanted: str) -> None:
     assert wanted in mended(program(body), overflows)
 
 
-@pytest.mark.parametrize("body", ["C[(size_t)row * N + col] = 0;", "int tiles = N * 2; C[0] = tiles;", "long i = 3L * N; C[i] = 0;"])  # fmt: skip
+@pytest.mark.parametrize(
+    "body", ["C[(size_t)row * N + col] = 0;", "int tiles = N * 2; C[0] = tiles;", "long i = 3L * N; C[i] = 0;"]
+)
 def test_indices_with_64_bits_and_other_products_stay(body: str) -> None:
     assert mended(program(body), overflows) == ""
 
