@@ -47,7 +47,7 @@ _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few ch
 def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
     """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
     spec = runner.spec
-    if not asked.cures > 0 or spec.is_rung or spec.edited or not report.failed or asked.device.wants_gpu:
+    if not asked.cures > 0 or spec.is_rung or _is_copy(spec, asked) or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
     if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
@@ -77,7 +77,7 @@ def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Chec
     the trials that showed the limit, and on those that any change could break."""
     spec = runner.spec
     short = bool(report.budget) and report.seconds > report.budget * _PATIENCE
-    if not asked.cures > 0 or spec.is_rung or spec.edited or not report.ok or asked.device.wants_gpu or short:
+    if not asked.cures > 0 or spec.is_rung or _is_copy(spec, asked) or not report.ok or asked.device.wants_gpu or short:
         return ()
     limits = [(trial, verdict) for trial, verdict in report.verdicts if report.is_remark(trial, verdict)]
     failed = [trial for trial, verdict in limits if not verdict.trusted]
@@ -96,6 +96,12 @@ def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Chec
     except GemmsmithError:
         return tuple(found)
     return tuple(found)
+
+
+def _is_copy(spec: KernelSpec, asked: Asked) -> bool:
+    """Whether the text is one that a caller changed, or two kernels joined. A copy that is made so that a kernel can be
+    launched (structs by value, overloads apart) is made again from every changed text."""
+    return bool(asked.options.launch.edited) or getattr(spec.geometry, "second", None) is not None
 
 
 def _telling(report: Report) -> tuple[Trial, Verdict]:
