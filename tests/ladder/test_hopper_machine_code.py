@@ -483,7 +483,8 @@ def test_the_header_comment_states_the_budget(name: str) -> None:
     budget = re.search(r"// Budget +(.*?)\n// Needs", rung_named(name).code, re.S)
     assert budget is not None
     text = " ".join(line.strip("/ ") for line in budget[1].splitlines())
-    stated = "STAGES * DEPTH * (BM + BN) * 128 bytes" if name == "wgmma_split_k" else "STAGES * (BM + BN) * 128 bytes"
+    depth = "DEPTH * " if name in ("wgmma_split_k", "wgmma_cluster") else ""
+    stated = f"STAGES * {depth}(BM + BN) * 128 bytes"
     assert stated in text or text.startswith("As 19")
     for config in configurations(name):
         aligned = case(name, config, problem_of("NT", BF16, FP32))  # both are K-major

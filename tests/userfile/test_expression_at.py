@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.array_names import Constants, declared_array, pointer_into
+from gemmsmith.userfile.array_names import Constants
+from gemmsmith.userfile.declared_arrays import declared_array
 from gemmsmith.userfile.expression_at import expression_at
+from gemmsmith.userfile.shared_pointers import pointer_into
 from gemmsmith.userfile.source_tree import SourceTree
 
 OTHERS = frozenset({"A", "B", "C", "As", "Bs", "x", "y"})
@@ -130,3 +132,69 @@ def test_pointers_into_dynamic_shared_memory(tmp_path: Path) -> None:
     second = places["second"]
     assert second is not None
     assert second.element(12) == "second[3]"
+
+
+STRUCTS = """
+namespace tiles {
+template <typename T, int BM, int BK = 8>
+struct Stage {
+    static constexpr int PAD = 4;
+    using Value = T;
+    Value a[BK][BM + PAD];
+    alignas(128) T b[BK][BM];
+    __device__ T *row(int k) { return b[k]; }
+};
+}
+struct Whole {
+    tiles::Stage<float, 16> stages[2];
+    char flag;
+    double total;
+};
+struct Mixed : Whole { int more; };
+__global__ void k(int s) {
+    __shared__ Whole whole;
+    __shared__ tiles::Stage<float, 16> ring[3];
+    __shared__ Mixed mixed;
+    extern __shared__ unsigned char raw[];
+    Whole *first = reinterpret_cast<Whole *>(raw);
+    Whole &second = *(Whole *)(raw + 4096);
+    ring[s].a[0][s] = ring[s].b[s][1] + second.stages[s].a[1][2];
+}
+"""
+STAGE = 640 + 512  # a has 8 rows of 20 numbers; b starts on a multiple of 128 bytes
+WHOLE = 2 * STAGE + 128  # with flag, total and what makes it a multiple of 128
+
+
+def test_members_of_structs(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(STRUCTS)
+    tree, known = SourceTree(path), Constants({}, {})
+    whole, ring = declared_array([tree], known, "whole", WHOLE), declared_array([tree], known, "ring", 3 * STAGE)
+    assert whole is not None
+    assert ring is not None
+    assert [whole.element(at) for at in (0, STAGE + 640 + 68, 2 * STAGE, 2 * STAGE + 8)] == [
+        "whole.stages[0].a[0][0]", "whole.stages[1].b[1][1]", "whole.flag", "whole.total"]  # fmt: skip
+    assert whole.element(2 * STAGE + 4) == ""  # between two members
+    assert ring.element(2 * STAGE + 20 * 4) == "ring[2].a[1][0]"
+    assert declared_array([tree], known, "whole", WHOLE + 8) is None  # the compiler's size is another
+    assert declared_array([tree], known, "mixed", WHOLE + 128) is None  # a base class
+    raw = declared_array([tree], known, "raw", 0)
+    assert raw is not None
+    line = STRUCTS[: STRUCTS.index("    ring[s].a")].count("\n") + 1
+    first, second = (pointer_into(tree, line, raw, name, known, [tree]) for name in ("first", "second"))
+    assert first is not None
+    assert second is not None
+    assert (first.start, first.element(STAGE)) == (0, "first[0].stages[1].a[0][0]")
+    assert (second.start, second.element(STAGE)) == (4096, "second.stages[1].a[0][0]")
+
+
+@pytest.mark.parametrize(("member", "writes", "wanted"), [
+    ("a", True, "ring[s].a[0][s]"), ("b", False, "ring[s].b[s][1]"), ("a", False, "second.stages[s].a[1][2]"),
+])  # fmt: skip
+def test_the_member_that_is_meant(tmp_path: Path, member: str, writes: bool, wanted: str) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(STRUCTS)
+    line = STRUCTS[: STRUCTS.index("    ring[s].a")].count("\n") + 1
+    found = expression_at(SourceTree(path), line, 5, "ring", writes, frozenset(), member)
+    assert found is not None
+    assert found.text == wanted

@@ -35,20 +35,30 @@ class Expression:
     def text(self) -> str:
         return self.span.text
 
+    @property
+    def root(self) -> str:
+        """The variable: t of ``t[s].As[i]``."""
+        found = _NAME.match(self.name)
+        return found[0] if found is not None else self.name
+
 
 def expression_at(
-    tree: SourceTree, line: int, column: int, name: str, writes: bool | None, others: frozenset[str] = frozenset()
-) -> Expression | None:
+    tree: SourceTree, line: int, column: int, name: str, writes: bool | None, others: frozenset[str] = frozenset(),
+    member: str = "",
+) -> Expression | None:  # fmt: skip
     """The access to ``name`` in the statement at a place, if there is one, and not several that differ.
 
     ``writes``: whether it writes; None if it may do either. ``others`` are names of other arrays: an expression with an
-    unknown name may be a pointer to the array that is meant, one of these may not.
+    unknown name may be a pointer to the array that is meant, one of these may not. ``member``: of a struct, the member
+    that is accessed.
     """
     statement = tree.statement(line, column)
     if statement is None:
         return None
     found = [e for e in _accesses(tree, statement) if _is_on(statement, line, e) and _fits(e, writes)]
     roots = pointer_roots(tree, line)
+    if member and (parts := [e for e in found if _is_member(e, member, others)]):
+        return parts[0] if len({e.text for e in parts}) == 1 else None
     own = [e for e in found if e.name == name]
     derived = [e for e in found if name in roots.get(e.name, ())]
     unknown = [e for e in found if e.name not in others and not roots.get(e.name, frozenset()) & others]
@@ -78,6 +88,11 @@ def statement_span(tree: SourceTree, line: int, column: int) -> Span | None:
 def _is_on(statement: Node, line: int, expression: Expression) -> bool:
     """Of a loop or a condition, only what is on its own line is meant, not the statements below it."""
     return statement.type not in _COMPOUND or expression.span.line == line
+
+
+def _is_member(expression: Expression, member: str, others: frozenset[str]) -> bool:
+    """Whether ``t[s].As[i]`` or ``tile->As[i]`` is an access to member As of what may be the struct that is meant."""
+    return expression.root not in others and bool(re.search(rf"(?:\.|->)\s*{re.escape(member)}$", expression.name))
 
 
 def _fits(expression: Expression, writes: bool | None) -> bool:

@@ -117,7 +117,7 @@ class FaultReporter(Marker):
             return "", where, fault.detail, []
         tree = self.source.tree(spot.file)
         expression = self.expression(spot, array.name, is_write(fault.verb), (array, fault.address))
-        pointer = expression.name if expression is not None else ""
+        pointer = expression.root if expression is not None else ""
         named = shared_name(array, fault.address, self.source, tree, spot.line, pointer)
         why, facts = fault.detail, [named.facts]
         if fault.kind == "uninitialised":

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmsmith.sim.shared_arrays import SharedArray
-from gemmsmith.userfile.array_names import DeclaredArray, pointer_into
+from gemmsmith.userfile.array_names import DeclaredArray
 from gemmsmith.userfile.expression_at import pointer_roots
+from gemmsmith.userfile.shared_pointers import pointer_into
 from gemmsmith.userfile.source_tree import SourceTree
 from gemmsmith.verify.kernel_source import SourceOfKernel
 
@@ -109,11 +110,14 @@ def operand_holding(operands: Sequence[Operand], address: int) -> Operand | None
 
 @dataclass(frozen=True)
 class SharedName:
-    """An address in shared memory: the element, the array that it belongs to, and what messages add once."""
+    """An address in shared memory: the element, the array that it belongs to, what messages add once, and of a struct
+    the member.
+    """
 
     element: str
     array: DeclaredArray | None
     facts: str
+    member: str = ""
 
 
 def shared_name(
@@ -130,17 +134,19 @@ def shared_name(
     known = source.array(array.name, array.size)
     offset = address - array.start
     if known is not None and array.size == 0 and tree is not None and pointer:
-        inside = pointer_into(tree, line, known, pointer, source.constants)
+        inside = pointer_into(tree, line, known, pointer, source.constants, source.trees)
         if inside is not None and offset >= inside.start:
-            element = inside.element(offset - inside.start)
-            return SharedName(element, inside, f"{element} is {known.element(offset)}, {where}")
+            element, member = inside.element(offset - inside.start), inside.member(offset - inside.start)[0]
+            fact = f"{element} is {known.element(offset)}, {where}"
+            return SharedName(element, inside, fact, member.name if member is not None else "")
     element = known.element(offset) if known is not None else ""
     if not element:
         sign = "past" if array.size and offset >= array.size else "of"
         away = offset - array.size if sign == "past" else offset
         text = f"byte {away} {sign} the end of {array.name}" if sign == "past" else f"byte {away} of {array.name}"
         return SharedName(text, known, f"{text} is {where}")
-    return SharedName(element, known, f"{element} is {where}")
+    member = known.member(offset)[0] if known is not None else None
+    return SharedName(element, known, f"{element} is {where}", member.name if member is not None else "")
 
 
 def dynamic_pointer(array: SharedArray, address: int, source: SourceOfKernel, tree: SourceTree, line: int) -> str:
@@ -149,8 +155,8 @@ def dynamic_pointer(array: SharedArray, address: int, source: SourceOfKernel, tr
     if array.size or known is None:
         return ""
     pointers = [name for name, roots in pointer_roots(tree, line).items() if array.name in roots]
-    places = {name: place.start for name in pointers
-              if (place := pointer_into(tree, line, known, name, source.constants)) is not None}  # fmt: skip
+    found = {name: pointer_into(tree, line, known, name, source.constants, source.trees) for name in pointers}
+    places = {name: place.start for name, place in found.items() if place is not None}
     below = [name for name, start in places.items() if start <= address - array.start]
     if len(places) != len(pointers) or not below:
         return ""  # one may begin anywhere

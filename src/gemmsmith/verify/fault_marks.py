@@ -8,7 +8,7 @@ from gemmsmith.sim.shared_arrays import SharedArray
 from gemmsmith.sim.spots import Spot
 from gemmsmith.userfile.expression_at import Expression, expression_at, statement_span
 from gemmsmith.userfile.source_tree import SourceTree, Span
-from gemmsmith.verify.element_names import Operand, dynamic_pointer
+from gemmsmith.verify.element_names import Operand, dynamic_pointer, shared_name
 from gemmsmith.verify.fault_loops import iterations, kernel_place
 from gemmsmith.verify.fault_report import Mark
 from gemmsmith.verify.fault_words import thread_name
@@ -36,10 +36,12 @@ class Marker:
             return None
         others = self.names - {name}
         if place is not None and (pointer := dynamic_pointer(*place, self.source, tree, spot.line)):
-            found = expression_at(tree, spot.line, spot.column, pointer, writes, others)
+            member = shared_name(*place, self.source, tree, spot.line, pointer).member
+            found = expression_at(tree, spot.line, spot.column, pointer, writes, others, member)
             if found is not None:
                 return found
-        return expression_at(tree, spot.line, spot.column, name, writes, others)
+        member = shared_name(*place, self.source).member if place is not None else ""
+        return expression_at(tree, spot.line, spot.column, name, writes, others, member)
 
     def marks(
         self, spot: Spot, text: str, name: str = "", writes: bool | None = None, place: SharedPlace = None

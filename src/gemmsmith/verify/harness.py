@@ -59,8 +59,9 @@ CompileFn = binding.CompileFn
 SIMULATOR_GUARD_BYTES = 0
 # C before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
 C_FILLS = ("unset", "set", "zero")
-# What uninitialised shared memory may hold: NaN in every floating type, and large numbers.
-_GARBAGE = (0xFF, 0x5B)
+# What uninitialised shared memory may hold: NaN in every floating type, large numbers, and ordinary ones, which a
+# kernel that looks for NaN and overflow takes for sums.
+_GARBAGE = (0xFF, 0x5B, 0x3C)
 # Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -210,21 +211,34 @@ def verify_launch(
             found.extend(explained(lambda: explainer().races(tuple(hazards))))
         notes.extend(getattr(device, "notes", ()))
 
-    def again() -> Verdict:
+    def once() -> Verdict:
+        for seen in (races, hazards, found, notes):
+            seen.clear()
         after, damage = run_guarded(
             device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
         )
-        return _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+        verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+        if fill == "zero sums" and verdict.ok:
+            verdict = _with_zeros_judged(verdict, after)
+        covered = len(races) if found else 0
+        if races and verdict.ok:
+            races.append("the result is right in the order of this run, but may be wrong in another")
+        return replace(
+            verdict,
+            reasons=(*races, *verdict.reasons),
+            hazards=tuple(hazards),
+            faults=tuple(found),
+            told=covered,
+            notes=tuple(dict.fromkeys(notes)),
+        )
 
     try:
-        after, damage = run_guarded(
-            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
-        )
+        return once()
     except TimeLimitError:  # slow or endless: no verdict
         raise
     except (SimulationError, LaunchError) as error:
-        if (harmless := _with_garbage(device, error, again)) is not None:
-            return harmless
+        if (judged := _with_garbage(device, error, once)) is not None:
+            return judged
         if not isinstance(error, KernelFaultError):
             return replace(blank, reasons=_words(error), faulted=True)
         words = _words(error)
@@ -238,41 +252,29 @@ def verify_launch(
             notes=tuple(getattr(device, "notes", ())),
             faulted=True,
         )
-    verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
-    if fill == "zero sums" and verdict.ok:
-        verdict = _with_zeros_judged(verdict, after)
-    covered = len(races) if found else 0
-    if races and verdict.ok:
-        races.append("the result is right in the order of this run, but may be wrong in another")
-    return replace(
-        verdict,
-        reasons=(*races, *verdict.reasons),
-        hazards=tuple(hazards),
-        faults=tuple(found),
-        told=covered,
-        notes=tuple(dict.fromkeys(notes)),
-    )
 
 
 def _with_garbage(device: Device, error: GemmsmithError, again: Callable[[], Verdict]) -> Verdict | None:
     """The verdict on a launch that reads shared memory that no thread wrote, if what is there changes no output.
 
-    A block at the edge often leaves part of its tile unwritten, computes with it, and stores nothing of that. None: the
-    outputs depend on it, or the error is another one.
+    A block at the edge often leaves part of its tile unwritten, computes with it, and stores nothing of that. Where the
+    launch has a race, that is the verdict: the bytes were to be written, and the reader did not wait. None: the
+    outputs depend on what is there, or the error is another one.
     """
     if not isinstance(device, SimDevice) or not error.message.startswith("uninitialised shared read"):
         return None
     verdict: Verdict | None = None
-    log, device.log = device.log, None
     try:
         for device.garbage in _GARBAGE:
             verdict = again()
+            if verdict.hazards:
+                return verdict
             if not verdict.ok:
                 return None
     except GemmsmithError:
         return None
     finally:
-        device.log, device.garbage = log, None
+        device.garbage = None
     return verdict
 
 

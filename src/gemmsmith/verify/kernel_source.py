@@ -13,7 +13,8 @@ from gemmsmith.compile.user_source import own_headers
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.array_names import Constants, DeclaredArray, declared_array
+from gemmsmith.userfile.array_names import Constants, DeclaredArray
+from gemmsmith.userfile.declared_arrays import declared_array
 from gemmsmith.userfile.kernel_facts import KernelFacts
 from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.project import Project
@@ -107,8 +108,12 @@ class SourceOfKernel:
 
     def array(self, name: str, size: int) -> DeclaredArray | None:
         """The shared array ``name`` of ``size`` bytes, as declared."""
-        trees = [tree for file in self._paths if (tree := self.tree(file)) is not None]
-        return declared_array(trees, self.constants, name, size)
+        return declared_array(self.trees, self.constants, name, size)
+
+    @cached_property
+    def trees(self) -> tuple[SourceTree, ...]:
+        """The kernel's file and its headers."""
+        return tuple(tree for file in self._paths if (tree := self.tree(file)) is not None)
 
     def local_array(self, file: str, line: int, size: int) -> DeclaredArray | None:
         """The thread's own array of ``size`` bytes that a line indexes, if there is one alone."""

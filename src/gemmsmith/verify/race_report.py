@@ -69,7 +69,7 @@ class RaceReporter(Marker):
         pointer, line = "", 0
         if spot is not None and hazard.array is not None:
             expression = self.expression(spot, hazard.array.name, is_write(spot.verb), (hazard.array, hazard.address))
-            pointer, line = (expression.name, spot.line) if expression is not None else ("", 0)
+            pointer, line = (expression.root, spot.line) if expression is not None else ("", 0)
         named = shared_name(hazard.array, hazard.address, self.source, tree, line, pointer)
         return named.element, named.facts
 
