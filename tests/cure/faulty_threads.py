@@ -91,8 +91,33 @@ GRID_IN_VARIABLES = change(
     change(NAIVE, "    dim3 gridDim((N + 31) / 32, (M + 7) / 8);\n",
            "    int across = N / 32;\n    int down = M / 8;\n    dim3 threads(32, 8), blocks(across, down);\n"),
     "<<<gridDim, blockDim>>>", "<<<blocks, threads>>>").replace("  //!", "").replace("/ 32;", "/ 32;  //!")  # fmt: skip
+# Four columns at once: where N is no multiple of 4 the vectors are misaligned, and hide the guard that is missing.
+FOUR_COLUMNS = """
+__global__ void four(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float rows[16][16];
+    __shared__ float4 columns[16][16];
+    int x = threadIdx.x, y = threadIdx.y, i = blockIdx.y * 16 + y, j = blockIdx.x * 64 + x * 4;
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (int p = 0; p < K; p += 16) {
+        rows[y][x] = i < M && p + x < K ? A[i * K + p + x] : 0;
+        columns[y][x] = p + y < K ? *reinterpret_cast<const float4*>(&B[(p + y) * N + j]) : float4{0, 0, 0, 0};  //!
+        __syncthreads();
+        for (int q = 0; q < 16; ++q) {
+            float a = rows[y][q];
+            float4 b = columns[q][x];
+            sum.x += a * b.x; sum.y += a * b.y; sum.z += a * b.z; sum.w += a * b.w;
+        }
+        __syncthreads();
+    }
+    if (i < M && j < N) *reinterpret_cast<float4*>(&C[i * N + j]) = sum;
+}
+void f(float* A, float* B, float* C, int M, int N, int K) {
+    four<<<dim3((N + 63) / 64, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
 
 THREADS = [
+    Faulty("vectors_without_a_guard_of_columns", FOUR_COLUMNS, "missing-guard", "p + y < K && j < N ?"),
     Faulty("both_barriers_in_a_branch", BOTH, "divergent-barrier"),
     Faulty("a_barrier_between_parts_of_a_branch", BETWEEN, "divergent-barrier", "if (i < M && j < N) {"),
     Faulty("a_branch_that_is_a_barrier", ALONE, "divergent-barrier", "-        if (i < M)"),

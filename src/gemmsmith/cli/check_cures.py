@@ -27,7 +27,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
-_EDGES = (RAGGED, ODD, GUARDED)
+_EDGES = (RAGGED, ODD, GUARDED, VECTORS)
 _SOON = ("random data", SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
@@ -105,9 +105,10 @@ def _is_copy(spec: KernelSpec, asked: Asked) -> bool:
 
 
 def _telling(report: Report) -> tuple[Trial, Verdict]:
-    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts."""
+    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts,
+    then one that no misaligned vector ends."""
     for trial, verdict in report.failed:
-        if trial.label == DISTINCT or not report.only_warns(trial, verdict):
+        if trial.label in (DISTINCT, VECTORS) or not report.only_warns(trial, verdict):
             return trial, verdict
     return report.failed[0]
 

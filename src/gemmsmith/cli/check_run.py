@@ -36,10 +36,10 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
-from gemmsmith.verify.verdict import Verdict, is_hazard
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 __all__ = ["Asked", "run_check"]
 
@@ -208,6 +208,9 @@ def _fitted_trials(
         report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked, report))))
         _after_failure(runner, trial, found.verdict, report, asked)
         return False
+    if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
+        verdict = runner.run(vectors)
+        report.verdicts.append((vectors, replace(verdict, repeat=_repeat(verdict, asked, report))))
     planned = list(edge_trials(subject))
     report.trials += planned
     report.budget = asked.budget
@@ -230,6 +233,17 @@ def _fitted_trials(
             _after_failure(runner, trial, verdict, report, asked)
             return False
     return True
+
+
+def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
+    """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
+    access ends a launch before anything else is seen."""
+    base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
+    if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
+        return None
+    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
+    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
+    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
 
 
 def _repeat(verdict: Verdict, asked: Asked, report: Report) -> str:

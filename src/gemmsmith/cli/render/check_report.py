@@ -18,7 +18,7 @@ from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled, formula
-from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
+from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 _VECTORS = re.compile(
@@ -84,7 +84,7 @@ class Report:
             return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
-        if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
+        if trial.label in (ODD, RAGGED, VECTORS):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
         return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
@@ -282,6 +282,11 @@ class Report:
         if any("out-of-bounds" in reason for reason in verdict.reasons):
             return f"{multiples}; elsewhere it accesses memory outside its matrices"
         misaligned = any("misaligned" in reason for reason in verdict.reasons)
+        beyond = next((v for t, v in self.failed if t.label == VECTORS), None)
+        if misaligned and beyond is not None:
+            outside = any("out-of-bounds" in reason for reason in beyond.reasons)
+            what = "accesses memory outside its matrices" if outside else "gives a wrong result"
+            return f"{multiples}; elsewhere it {what}, or its vector accesses are misaligned"
         return multiples + ("; elsewhere its vector accesses are misaligned" if misaligned else
                             "; elsewhere its result is wrong")  # fmt: skip
 
@@ -301,7 +306,7 @@ class Report:
         """What it means that only another shape failed; empty where that is not the case."""
         if not self.failed:
             return ""
-        trial, _ = self.failed[-1]
+        trial, verdict = self.failed[-1]
         if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
             return ""
         passed = [t for t, v in self.verdicts if v.trusted and not t.group]
@@ -317,7 +322,6 @@ class Report:
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
         if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
             return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
-        verdict = self.failed[-1][1]
         if verdict.unwritten and not verdict.wrong and not verdict.faulted:
             return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
                     "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
