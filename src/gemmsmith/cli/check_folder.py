@@ -60,6 +60,7 @@ def kernels_in(folder: Path) -> Iterator[KernelPlace]:
 
 
 def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
+    from gemmsmith.userfile.entry_choice import entry_of
     from gemmsmith.userfile.source import read_source_file
 
     try:
@@ -67,7 +68,7 @@ def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
     except GemmsmithError as error:
         yield KernelPlace(file, "", 0, error.message)
         return
-    yield from (KernelPlace(file, kernel.qualified, kernel.line) for kernel in found)
+    yield from (KernelPlace(file, entry_of(kernel, found), kernel.line) for kernel in found)
 
 
 def _source_files(folder: Path) -> Iterator[Path]:

@@ -28,6 +28,7 @@ def split_entry(word: str) -> tuple[str, str]:
 
 def _at_line(file: Path, line: int) -> str:
     """The kernel whose text has a line."""
+    from gemmsmith.userfile.entry_choice import entry_of
     from gemmsmith.userfile.source import read_source_file
 
     kernels = sorted(read_source_file(file).kernels, key=lambda kernel: kernel.line)
@@ -35,7 +36,7 @@ def _at_line(file: Path, line: int) -> str:
     if not before:
         known = ", ".join(f"{file.name}:{kernel.line} {kernel.qualified}" for kernel in kernels[:12]) or "none"
         raise UsageError(f"no kernel of {file.name} is at line {line}", f"its kernels: {known}")
-    return before[-1].qualified
+    return entry_of(before[-1], kernels)
 
 
 def with_entries(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def program_of(spec: KernelSpec, *, with_grid: bool = True) -> Program:
         grid = files[grid[0].resolve()].path, grid[1]
     signature = spec.signature.transposed() if spec.signature.column_major else spec.signature
     names = {argument.role: argument.name for argument in signature.arguments if argument.role}
-    return Program(tuple(files.values()), signature.entry.split("<")[0].rsplit("::", 1)[-1], names, grid)
+    line = getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "line", 0)
+    return Program(tuple(files.values()), signature.entry.split("<")[0].rsplit("::", 1)[-1], names, grid, line)
 
 
 def _is_own(path: Path, search: IncludeSearch) -> bool:

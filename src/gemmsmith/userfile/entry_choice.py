@@ -48,10 +48,12 @@ def choose_entry(
 
 
 def _named(path: Path, kernels: Sequence[KernelSource], wanted: str) -> Entry:
-    name, template = launched(wanted)
+    plain, _, line = wanted.partition("@")  # of kernels that share a name: the one at a line
+    name, template = launched(plain)
     name = re.sub(r"\s", "", name).removeprefix("::")
     found = [kernel for kernel in kernels if ("::" + kernel.qualified).endswith("::" + name)]
     own = [kernel for kernel in found if kernel.file.resolve() == path.resolve()] or found
+    own = [kernel for kernel in own if not line or str(kernel.line) == line]
     if not own:
         known = _names(kernels) or "none"
         raise SignatureError(f"{path.name} has no __global__ function named {wanted!r}", f"its kernels: {known}")
@@ -66,6 +68,12 @@ def _named(path: Path, kernels: Sequence[KernelSource], wanted: str) -> Entry:
         raise SignatureError(f"{wanted!r} gives {len(template)} template arguments, but {kernel.name} takes {takes}",
                              "give as many as the template has")  # fmt: skip
     return Entry(kernel, template)
+
+
+def entry_of(kernel: KernelSource, kernels: Sequence[KernelSource]) -> str:
+    """The name that means one of ``kernels``: with its line where overloads share it."""
+    shared = [k for k in kernels if k.qualified == kernel.qualified and k.parameters != kernel.parameters]
+    return f"{kernel.qualified}@{kernel.line}" if shared else kernel.qualified
 
 
 def _names(kernels: Sequence[KernelSource]) -> str:
