@@ -13,10 +13,12 @@ from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.struct_members import with_members
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
+from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.recognise import recognised
 
 _BLOCKS = 1  # simulated of each kind: inside, edges
@@ -49,7 +51,8 @@ class Subject:
     def counted(self, spec: KernelSpec, config: Config, compiled: CompiledKernel, sass: Sass) -> tuple[Profile, Sass]:
         """The same of a copy of the kernel."""
         depth = 0 if "K" in dict(spec.signature.fixed) else _DEPTH  # a K that the source sets cannot be made smaller
-        return simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=depth, sass=sass), sass
+        found = simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=depth, sass=sass)
+        return with_members(found, source_of(spec, config)), sass
 
 
 def kernel_title(spec: KernelSpec, config: Config) -> str:
