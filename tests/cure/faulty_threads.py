@@ -115,6 +115,28 @@ void f(float* A, float* B, float* C, int M, int N, int K) {
     four<<<dim3((N + 63) / 64, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
 }
 """
+TWO_HALVES = """
+__global__ void halves(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float tiles[2][8][8];
+    int x = threadIdx.x, y = threadIdx.y, i = blockIdx.y * 8 + y, j = blockIdx.x * 8 + x;
+    float sum = 0;
+    for (int p = 0; p < K; p += 8) {
+        if (threadIdx.z == 0) {
+            tiles[0][y][x] = i < M && p + x < K ? A[i * K + p + x] : 0;
+            __syncthreads();  //!
+        } else {
+            tiles[1][y][x] = p + y < K && j < N ? B[(p + y) * N + j] : 0;
+        }
+        if (threadIdx.z == 0)
+            for (int q = 0; q < 8; ++q) sum += tiles[0][y][q] * tiles[1][q][x];
+        __syncthreads();
+    }
+    if (threadIdx.z == 0 && i < M && j < N) C[i * N + j] = sum;
+}
+void f(float* A, float* B, float* C, int M, int N, int K) {
+    halves<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8, 2)>>>(A, B, C, M, N, K);
+}
+"""
 
 THREADS = [
     Faulty("vectors_without_a_guard_of_columns", FOUR_COLUMNS, "missing-guard", "p + y < K && j < N ?"),
@@ -129,6 +151,9 @@ THREADS = [
                                           "alpha * (sum + beta * C[row * N + col])"), "misplaced-scalar"),
     Faulty("beta_for_both_terms", change(NAIVE, "alpha * sum + beta * C[row * N + col]",
                                          "(alpha * sum + C[row * N + col]) * beta"), "misplaced-scalar"),
+    Faulty("alpha_twice_in_a_line", change(NAIVE, "alpha * sum", "alpha * alpha * sum"), "repeated-scalar"),
+    Faulty("alpha_in_the_loop", change(NAIVE, "sum += A", "sum += alpha * A").replace("//!", ""), "repeated-scalar"),
+    Faulty("a_barrier_in_one_branch_of_two", TWO_HALVES, "divergent-barrier"),
     Faulty("floor_grid_in_variables", GRID_IN_VARIABLES, "floor-grid", "(M + 8 - 1) / 8", edits=2),
     Faulty("block_declared_before_the_grid", change(
         EARLY, "    gemm_early<float><<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16)), dim3(16, 16)>>>",

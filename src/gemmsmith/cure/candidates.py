@@ -29,6 +29,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.exited:
         yield from early_returns(program, fault)
         yield from opened_branches(program, fault)
+        yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
         yield from launches.floor_grids(program)
         yield from zero_fill.unfilled_tiles(program)
@@ -81,6 +82,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from overflows(program)
     if fault.scaled:
         yield from values.scalars(program)
+        yield from values.repeated_scalars(program)
     likely, others = indices.leading_dimensions(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)

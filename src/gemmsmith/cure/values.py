@@ -47,6 +47,33 @@ def scalars(program: Program) -> Iterator[Candidate]:
                             (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
 
 
+def repeated_scalars(program: Program) -> Iterator[Candidate]:
+    """alpha or beta as a factor at several places: without one of them."""
+    names = [name for role in ("alpha", "beta") if (name := program.names.get(role, ""))]
+    for name in names:
+        factors = [(function.code, node, other) for function in program.reached
+                   for node in below(function.body, "binary_expression")
+                   if (other := _other_factor(function.code, node, name)) is not None]  # fmt: skip
+        squared = any(code.of(other) == name for code, _, other in factors)
+        for code, node, other in factors if len(factors) > 1 or squared else ():
+            line = code.line(node.start_byte)
+            yield Candidate("repeated-scalar", f"{name} multiplies more than once, in line {line} too",
+                            f"write `{' '.join(code.of(other).split())[:60]}` without {name} in line {line}",
+                            (Edit(code.path, node.start_byte, node.end_byte, code.of(other)),))  # fmt: skip
+
+
+def _other_factor(code: Code, node: Node, name: str) -> Node | None:
+    """What a product multiplies by ``name``."""
+    sign = node.child_by_field_name("operator")
+    sides = [node.child_by_field_name(part) for part in ("left", "right")]
+    if sign is None or code.of(sign) != "*":
+        return None
+    for one, other in (sides, sides[::-1]):
+        if one is not None and code.of(one) == name:
+            return other
+    return None
+
+
 def _misplaced(code: Code, right: Node, alpha: str, beta: str) -> Iterator[Candidate]:
     """`alpha * (sum + beta * c)`, where alpha belongs to the sum alone; or beta to C alone."""
     for node in below(right, "binary_expression"):
