@@ -7,7 +7,8 @@
 ``record`` compiles every case, runs it once under ncu, and writes to FOLDER: cases.json, one cubin for each case,
 counters.csv (ncu's raw page) and source.csv (executions of each machine instruction). ``compare`` executes the same
 cubins on the simulator and compares every counter, and every instruction's executions. ``fixture`` keeps some cases
-with cubin, launch and counts in one file, for the tests. LIST.json has [path, entry] pairs of users' files.
+with cubin, launch and counts in one file, for the tests. LIST.json has
+[path, entry] of users' files, or [path, entry, M, N, K].
 """
 
 from __future__ import annotations
@@ -91,8 +92,9 @@ def cases(files: Path | None, part: str = "") -> Iterator[Case]:
             for shape in SHAPES:
                 yield Case(spec.name, "", dtype.name, False, shape)
     if files is not None and part in ("", "files"):
-        for path, entry in json.loads(files.read_text()):
-            yield Case(str(files.parent / path), entry, "", False, (128, 128, 64))
+        for path, entry, *shape in json.loads(files.read_text()):
+            m, n, k = shape or (128, 128, 64)
+            yield Case(str(files.parent / path), entry, "", False, (m, n, k))
 
 
 def compiled(case: Case) -> CompiledKernel | str:

@@ -1,8 +1,9 @@
 """Record micro-benchmarks: parameters of the time model.
 
-    python benchmarks/record_micro_benchmarks.py OUTPUT.json [NAME]     (latency_and_throughput, or a name of ``WHAT``)
+    python benchmarks/record_micro_benchmarks.py OUTPUT.json [NAME [PROGRAM]]
 
-Needs a GPU of sm_90 and nvcc. The file of that name in benchmarks/micro/ says what is measured, and how.
+NAME is latency_and_throughput, or another of ``WHAT``; the file of that name in benchmarks/micro/ says what is
+measured, and how. PROGRAM: that file, compiled before. Needs a GPU of sm_90 and nvcc.
 """
 
 from __future__ import annotations
@@ -26,17 +27,22 @@ WHAT = {
     "l2_sharing": "L2 to SMs that share what they read; one thread that waits and issues limits the rows by TMA",
     "wgmma_registers": "cycles of instructions beside wgmma, and of wgmma beside them, A in shared memory or registers",
     "code_fetch": "cycles of straight-line code that runs for the first time in a launch, and for the second",
+    "wgmma_columns": "cycles of instructions beside wgmma at full rate, by its columns and the registers they read",
+    "code_loops": "cycles of loops by the length of their code, and of branches that are taken",
+    "launch_gap": "microseconds of a launch in a graph beyond what its blocks do",
+    "l1_sets": "cycles of loads from lines that lie a power of two apart, until L1 cannot hold them all",
     "tma_boxes": "how fast TMA loads and stores boxes",
 }
 
 
-def measured(name: str) -> list[dict[str, Any]]:
+def measured(name: str, given: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "micro"
+        program = Path(given) if given else Path(folder) / "micro"
         code = f"arch=compute_{ARCH},code=sm_{ARCH}"
         source = str(MICRO / f"{name}.cu")
-        subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program), "-lcuda"],
-                       check=True)  # fmt: skip
+        if not given:
+            subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program), "-lcuda"],
+                           check=True)  # fmt: skip
         text = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 
@@ -50,6 +56,7 @@ def gpu() -> dict[str, str]:
 
 def main() -> int:
     output, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "latency_and_throughput"
+    program = sys.argv[3] if len(sys.argv) > 3 else ""
     version = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[-2]
     head = {
         "what": WHAT[name],
@@ -58,7 +65,7 @@ def main() -> int:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": f"python benchmarks/record_micro_benchmarks.py OUTPUT.json {name}",
     }
-    rows = ",\n".join("  " + json.dumps(row) for row in measured(name))
+    rows = ",\n".join("  " + json.dumps(row) for row in measured(name, program))
     output.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
     return 0
 

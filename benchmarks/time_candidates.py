@@ -1,22 +1,25 @@
 """Time many configurations on many shapes beside cuBLAS: the data that the cost model is fitted to and tested on.
 
-    python benchmarks/time_candidates.py plan.json times.json [--seconds 180]
+    python benchmarks/time_candidates.py plan.json times.json [--seconds 180] [--both]
 
 plan.json lists shapes with their configurations: [{"shape": {…}, "candidates": [{"kernel": …, "config": {…}}, …]}, …].
 Configurations are compiled by other processes while earlier shapes are timed. Every result is compared with cuBLAS's.
+With --both, products from 4 GFLOP on are timed in short samples and under the power cap, and a time is the geometric
+mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shape_rig import QUICK, QUICK_LARGE, SUSTAINED, Rig, Shape, compiled_as
+from shape_rig import QUICK, QUICK_LARGE, SUSTAINED, Mode, Rig, Shape, Timed, compiled_as
 
 from gemmsmith.bench.clocks import open_probe
 from gemmsmith.bench.stopwatch import CudaStopwatch
@@ -28,10 +31,27 @@ from gemmsmith.tune.compile_ahead import CompilePool
 
 LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
+CAPPED = Mode("capped", 1e-3, 0.015, 0.025)
+FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
 
 
-def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str]) -> dict[str, Any]:
-    large = shape.problem.flops >= LARGE
+def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, both: bool) -> dict[str, list[float]]:
+    """Microseconds of every contender: ``us``, with ``both`` the geometric mean of ``quick`` and ``capped``."""
+    rig.rounds(contenders, mode, rounds)
+    quick = [each.us for each in contenders]
+    if not both:
+        return {"us": quick}
+    for each in contenders:
+        each.samples.clear()
+    rig.rounds(contenders, CAPPED, ROUNDS_CAPPED)
+    capped = [each.us for each in contenders]
+    return {"us": [math.sqrt(a * b) for a, b in zip(quick, capped, strict=True)], "quick": quick, "capped": capped}
+
+
+def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str],
+                both: bool) -> dict[str, Any]:  # fmt: skip
+    both = both and shape.problem.flops >= FROM
+    large = shape.problem.flops >= LARGE and not both
     mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, ROUNDS)
     found: list[dict[str, Any]] = []
     contenders = []
@@ -60,13 +80,15 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
             contenders.append(timed)
         rig.sample(cublas, SUSTAINED)  # after a pause the clock is the idle one, and rises within some ms
         cublas.samples.clear()
-        rig.rounds(contenders, mode, rounds)
-        for row, timed in rows:
-            row["us"] = round(timed.us, 3)
+        times = mean_of_modes(rig, contenders, mode, rounds, both)
+        for name, values in times.items():
+            for (row, _), us in zip(rows, values[1:], strict=True):
+                row[name] = round(us, 3)
         for timed in contenders:
             timed.replay.close()
             timed.close()
-    return {"shape": asdict(shape), "kind": shape.kind, "cublas_us": round(cublas.us, 3), "candidates": found}
+    library_times = {f"cublas_{name}": round(values[0], 3) for name, values in times.items()}
+    return {"shape": asdict(shape), "kind": shape.kind, **library_times, "candidates": found}
 
 
 def line(shape: Shape, found: dict[str, Any]) -> str:
@@ -88,6 +110,7 @@ def main() -> int:
     parser.add_argument("times", type=Path)
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--processes", type=int, default=12, help="that compile")
+    parser.add_argument("--both", action="store_true", help="time in short samples and under the power cap")
     options = parser.parse_args()
     import torch
 
@@ -113,7 +136,7 @@ def main() -> int:
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:
-                found = timed_shape(rig, shape, candidates, failures)
+                found = timed_shape(rig, shape, candidates, failures, options.both)
             except (GemmsmithError, RuntimeError) as error:
                 print(f"{shape}: {error}", flush=True)
                 continue

@@ -15,7 +15,18 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from doc_tables import checks, choice, cluster, frameworks, ladder, machine_code, shapes, time_model, worklogs
+from doc_tables import (
+    checks,
+    choice,
+    cluster,
+    frameworks,
+    ladder,
+    machine_code,
+    shapes,
+    time_model,
+    time_model_before,
+    worklogs,
+)
 from doc_tables.records import ROOT, load
 from doc_tables.shown import SHOWN, file_block
 
@@ -41,7 +52,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model summary": time_model.summary_table,
     "time model ladder": time_model.ladder_table,
     "time model others": time_model.others_table,
-    "time model before": time_model.before_table,
+    "time model before": time_model_before.before_table,
+    "time model public": time_model_before.public_table,
+    "time model public stalls": time_model_before.public_stalls_table,
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,
     "untuned shapes": shapes.means_table,

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "gemmsmith"
 # Left to right. What stands in one place may import each other within a package only.
-ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fills", "notebook_html", "kernel", "prologue",
+ORDER = ["errors", "regular_file", "gpus", "problem", "shapes", "fill_arrangements", "fills", "notebook_html",
+         "kernel", "prologue",
          "ladder", "userfile",
          "compile", "choose", "run", "sim", "call", "verify", "cure", "store", "trace", "bench", "tune", "explain",
          "sweep",

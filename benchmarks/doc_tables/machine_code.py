@@ -9,6 +9,7 @@ from doc_tables.records import load, table
 _RECORDS = {
     "rungs": "rungs from naive to mma_pipelined, 256×256×128 and 131×197×75; wgmma_tma",
     "public": "public kernels that read inside their arrays at 128×128×64",
+    "repositories": "ten kernels of ten repositories that were not used before, 512×512×128",
 }
 # What the record calls an instruction, and what the page does.
 _INSTRUCTIONS = {

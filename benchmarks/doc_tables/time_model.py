@@ -10,11 +10,15 @@ from typing import Any
 from timed_sources import is_stale
 
 from doc_tables.records import load, table
+from doc_tables.time_model_before import points_before
 
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are made for, H200", "probes": "probes, H200",
-          "outside": "kernels from outside, H200", "published": "published, other GPUs"}  # fmt: skip
-_COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669"}
+          "outside": "kernels from outside, H200", "published": "published, other GPUs",
+          "styles": "common styles, predicted first, H200",
+          "public": "public repositories, predicted first, H200"}  # fmt: skip
+_COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669",
+            "styles": "#dc2626", "public": "#0891b2"}  # fmt: skip
 
 
 def _points(which: str) -> list[dict[str, Any]]:
@@ -87,25 +91,6 @@ def others_table() -> str:
     )
 
 
-def before_table() -> str:
-    """Kernels in public styles: times that were predicted before any of them was measured."""
-    measured = {(row["kernel"], row["k"]): row for row in load("h200_outside.json")["rows"] if "us" in row}
-    rows, ratios = [], []
-    for row in load("outside_predicted.json")["rows"]:
-        one = measured.get((row["kernel"], row["size"]))
-        if one is None:
-            continue
-        ratios.append(row["us"] / one["us"])
-        inside = row["low_us"] <= one["us"] <= row["high_us"]
-        times = [f"{one['us']:,.1f}", f"{row['us']:,.1f}", f"{ratios[-1]:.2f}", "" if inside else "outside"]
-        rows.append([f"`{row['kernel']}`", str(row["size"]), *times, f"{one['mhz']:.0f} and {row['mhz']:.0f}"])
-    within = [sum(abs(ratio - 1) <= limit / 100 for ratio in ratios) for limit in (10, 15, 20)]
-    columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
-               "MHz, measured and predicted"]  # fmt: skip
-    text = f"Within 10 %: {within[0]} of {len(ratios)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
-    return "\n".join([text, "", *table(columns, "lrrrrlr", rows)])
-
-
 def _which(point: dict[str, Any]) -> str:
     return "" if point["set"] == "shapes" else str(point["preset"] or point["config"])
 
@@ -156,8 +141,8 @@ def error_ranges() -> str:
 
 def picture() -> str:
     """All points: measured time across, predicted over measured time up; grey is within 20 %."""
-    width, height, left, top, right, bottom = 760, 360, 60, 30, 20, 50
-    points = [p for p in load("time_model.json")["points"] if "ratio" in p]
+    width, height, left, top, right, bottom = 760, 390, 60, 60, 20, 50
+    points = [p for p in [*load("time_model.json")["points"], *points_before()] if "ratio" in p]
     times = [math.log10(p["measured_us"]) for p in points]
     low, high = math.floor(min(times)), math.ceil(max(times))
     bottom_ratio, top_ratio = 0.5, 2.0

@@ -65,7 +65,9 @@ class SignatureError(UsageError):
 
 
 class SeveralKernelsError(SignatureError):
-    """A file with several kernels, where one was asked for."""
+    """A file with several kernels, where one was asked for; of overloads, the lines they are at."""
+
+    lines: tuple[int, ...] = ()
 
 
 class TemplateValueError(UsageError):

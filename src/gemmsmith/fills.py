@@ -41,10 +41,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.errors import DTypeError, ProblemError, UsageError
-from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, INTEGER_TYPES, TF32, UINT8, DType, Problem
+from gemmsmith.fill_arrangements import (
+    Rng,
+    cancelling,
+    graded,
+    ill_conditioned,
+    largest,
+    nonfinite,
+    opposites,
+    rounded,
+    skewed,
+    stream,
+    subnormal_inputs,
+    zero_sums,
+)
+from gemmsmith.problem import FP16, FP32, FP64, INT8, INT32, INTEGER_TYPES, TF32, UINT8, DType, Problem
 
 Array = NDArray[Any]
-Rng = np.random.Generator
 
 # Integers up to 2**24 are exact in fp32, the accumulate type of every rung.
 EXACT_LIMIT = 2**24 - 1
@@ -114,11 +127,11 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
     )  # fmt: skip
     bias = None
     if problem.bias:
-        bias = chosen.make(_stream(seed, 3), (1, problem.bias_length), problem.out_dtype, c_scale).reshape(-1)
+        bias = chosen.make(stream(seed, 3), (1, problem.bias_length), problem.out_dtype, c_scale).reshape(-1)
     made = Operands(
-        chosen.make(_stream(seed, 0), a, problem.dtype, scale),
-        chosen.make(_stream(seed, 1), b, problem.dtype, scale),
-        chosen.make(_stream(seed, 2), c, problem.out_dtype, c_scale),
+        chosen.make(stream(seed, 0), a, problem.dtype, scale),
+        chosen.make(stream(seed, 1), b, problem.dtype, scale),
+        chosen.make(stream(seed, 2), c, problem.out_dtype, c_scale),
         bias,
     )
     if chosen.arrange is not None:
@@ -182,14 +195,6 @@ def _addend_bound(problem: Problem, exact_limit: int = EXACT_LIMIT) -> int:
 FOR_INTEGERS = ("normal", "uniform", "integers", "cancelling", "largest")
 
 
-def _stream(seed: int, index: int) -> Rng:
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(seed), index])))
-
-
-def _as(values: Array, dtype: DType) -> Array:
-    return np.asarray(values, dtype=dtype.numpy)
-
-
 def _normal(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
     if dtype == FP64:
         return rng.standard_normal(shape)
@@ -209,7 +214,7 @@ def _uniform(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Arr
     # Truncated to the stored precision, so that rounding cannot give 1; TF32 is stored as fp32.
     steps = 1.0 / (FP32 if dtype == TF32 else dtype).unit_roundoff
     values = np.floor(rng.random(shape, dtype=np.float32) * np.float32(steps)) / np.float32(steps)
-    return _as(values, dtype)
+    return rounded(values, dtype)
 
 
 def _integers(rng: Rng, shape: tuple[int, int], dtype: DType, bound: int) -> Array:
@@ -227,7 +232,7 @@ def _wide(rng: Rng, shape: tuple[int, int], dtype: DType, _scale: int) -> Array:
     deviation = 3.0 if dtype == FP16 else 8.0
     exponent = (rng.standard_normal(shape, dtype=np.float32) * deviation).clip(-4 * deviation, 4 * deviation)
     sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
-    return _as(np.exp2(exponent) * sign, dtype)
+    return rounded(np.exp2(exponent) * sign, dtype)
 
 
 def _subnormal(rng: Rng, shape: tuple[int, int], dtype: DType, scale: int) -> Array:
@@ -235,7 +240,7 @@ def _subnormal(rng: Rng, shape: tuple[int, int], dtype: DType, scale: int) -> Ar
     # of fp16 cannot reach fp32's subnormals; fp16's own start below 2**−14.
     exponent = rng.uniform(-4.0, 1.0, shape) + scale
     sign = rng.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
-    return _as(np.exp2(exponent) * sign, dtype)
+    return rounded(np.exp2(exponent) * sign, dtype)
 
 
 SPECIAL_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
@@ -260,138 +265,6 @@ def _bits(rng: Rng, shape: tuple[int, int], _dtype: DType, _scale: int) -> Array
     return rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
 
 
-# Rows, columns or k after which a grading starts again: 2**−31, and 2**−62 in products, are far from fp32's limits.
-# fp16 has normal numbers from 2**−14 to 2**15.
-_GRADES = {FP16.name: 8}
-_MOST_GRADES = 32
-# Decades that singular values span; rounding to the type would hide more.
-_DECADES = {FP16.name: 3.0, BF16.name: 2.0}
-_MOST_DECADES = 6.0
-
-
-def _cancelling(_seed: int, _lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
-    for right in rights:
-        right[right.shape[0] // 2 :] *= -1
-
-
-def _graded(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    for left in lefts:
-        left[:] = _as(left * _falling(left.shape[0], dtype)[:, None], dtype)
-    for right in rights:
-        right[:] = _as(right * _falling(right.shape[1], dtype), dtype)
-
-
-def _skewed(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    for left in lefts:
-        left[:] = _as(left * _falling(left.shape[1], dtype), dtype)
-    for right in rights:
-        right[:] = _as(right / _falling(right.shape[0], dtype)[:, None], dtype)
-
-
-def _falling(count: int, dtype: DType) -> NDArray[np.float64]:
-    """1, 1/2, 1/4, …, repeating."""
-    return np.exp2(-np.arange(count, dtype=np.float64) % -_GRADES.get(dtype.name, _MOST_GRADES))
-
-
-def _ill_conditioned(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    # A = U·Σ·Vᵀ and B = V·Σ'·Wᵀ, where Σ' is Σ reversed: A·B is a small multiple of U·Wᵀ.
-    if not lefts or not rights:
-        return
-    (m, k), n = lefts[0].shape, rights[0].shape[1]
-    rng, rank = _stream(seed, 4), min(m, n, k)
-    values = np.logspace(0.0, -_DECADES.get(dtype.name, _MOST_DECADES), rank)
-    inner = _orthonormal(rng, k, rank)
-    for left in lefts:
-        left[:] = _as(_unit((_orthonormal(rng, m, rank) * values) @ inner.T), dtype)
-    for right in rights:
-        right[:] = _as(_unit((inner * values[::-1]) @ _orthonormal(rng, n, rank).T), dtype)
-
-
-def _nonfinite(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
-    # Each k is hit by some row, and a third of the rows stay finite: a value must not reach its neighbours either.
-    # An infinity at the last k, and one at the first: what repeats them, times a zero, makes them NaN.
-    ends, ends_of_b = {4: -1, 5: 0}, {3: -1, 1: 0}
-    for left in lefts:
-        for row in range(left.shape[0] if left.shape[1] else 0):
-            if row % 3:
-                at = ends.get(row, (5 * row + 1) % left.shape[1])
-                left[row, at] = (math.nan, math.inf, -math.inf)[row // 3 % 3]
-    for right in rights:
-        for column in range(5, right.shape[1] if right.shape[0] else 0, 8):
-            right[(3 * column + 2) % right.shape[0], column] = (math.nan, math.inf)[column // 8 % 2]
-        for column, at in ends_of_b.items():
-            if right.shape[0] and column < right.shape[1]:
-                right[at, column] = math.inf
-    for left, right in zip(lefts, rights, strict=False):
-        _meet_zeros(left, right)
-
-
-def _meet_zeros(left: Array, right: Array) -> None:
-    """Let some NaN and infinities meet a zero: their product is NaN, which a kernel that skips zeros loses."""
-    if not left.size or not right.size:
-        return
-    depth = left.shape[1]
-    for column in range(5, right.shape[1], 8):
-        left[column % left.shape[0] // 3 * 3, (3 * column + 2) % depth] = 0.0  # a row that is finite
-    for row in range(1, left.shape[0], 6):
-        right[(5 * row + 1) % depth, row % right.shape[1] // 8 * 8] = 0.0  # a column that is
-
-
-def _largest(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    if dtype not in INTEGER_TYPES:
-        return
-    ends = np.iinfo(dtype.numpy)
-    low = ends.min or ends.max - 1
-    for left in lefts:
-        _most(left, np.full(left.shape, low))
-    for right in rights:  # every second column of the other sign, if there is one
-        _most(right, np.where(np.arange(right.shape[1]) % 2, ends.max, low) + np.zeros(right.shape, np.int64))
-
-
-def _most(values: Array, new: Array) -> None:
-    """Replace seven elements of eight: rows and columns must differ."""
-    change = (3 * np.arange(values.shape[0])[:, None] + np.arange(values.shape[1])) % 8 != 5
-    values[change] = new[change]
-
-
-_CANCELLING_AT = (1, 2, 4, 4, 8, 8, 16, 16, 32, 32, 3)
-
-
-def _zero_sums(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
-    # B is positive, so a row of zeros has products of +0 only; x and -x cancel to +0.
-    for right in rights:
-        right[:1] = right[-1:] = 1
-    for left in lefts:
-        left[1::2] = 0
-        if left.shape[1] > 1:
-            kept = left[2::4, :1].copy()
-            left[2::4] = 0
-            left[2::4, :1], left[2::4, -1:] = kept, -kept
-    # Pairs at other distances, so that both terms are in one of the accumulators that a kernel has; and as many as the
-    # distance, so that each accumulator has one.
-    for left, right in zip(lefts, rights, strict=False):
-        distances = [d for d in _CANCELLING_AT if d < left.shape[1]]
-        if not distances:
-            continue
-        rows = left[6::8] if left.shape[0] > 6 else left[2::4]
-        rows[:] = 1 + np.arange(rows.shape[0])[:, None] % 7
-        for column in range(0, right.shape[1], 2):
-            distance = distances[column // 2 % len(distances)]
-            many = distance if column % 4 and 2 * distance <= right.shape[0] else 1
-            right[:, column] = 0
-            right[:many, column], right[distance : distance + many, column] = 1, -1
-
-
-def _subnormal_inputs(seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
-    # Sums are normal numbers: what is tested is whether subnormal elements of A count.
-    rng, top, binades = _stream(seed, 4), (-15 if dtype == FP16 else -127), (3 if dtype == BF16 else 6)
-    for left in lefts:
-        sizes = np.exp2(top - rng.uniform(0.0, binades, left.shape))
-        left[:] = _as(np.copysign(sizes, left), dtype)
-    for right in rights if dtype != FP16 else ():
-        right[:] = _as(right * 2.0**40, dtype)
-
-
 _NEAR = re.compile(r"(sums )?near (-?[\d.]+(?:e[+-]?\d+)?)")
 
 
@@ -401,7 +274,7 @@ def _near(name: str, about: float, sums: bool) -> Fill:
     def scale(_seed: int, lefts: Sequence[Array], _rights: Sequence[Array], dtype: DType) -> None:
         for left in lefts:
             times = abs(about) / math.sqrt(max(1, left.shape[1])) if sums else 1.5 * abs(about)
-            left[:] = _as(left * times, dtype)
+            left[:] = rounded(left * times, dtype)
 
     return Fill(name, f"{'sums' if sums else 'inputs'} on both sides of {about:g}", False, _normal, scale)
 
@@ -421,29 +294,6 @@ def _cut(name: str, depth: int) -> Fill:
     return Fill(name, f"integers, and zeros from k = {depth} on", False, _integers, cut)
 
 
-def _opposites(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
-    for left in lefts:
-        half = left.shape[1] // 2
-        left[:, :half] = abs(left[:, :half])
-        left[:, half : 2 * half] = left[:, :half]
-    for right in rights:
-        half = right.shape[0] // 2
-        right[:half] = abs(right[:half])
-        right[half : 2 * half] = -right[:half]
-        right[half : half + 1] += 1  # what is left is A's first column, and the last k of an odd K
-
-
-def _orthonormal(rng: Rng, rows: int, columns: int) -> NDArray[np.float64]:
-    """Random orthonormal columns."""
-    return np.linalg.qr(rng.standard_normal((rows, columns)))[0]
-
-
-def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scaled by a power of two so that elements are about 1; those of large orthogonal matrices are small."""
-    deviation = float(np.sqrt(np.mean(np.square(values))))
-    return values * 2.0 ** -round(math.log2(deviation)) if deviation > 0 else values
-
-
 FILLS: Mapping[str, Fill] = MappingProxyType(
     {
         fill.name: fill
@@ -455,15 +305,15 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("subnormal", "products around the smallest normal fp32", False, _subnormal),
             Fill("specials", "normal with a few NaN, Inf, zeros and subnormals", False, _specials),
             Fill("bits", "random 32-bit patterns", False, _bits),
-            Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, _nonfinite),
-            Fill("largest", "integers at both ends of their range", True, _normal, _largest),
-            Fill("zero sums", "sums that are exactly +0", True, _uniform, _zero_sums),
-            Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, _subnormal_inputs),
-            Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, _cancelling),
-            Fill("opposites", "integers whose terms cancel: large partial sums", False, _integers, _opposites),
-            Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, _graded),
-            Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, _skewed),
-            Fill("ill-conditioned", "B inverts A: almost everything cancels", False, _normal, _ill_conditioned),
+            Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, nonfinite),
+            Fill("largest", "integers at both ends of their range", True, _normal, largest),
+            Fill("zero sums", "sums that are exactly +0", True, _uniform, zero_sums),
+            Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, subnormal_inputs),
+            Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, cancelling),
+            Fill("opposites", "integers whose terms cancel: large partial sums", False, _integers, opposites),
+            Fill("graded", "normal; rows of A and columns of B times 2^-i", False, _normal, graded),
+            Fill("skewed", "normal; A falls along k by powers of two as B rises", False, _normal, skewed),
+            Fill("ill-conditioned", "B inverts A: almost everything cancels", False, _normal, ill_conditioned),
         )
     }
 )

@@ -55,6 +55,7 @@ OUTPUTS = {
 }  # fmt: skip
 BIASES = ("", "row", "column")
 ACTIVATIONS = ("", "relu", "gelu", "silu")
+OWN_ACTIVATIONS = (*ACTIVATIONS, "gelu_tanh")  # that a user's kernel may apply; gelu_tanh is the one with tanh
 
 
 def arithmetic_of(dtype: DType, tensor_cores: bool) -> str:
@@ -99,7 +100,8 @@ class Problem:
                 A stride of 0 uses one A or B for all products.
     bias        '', 'row' (one value per row of C) or 'column' (one per column), in the output's type
     activation  '', 'relu', 'gelu' (with erf) or 'silu', applied after the bias and before the conversion to the output
-    own_scalars  of a user's kernel: int32 results with any integer alpha and beta, where ``gemm`` has 1 and 0 or 1
+    own_scalars  of a user's kernel: int32 results with any integer alpha and beta, where ``gemm`` has 1 and 0 or 1; and
+                 gelu_tanh, GELU by its approximation with tanh
     """
 
     m: int
@@ -148,7 +150,8 @@ class Problem:
             raise DTypeError(f"{self.dtype} is not an input type", f"use one of {', '.join(d.name for d in OUTPUTS)}")
         if self.out_dtype not in known:
             raise DTypeError(f"{self.dtype} inputs give {' or '.join(d.name for d in known)}, not {self.out_dtype}")
-        for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, ACTIVATIONS)):
+        activations = OWN_ACTIVATIONS if self.own_scalars else ACTIVATIONS
+        for name, value, legal in (("bias", self.bias, BIASES), ("activation", self.activation, activations)):
             if value not in legal:
                 raise ProblemError(f"unknown {name} {value!r}", f"use one of {', '.join(filter(None, legal))}")
         free = self.dtype != INT8 or self.own_scalars

@@ -7,7 +7,7 @@ import pytest
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
-from gemmsmith.choose.narrow import streaming
+from gemmsmith.choose.narrow import fastest, streaming
 from gemmsmith.problem import BF16, FP32, Problem, ceil_div
 
 MODEL = hopper_model("NVIDIA H200", 132, "sm_90")
@@ -44,8 +44,28 @@ def test_every_choice_is_legal_and_fits_shared_memory(layout: str) -> None:
                 assert found.config["BN"] >= few
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "rows"), [(72, 18432, 7168, 144), (77, 9216, 3072, 72), (18432, 80, 7168, 144)]
+)
+def test_up_to_80_rows_are_read_in_equal_parts(m: int, n: int, k: int, rows: int) -> None:
+    found = streaming(product(m, n, k), CHIP, 0)
+    assert found is not None
+    assert (found.config["BM"], found.config["BN"], found.config["SPLIT"]) == (rows, 80, 1)
+    few = streaming(product(min(m, 64), n, k) if m < n else product(m, 64, k), CHIP, 0)
+    assert few is not None
+    assert found.seconds > few.seconds, "the L2 sends more"
+
+
+def test_several_are_asked_for_and_all_are_legal() -> None:
+    found = fastest(product(48, 18432, 7168), CHIP, 0, 6)
+    assert len({each.name for each in found}) == 6
+    assert [each.seconds for each in found] == sorted(each.seconds for each in found)
+    assert not any(each.spec.illegal(each.config) for each in found)
+
+
 def test_other_products_are_left_to_the_general_model() -> None:
-    for problem in (product(65, 18944, 3584), product(8, 18944, 3583), product(8, 18944, 3584, batch=2),
+    for problem in (product(81, 18944, 3584), product(72, 18944, 3584, "NN"), product(72, 18944, 3584, "TT"),
+                    product(8, 18944, 3583), product(8, 18944, 3584, batch=2),
                     Problem(8, 18944, 3584, FP32, trans_b=True)):  # fmt: skip
         assert streaming(problem, CHIP, alignment(problem)) is None
 

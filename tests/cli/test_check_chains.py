@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,3 +144,69 @@ def test_a_kernel_for_each_product_divides_no_sum(tmp_path: Path) -> None:
     kernels = {each.name: each for each in again.second.frame.source.kernels}
     assert not divides_sums(kernels["slices"])
     assert not adds_up(kernels["add"])
+
+
+def test_results_show_that_two_kernels_make_a_product(tmp_path: Path) -> None:
+    # Nothing in the code says that it adds: all outputs but one do.
+    changed = SLICES.replace("all += sums[p * count + i]", "all -= i == 5 ? 0.0f : -sums[p * count + i]")
+    assert _checked(changed, tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "adds"),
+    [
+        ("C[i] = fmaxf(P[i], P[i + n]);", False),
+        ("int j = blockIdx.x * 4 + threadIdx.x; C[j] = P[j] * P[j + 1];", False),
+        ("C[i] = P[i] + P[i + n];", True),
+        ("float v = P[i] + P[i + n]; C[i] = v;", True),
+        ("for (int s = 0; s < S; ++s) sum += P[s * n + i];", True),
+        ("for (int s = 0; s < S; ++s) sum += expf(P[s * n + i]);", False),
+    ],
+)
+def test_indices_are_no_sums(body: str, adds: bool, tmp_path: Path) -> None:
+    launch = _joined(SLICES, tmp_path)
+    assert launch is not None
+    assert launch.second is not None
+    assert adds_up(replace(launch.second.kernel, body=body)) == adds
+
+
+def test_a_sum_over_one_part_too_many_is_wrong(tmp_path: Path) -> None:
+    assert _checked(SLICES.replace("p < parts;", "p <= parts;"), tmp_path) == 1  # nobody has written that part
+
+
+def test_causes_are_found_in_two_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.cu").write_text(SLICES.replace("        __syncthreads();\n", "", 1), encoding="utf-8")
+    assert run_command(["check", f"{tmp_path / 'mine.cu'}:slices", "--cures", "30"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "__syncthreads();" in said
+    assert re.search(r"all \d+ trials pass", said)
+
+
+TRANSPOSED_FIRST = """__global__ void transpose(const float* in, float* out, int rows, int cols) {
+    int x = blockIdx.x * 8 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y;
+    if (x < cols && y < rows) out[x * rows + y] = in[y * cols + x];
+}
+__global__ void product(const float* A, const float* Bt, float* C, int M, int N, int K) {
+    int i = blockIdx.y * 8 + threadIdx.y, j = blockIdx.x * 8 + threadIdx.x;
+    if (i >= M || j >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[i * K + k] * Bt[j * K + k];
+    C[i * N + j] = sum;
+}
+void run(const float* A, const float* B, float* C, float* Bt, int M, int N, int K) {
+    transpose<<<dim3((N + 7) / 8, (K + 7) / 8), dim3(8, 8)>>>(B, Bt, K, N);
+    product<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(A, Bt, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("copy", "status"), [("out[x * rows + y]", 0), ("out[x * cols + y]", 1)])
+def test_the_kernel_before_writes_an_operand(
+    copy: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The product is right; with the copy that it is given, it may not be."""
+    (tmp_path / "mine.cu").write_text(TRANSPOSED_FIRST.replace("out[x * rows + y]", copy), encoding="utf-8")
+    trial = ("--trial", "M, N and K all different")
+    assert run_command(["check", str(tmp_path / "mine.cu"), "--cures", "0", *trial]) == status
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("transpose_then_product" in said) == bool(status)

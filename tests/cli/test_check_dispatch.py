@@ -69,3 +69,40 @@ def test_a_condition_that_lets_ragged_shapes_through_is_found(
     code, found = check(tmp_path, KERNEL.replace("K % 8 == 0", "K % 4 == 0"), capsys)
     assert (code, found["status"]) == (1, "wrong")
     assert any("launches k<false>" in line for line in found["found"])
+
+
+SWITCHED = """
+template <int T> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * T + threadIdx.y, col = blockIdx.x * T + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = T == 16 ? FIRST : 0.f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(int tile, const float* A, const float* B, float* C, int M, int N, int K) {
+    dim3 block(tile, tile), grid((N + tile - 1) / tile, (M + tile - 1) / tile);
+    switch (tile) {
+        case 8: k<8><<<grid, block>>>(A, B, C, M, N, K); break;
+        case 16: k<16><<<grid, block>>>(A, B, C, M, N, K); break;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("first", "code", "said"), [
+    ("0.f", 0, "its host code also launches k<16>, which is judged too"),
+    ("1.f", 1, "its host code launches k<16> as well as k<8>, which passes"),
+])  # fmt: skip
+def test_instantiations_of_a_switch_are_judged(
+    first: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = check(tmp_path, SWITCHED.replace("FIRST", first), capsys)
+    assert found[0] == code
+    assert any(said in line for line in found[1]["found"]), found[1]["found"]
+
+
+def test_an_instantiation_of_a_switch_that_is_asked_for_is_judged_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = SWITCHED.replace("FIRST", "1.f")
+    assert check(tmp_path, source, capsys, "--entry", "k<8>", "--trial", "random data")[0] == 0

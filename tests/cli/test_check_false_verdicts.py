@@ -201,3 +201,32 @@ def test_kernels_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """The first is meant. Attributes before a type's name do not hide it from the device code."""
     code, found = check(tmp_path, OVERLOADS, capsys, *DISTINCT, "--entry", "mm")
     assert (code, found["status"]) == (0, "right"), found
+
+
+COMPENSATED = """
+__global__ void kahan(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f, lost = 0.0f;
+    for (int k = 0; k < K; ++k) {
+        float y = __fadd_rn(__fmul_rn(A[(size_t)row * K + k], B[(size_t)k * N + col]), -lost);
+        float t = __fadd_rn(sum, y);
+        lost = __fadd_rn(__fadd_rn(t, -sum), -y);
+        sum = t;
+    }
+    C[(size_t)row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    kahan<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_compensated_sums_are_for_finite_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Inf - Inf is NaN, which tells of the infinity; a finite number in its place does not."""
+    code, found = check(tmp_path, COMPENSATED, capsys, "--cures", "0")
+    assert (code, found["status"]) == (0, "right"), found
+    assert any("an infinity in A, B or C gives NaN" in line for line in found["warnings"]), found["warnings"]
+    swallowed = COMPENSATED.replace("        float t", "        if (!(y - y == 0.0f)) continue;\n        float t")
+    code, found = check(tmp_path, swallowed, capsys, "--cures", "0")
+    assert (code, found["status"]) == (1, "wrong"), found

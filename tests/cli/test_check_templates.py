@@ -12,7 +12,7 @@ import pytest
 from gemmsmith.cli.main import run_command
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.userfile.user_kernel import launched_name
-from gemmsmith.verify.settle import _may_mean
+from gemmsmith.verify.contradiction import _may_mean
 
 
 def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:

@@ -192,3 +192,14 @@ def test_a_python_file_that_fails_is_named_with_its_line(say: Say, tmp_path: Pat
     ours = str(EXAMPLES / "launches.py")
     assert "describes its launches itself" in say("check", ours, "--args", ARGS).err
     assert "has no launch called 'redcue'" in say("check", f"{ours}:redcue").err
+
+
+def test_a_kernel_without_parameters(say: Say, tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("__device__ int seen[64]; __global__ void mark() { seen[threadIdx.x] = 1; }", encoding="utf-8")
+    refused = say("check", str(file))
+    assert refused.code == 2
+    assert "--grid … --block … --args ''" in " ".join(refused.err.split())
+    said = say("check", str(file), "--grid", "1", "--block", "64", "--args", "")
+    assert said.code == 0, said.err
+    assert "--args ''" in " ".join(said.out.split())

@@ -18,6 +18,7 @@ from gemmsmith.explain import sampling
 from gemmsmith.explain.metrics import METRICS
 from gemmsmith.explain.profile import CONFLICTS, REQUESTS
 from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.timing.timed import TIME_MODEL
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 
@@ -181,7 +182,11 @@ def test_compare_as_table_csv_and_json(capsys: pytest.CaptureFixture[str]) -> No
     rows = list(csv.reader(io.StringIO(run(capsys, *both, "--csv"))))
     assert rows[0] == ["section", "name", "coalesced", "shared_tile", "origin"]
     assert ["resources", "threads per block", "1024", "1024", "compiler"] in rows
-    assert json.loads(run(capsys, *both, "--json"))["gpu"] == "H200"
+    found = json.loads(run(capsys, *both, "--json"))
+    assert found["gpu"] == "H200"
+    assert found["model"] == TIME_MODEL  # says how these times were found, not how the older estimate was
+    assert "timed by a cycle model" in " ".join(text.split())
+    assert "perfect overlap" not in " ".join(text.split())
 
 
 def test_compare_two_configurations_of_one_rung(capsys: pytest.CaptureFixture[str]) -> None:

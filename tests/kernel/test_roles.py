@@ -32,6 +32,8 @@ def roles(text: str, body: str = "", **more: object) -> str:
         ("float * M, float * N, float * P, int Width", "P[i] = s;", "A,B,C,N"),
         ("float * Md, float * Nd, float * Pd, int w", "Pd[r * w + c] = s;", "A,B,C,N"),
         ("float * y, const float * x, const float * w, int rows, int cols, int inner", "", "C,A,B,M,N,K"),
+        ("const float * x, const float * w, const float * bias, float * y, int num_tokens, int out_features, "
+         "int in_features", "", "A,B,bias,C,M,N,K"),
         ("float * out, float * in1, float * in2, int m, int n, int k", "out[i] = s;", "C,A,B,M,N,K"),
         ("float * C, float * A, float * B, int wA, int wB", "", "C,A,B,K,N"),
         ("float * a, float * b, float * c, int hA, int wA, int wB", "", "A,B,C,M,K,N"),

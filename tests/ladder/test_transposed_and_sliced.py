@@ -73,6 +73,27 @@ def test_transposed_tiles_are_right_at_every_edge(m: int, n: int, layout: str, o
 
 
 @pytest.mark.parametrize(
+    ("layout", "out", "stages", "kept"),
+    [("TN", FP32, 5, 4), ("NT", FP32, 5, 4), ("TN", BF16, 5, 5), ("TN", FP32, 3, 3), ("TN", FP32, 4, 4)],
+)
+def test_a_stage_is_given_up_for_outputs_that_would_leave_one_box_at_a_time(layout: str, out: DType, stages: int,
+                                                                            kept: int) -> None:  # fmt: skip
+    """136 rows of C are 17 boxes, which have no parts but single ones."""
+    wide = {"SWAP": 1, "BM": 128, "BN": 136, "STAGES": stages, "CONSUMERS": 1 if layout == "TN" else 2}
+    fitted = specialized_config(
+        SPEC, SPEC.config(SMALL | wide), problem_of(272, 512, 192, layout, out), Addresses(256, 256, 256)
+    )
+    assert (fitted["STAGES"], fitted["STORE_BOXES"] >= 17) == (kept, True)
+    assert SPEC.geometry(problem_of(272, 512, 192, layout, out), fitted).smem <= 232_448
+
+
+def test_outputs_in_one_store_of_seventeen_boxes_are_right() -> None:
+    problem = problem_of(136, 128, 72, "TN", FP32)
+    found, expected = product({"SWAP": 1, "BM": 128, "BN": 136, "STAGES": 5}, problem)
+    assert_close(found, expected, FP32)
+
+
+@pytest.mark.parametrize(
     ("slices", "config"),
     [(2, {"BN": 64}), (3, {"BN": 32, "CLUSTER_M": 2}), (5, SWAPPED), (16, {"BN": 16}),
      (4, {"SWAP": 1, "BN": 40, "CLUSTER_N": 2})],

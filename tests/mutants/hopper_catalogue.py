@@ -312,7 +312,10 @@ _LEAVE_AT_ONCE = (
     Edit(SLICES, "return atomicAdd(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
 )
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
-_BOX_WAIT = "                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before\n"
+_BOX_WAIT = (
+    "                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before\n"
+)
+SEVERAL_BUFFERS = (("SWAP", 1), ("BN", 32), ("CLUSTER_M", 1))  # two, which the stores of all tiles take in turns
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
 SENT = (*PARTED, ("SEND", 1))
 SWAPPED_AND_SLICED = (
@@ -361,6 +364,9 @@ SWAPPED_AND_SLICED = (
     mistake("a transposed box is written while TMA reads it", "wgmma_cluster", "", _gone(TRANSPOSED, _BOX_WAIT),
             Edit(TRANSPOSED, "tma_store_wait_read<BUFFERS - 1>()", "tma_store_wait_read<8>()"),
             shape=(24 * 140, 64, 64), config=SWAPPED),
+    mistake("the next tile's first transposed box is written while TMA reads it", "wgmma_cluster", "",
+            Edit(TRANSPOSED, "% Boxes > 0 ? 0 : BUFFERS - 1;", "% Boxes > 0 ? 0 : BUFFERS;"),
+            shape=(32 * 140, 64, 64), config=SEVERAL_BUFFERS),
 )  # fmt: skip
 
 # Rung 27: partial sums of the blocks of a cluster, several tiles one after another, rows that no tensor map can take.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import FOUR, MISTAKES, SLICED, SWAPPED, Mistake
+from hopper_catalogue import FOUR, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED, Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 
@@ -69,6 +69,13 @@ def test_variants_of_clusters_raise_no_alarm(variant: str, schedule: str) -> Non
     verdict = judged(
         spec, Trial((136, 72, 320)), schedule, spec.config({**dict(spec.small), **dict(VARIANTS[variant])})
     )
+    assert verdict.trusted, words_of(verdict)
+
+
+def test_tiles_that_take_two_buffers_in_turns_raise_no_alarm() -> None:
+    spec = rung_named("wgmma_cluster")
+    config = spec.config({**dict(spec.small), **dict(SEVERAL_BUFFERS)})
+    verdict = judged(spec, Trial((32 * 140, 64, 64)), "random", config)
     assert verdict.trusted, words_of(verdict)
 
 

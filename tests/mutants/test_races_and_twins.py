@@ -125,6 +125,14 @@ BLOCKS = {
         const int from = 64 [[+ 64]];
         if (blockIdx.x == 2) partial[t] = out[from + t];""", RAW),
     "a sum without atomics": Pair("if (t == 0) { [[if (blockIdx.x == 1)]] partial[7] += in[blockIdx.x]; }", "any"),
+    "a volatile sum in a lock that is released without a fence": Pair("""
+        if (t == 0) { while (atomicCAS(&gate, 0u, 1u) != 0u); __threadfence(); }
+        __syncthreads();
+        volatile float* sum = partial + t;
+        *sum = *sum + in[t];
+        [[__threadfence();]]
+        __syncthreads();
+        if (t == 0) { atomicExch(&gate, 0u); }""", "any"),
     "a plain store beside atomics": Pair("""
         if (t == 0 && blockIdx.x == 0) partial[1] = 0;
         [[if (t == 0 && blockIdx.x == 0)]] atomicAdd(&partial[1], in[t]);""", WAW),

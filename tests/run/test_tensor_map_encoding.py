@@ -190,6 +190,20 @@ def test_rows_that_straddle_lines_are_fetched_in_lines(pitch: int, address: int,
     assert fake.seen[0][-1][2] == int(named)
 
 
+@pytest.mark.parametrize(("slices", "promoted"), [(1, "256B"), (4, "128B")])
+def test_operands_of_slices_are_fetched_in_lines(slices: int, promoted: str) -> None:
+    from cuda.bindings import driver
+
+    spec, fake = rung_named("wgmma_cluster"), FakeEncode()
+    problem = Problem(512, 512, 4096, BF16, BF16, trans_b=True)
+    assert spec.tensor_maps is not None
+    maps = spec.tensor_maps(problem, spec.config({"SLICES": slices, "STORE_MODE": 0, "STORE_BOXES": 0}))
+    for name in ("map_a", "map_b"):
+        driver_encoder(fake.address)(maps[name], 0)
+    named = getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{promoted}")
+    assert [seen[-1][2] for seen in fake.seen] == [int(named)] * 2
+
+
 # --- the GPU as a device
 
 

@@ -163,6 +163,7 @@ def _record() -> dict[str, Any]:
 def test_a_deep_k_takes_at_least_what_its_busiest_unit_needs() -> None:
     """Two short K whose difference hides behind an epilogue: the line through both would be too flat."""
     predictor = object.__new__(Predictor)
+    predictor.longer = 1.0
     predictor.problem = Problem(128, 128, 1024)
     predictor._samples = [Sample(None, (), {}, {}, k) for k in (256, 512)]  # type: ignore[arg-type]
 

@@ -99,6 +99,10 @@ STYLES: dict[str, Case] = {
         PLAIN + f"{HOST} {{ int t = sizeof(float) == 4 ? 16 : 8; unsigned b = std::min(t * t, 64);"
         f" mine<<<dim3(N / t, M / t), b>>>{ARGS}; }}",
         (16, 8, 1), (64, 1, 1), {}),
+    "names that look like types": (
+        PLAIN + f"{HOST} {{ const int num_threads = 128; int num_tiles = (N + 63) / 64; dim3 block(num_threads);"
+        f" dim3 grid(num_tiles); mine<<<grid, block>>>{ARGS}; }}",
+        (4, 1, 1), (128, 1, 1), {}),
     "what looks like a function": (
         PLAIN + f"{HOST} {{ int T = 16, S = 2; dim3 b(T, S);"
         f" dim3 g(div_ceil(N, T * S), div_ceil(M, T)); mine<<<g, b>>>{ARGS}; }}",

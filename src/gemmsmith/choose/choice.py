@@ -33,7 +33,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
-_EQUAL = 1.01
+_EQUAL = 1.005
 _FEWEST, _FEW_UNKNOWN = 16, 1.3
 _FEW, _LEAST_WIDTH = 64, 48  # 48 columns for 8 rows won at 8x32368x3144
 _MOST_REMEMBERED = 65_536
@@ -169,7 +169,7 @@ def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Cand
 
 
 def _first(candidates: list[Candidate], constants: Constants) -> Candidate:
-    """The fastest prediction. Corrected ones come in steps: of those within 1 %, the one that L2 sends the least."""
+    """The fastest prediction. Corrected ones come in steps: of those within 0.5 %, the one that L2 sends the least."""
     if constants.trees is None:
         return candidates[0]
     near = [each for each in candidates if each.seconds <= candidates[0].seconds * _EQUAL]

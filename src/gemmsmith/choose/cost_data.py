@@ -95,6 +95,7 @@ class NarrowCosts:
     short_row: float
     short_row_across: float
     least_bytes: float
+    more_rows: float
 
 
 @dataclass(frozen=True)

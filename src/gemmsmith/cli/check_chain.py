@@ -2,8 +2,9 @@
 
     a launch whose blocks share every sum, and a launch that takes its result ─► both are run in every trial
 
-A chain that is right is right. One that is wrong is judged only where both kernels show that they divide a sum: a
-kernel that takes the result of another may do anything else with it.
+A chain that is right is right. A kernel that takes the result of another may do anything with it, so one that is wrong
+is judged only where it is meant as a product: by its results, which are a product for some shape or in a good part of
+C; by its code, where both kernels show that they divide a sum; or where it races, whatever it computes.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.kernel_facts import SAMPLE
 from gemmsmith.userfile.names_derived import derived_names, loop_heads
 from gemmsmith.userfile.parts import KernelSource
-from gemmsmith.userfile.user_kernel import joined_kernel
+from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel
 from gemmsmith.userfile.user_launch import UserLaunch
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
-_ADDS = re.compile(r"\+=|\w\s*\[[^;=]*\]\s*\+\s*\w+\s*\[|=[^;=]*\w\s*\+\s*\w|\bfmaf?\s*\(|__hadd|__fadd")
+_BUDGET_S = 6.0  # for the trials of a kernel that is right and the one before it
+_SOME = 1 / 8  # of the outputs: integers agree by chance in one of hundreds
+_INDEX = re.compile(r"\[[^\[\]]*\]")
+# Of numbers that are no indices: to one, of two elements, or into an element or a variable of a floating type.
+_FLOATING = r"(?:float\d?|double\d?|half2?|__half2?|\w*bfloat16\d?|T|acc_t)"
+_ADDS = re.compile(rf"\w\s*\+=|@\s*\+\s*[\w(*]|(?:@|\b{_FLOATING}\s+\w+)"
+                   r"\s*=[^;=]*\+|\bfmaf?\s*\(|__hadd|__fadd")  # fmt: skip
 _OTHER_FUNCTIONS = re.compile(r"(?<!\w)(?:__)?(?:exp|tanh|erf|log|sqrt|rsqrt|pow|sin|cos|h2?exp|h2?rsqrt)\w*\s*\(")
 
 
@@ -44,14 +51,44 @@ def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -
         assert isinstance(joined.geometry, UserLaunch)
         assert joined.geometry.second is not None
         divided, added = divides_sums(first.facts.kernel), adds_up(joined.geometry.second.kernel)
-        if not divided and not added:
-            return None
         report = check(joined, joined.config(), asked)
     except TimeLimitError:
         raise
     except GemmsmithError:
         return None
-    return report if report.ok or (divided and added) else None
+    return report if report.ok or (divided and added) or is_product(report) else None
+
+
+def with_kernel_before(spec: KernelSpec, asked: Asked, report: Report, check: Check) -> Report:
+    """The report on a kernel that is right; or on it and the kernel before it, which writes one of its operands (a
+    transposed copy, for example), where both together give a product for some shapes and a wrong one for others."""
+    launch = spec.geometry
+    alone = not isinstance(launch, UserLaunch) or launch.second is not None or spec.batched or asked.device.wants_gpu
+    if alone or not report.ok or not asked.free:
+        return report
+    options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
+    try:
+        both = prepared_kernel(Path(spec.source), options)
+        if both is None or both.signature.unknown or both.signature.fixed:
+            return report
+        budget = min(asked.budget, _BUDGET_S)
+        found = check(both, both.config(), replace(asked, started=None, budget=budget, certified=False))
+    except TimeLimitError:
+        raise
+    except GemmsmithError:
+        return report
+    faulted = any(verdict.faulted for _, verdict in found.failed)  # the room of its operand may not be known
+    return found if not found.ok and not faulted and is_product(found) else report
+
+
+def is_product(report: Report) -> bool:
+    """Whether the results of two kernels show that they make a product, though a wrong one."""
+    settled = report.settled
+    if settled.reading is not None or settled.only or any(verdict.trusted for _, verdict in report.verdicts):
+        return True
+    _, first = report.verdicts[0]
+    right = first.total - first.wrong
+    return not first.faulted and not first.unwritten and right >= _SOME * first.total
 
 
 def divides_sums(kernel: KernelSource) -> bool:
@@ -63,4 +100,7 @@ def divides_sums(kernel: KernelSource) -> bool:
 
 def adds_up(kernel: KernelSource) -> bool:
     """Whether a kernel adds numbers, and applies no function that is judged by nobody here."""
-    return _ADDS.search(kernel.body) is not None and _OTHER_FUNCTIONS.search(kernel.body) is None
+    body = kernel.body
+    while _INDEX.search(body):
+        body = _INDEX.sub("@", body)
+    return _ADDS.search(body) is not None and _OTHER_FUNCTIONS.search(kernel.body) is None

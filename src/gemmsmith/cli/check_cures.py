@@ -15,17 +15,19 @@ from gemmsmith.cure.code import Program
 from gemmsmith.cure.edit import Candidate, applied
 from gemmsmith.cure.fault import fault_of
 from gemmsmith.cure.overflow import overflows
-from gemmsmith.cure.program import program_of
+from gemmsmith.cure.program import program_of, second_kernel
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.cure.unread import beta_tested
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernel_chain import chained_name
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import joined_kernel, user_kernel
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -47,7 +49,7 @@ _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few ch
 def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
     """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
     spec = runner.spec
-    if not asked.cures > 0 or spec.is_rung or _is_copy(spec, asked) or not report.failed or asked.device.wants_gpu:
+    if not asked.cures > 0 or spec.is_rung or _is_copy(asked) or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
     if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
@@ -76,8 +78,8 @@ def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Chec
     """Changes for limits of a kernel that is right: C that is read when beta = 0, and 32-bit indices. Each is tried on
     the trials that showed the limit, and on those that any change could break."""
     spec = runner.spec
-    short = bool(report.budget) and report.seconds > report.budget * _PATIENCE
-    if not asked.cures > 0 or spec.is_rung or _is_copy(spec, asked) or not report.ok or asked.device.wants_gpu or short:
+    short = (bool(report.budget) and report.seconds > report.budget * _PATIENCE) or bool(second_kernel(spec))
+    if not asked.cures > 0 or spec.is_rung or _is_copy(asked) or not report.ok or asked.device.wants_gpu or short:
         return ()
     limits = [(trial, verdict) for trial, verdict in report.verdicts if report.is_remark(trial, verdict)]
     failed = [trial for trial, verdict in limits if not verdict.trusted]
@@ -98,10 +100,10 @@ def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Chec
     return tuple(found)
 
 
-def _is_copy(spec: KernelSpec, asked: Asked) -> bool:
-    """Whether the text is one that a caller changed, or two kernels joined. A copy that is made so that a kernel can be
-    launched (structs by value, overloads apart) is made again from every changed text."""
-    return bool(asked.options.launch.edited) or getattr(spec.geometry, "second", None) is not None
+def _is_copy(asked: Asked) -> bool:
+    """Whether the text is one that a caller changed. A copy that is made so that a kernel can be launched (structs by
+    value, overloads apart, two kernels joined) is made again from every changed text."""
+    return bool(asked.options.launch.edited)
 
 
 def _telling(report: Report) -> tuple[Trial, Verdict]:
@@ -183,7 +185,7 @@ class _CopyBench:
         """The kernel of a copy; ``settled``: read as the original was."""
         options = self.asked.options
         launch = replace(options.launch, defines=options.pairs, edited=edited)
-        spec = user_kernel(Path(self.asked.kernel), launch)
+        spec = self._read(launch)
         if settled:
             own = self.runner.spec
             spec = replace(spec.read_as(own.signature, own.layouts[0]), arithmetic=own.arithmetic,
@@ -191,6 +193,17 @@ class _CopyBench:
             if self.report.settled.launch_found:
                 spec = replace(spec, geometry=own.geometry)
         return spec, spec.config()
+
+    def _read(self, launch: UserOptions) -> KernelSpec:
+        """The kernel with these options; where two make the product, both as one."""
+        own = self.runner.spec
+        if not second_kernel(own):
+            return user_kernel(Path(self.asked.kernel), launch)
+        first = own.signature.entry.removesuffix(chained_name("", second_kernel(own)))
+        joined = joined_kernel(own.source, replace(launch, entry=launch.entry or first))
+        if joined is None:
+            raise UsageError(f"{first} and the kernel that finishes its product are not understood in a changed copy")
+        return joined
 
     def _is_better(self, report: Report) -> bool:
         """Whether a copy is free of the failure; where the kernel is only restricted, of no new restriction either."""

@@ -2,6 +2,8 @@
 
 Each instantiation is judged, on shapes that host code launches it for; the worst is the verdict. Shapes that are ragged
 in an extent count where host code asks what that extent is a multiple of, or where another instantiation takes them.
+Where something else decides (a ``switch`` over a tile, a table of kernels), the first is judged whole, and others with
+the usual trials while there is time.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import replace
 
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.render.check_report import Report
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
@@ -24,6 +27,8 @@ Check = Callable[[KernelSpec, Config, Asked], Report]
 Tried = Callable[[Asked, Pairs, Check], Report]
 LAUNCHED = "a shape that its host code launches it for"
 _MOST_OTHERS = 3
+_MOST_BESIDE = 2  # further instantiations that are judged, where no size decides between them
+_BESIDE_SHARE = 0.6  # of the budget: after that none is begun
 _MOST_SHAPES = 6
 # Added to M, N and K: all ragged, then one of them; multiples of 2, 4 and 8 are not ragged for every vector.
 _RAGGED = ((1, -1, 3), (3, 5, -1), (0, 0, 3), (0, -1, 0), (1, 0, 0), (0, 0, 4), (0, 4, 0), (0, 2, 2), (0, 8, 8))
@@ -33,7 +38,7 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
     """The report on the instantiation for large matrices, or on another one that is wrong."""
     dispatch = dispatch_of(spec) if _is_whole(asked) and not _is_chosen(spec) else None
     if dispatch is None:
-        return check(spec, config, asked)
+        return _with_instances_beside(spec, check(spec, config, asked), asked, check, tried)
     quick = replace(asked, budget=asked.budget / 2, certified=False, fitted=False, cures=0.0, ragged=dispatch.tested)
     others: list[Report] = []
     lines: list[str] = []
@@ -58,6 +63,33 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
             return other
         judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
         lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
+    _add(report, *lines)
+    return report
+
+
+def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check: Check, tried: Tried) -> Report:
+    """The report, or one on another instantiation that the same host code launches, by no size, if that is wrong."""
+    beside = isinstance(spec.geometry, UserLaunch) and report.ok and _is_whole(asked) and not _is_chosen(spec)
+    others = spec.geometry.other_instances() if beside and isinstance(spec.geometry, UserLaunch) else ()
+    quick = replace(asked, certified=False, fitted=False, cures=0.0)
+    lines: list[str] = []
+    for place, values in enumerate(others):
+        named = ", ".join(f"{name}={value}" for name, value in values)
+        started = asked.started if asked.started is not None else 0.0
+        if place >= _MOST_BESIDE or seconds_used() - started > asked.budget * _BESIDE_SHARE:
+            lines.append(f"its host code also launches it with {named}, which is not judged: --entry or -D chooses it")
+            continue
+        try:
+            other = tried(quick, values, check)
+        except TimeLimitError:
+            raise
+        except GemmsmithError as error:
+            lines.append(f"its host code also launches it with {named}, which is not judged: {error.message}")
+            continue
+        if not other.ok:
+            _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")
+            return other
+        lines.append(f"its host code also launches {other.entry}, which is judged too")
     _add(report, *lines)
     return report
 

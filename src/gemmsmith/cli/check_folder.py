@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -60,7 +61,7 @@ def kernels_in(folder: Path) -> Iterator[KernelPlace]:
 
 
 def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
-    from gemmsmith.userfile.entry_choice import entry_of
+    from gemmsmith.userfile.entry_choice import spelled_entry
     from gemmsmith.userfile.source import read_source_file
 
     try:
@@ -68,7 +69,20 @@ def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
     except GemmsmithError as error:
         yield KernelPlace(file, "", 0, error.message)
         return
-    yield from (KernelPlace(file, entry_of(kernel, found), kernel.line) for kernel in found)
+    yield from (KernelPlace(file, spelled_entry(kernel, found), kernel.line) for kernel in found)
+
+
+def _launched_from_headers(file: Path) -> Iterator[KernelPlace]:
+    """The kernels of its headers that a file without kernels names, at the line where it does."""
+    from gemmsmith.userfile.project import Project
+
+    first, *headers = Project.of(file, (), ()).sources(file)
+    lines = first.text.split("\n")
+    for kernel in (kernel for header in headers for kernel in header.kernels):
+        named = re.compile(rf"\b{re.escape(kernel.name)}\b")
+        line = next((i for i, text in enumerate(lines, 1) if named.search(text)), 0)
+        if line:
+            yield KernelPlace(file, kernel.qualified, line)
 
 
 def _source_files(folder: Path) -> Iterator[Path]:
@@ -117,7 +131,8 @@ def _kernels_of(word: str) -> Iterator[KernelPlace]:
     if not path.is_file():
         raise UnknownKernelError(f"there is no file {path}", "give paths of .cu files, or of folders with some")
     if not entry:
-        yield from _kernels_in_file(path)
+        own = list(_kernels_in_file(path))
+        yield from own or _launched_from_headers(path)
         return
     name = entry.partition("<")[0].strip()
     line = next((kernel.line for kernel in _kernels_in_file(path) if kernel.entry.endswith(name)), 0)

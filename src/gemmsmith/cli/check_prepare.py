@@ -145,7 +145,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
     sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
-    settled = replace(settled, lines=(*settled.lines, *older, *notes(spec), *sampled))
+    settled = replace(settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec)))
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
@@ -161,7 +161,7 @@ def _with_rounds(
 ) -> tuple[CheckShapes, Problem]:
     """With a K of several k-tiles: one alone shows no race between a round and the next, and a pipeline uses a stage
     again only after it has filled all of them."""
-    if spec.signature.fixed or spec.signature.square:
+    if spec.signature.fixed or spec.signature.square or spec.signature.tied:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
     wanted = rounds_of(compiled.ptx)
@@ -245,6 +245,14 @@ def _sampled_note(
     if asserted:
         return (f"its asserts refuse small sizes, so {simulated} at {m}x{n}x{k}",)
     return (f"its size is fixed at {m}x{n}x{k}, so {simulated}",)
+
+
+def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
+    """Of a kernel that takes its sizes, and for which constants of its file fix them all the same."""
+    if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
+        return ()
+    sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
+    return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
 
 
 def _deeper(

@@ -14,7 +14,7 @@ from itertools import chain
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
-from gemmsmith.cli.check_chain import chain_report
+from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
@@ -49,7 +49,8 @@ _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the rep
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    return chain_report(spec, config, asked, _check_one) or _check_one(spec, config, asked)
+    together = chain_report(spec, config, asked, _check_one)
+    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
 
 
 def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
@@ -73,6 +74,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if not passed and asked.free:
         _refuse_unfinished(report, config)
         _refuse_other_parts(report)
+        refuse_guessed_grid(report)
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
@@ -92,6 +94,20 @@ def _refuse_other_parts(report: Report) -> None:
             f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
             f"host code launches it for parts of the product ({loop}), and how large they are is not known",
             "choose a size of one part with --m, --n and --k",
+        )
+
+
+def refuse_guessed_grid(report: Report) -> None:
+    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
+    place = getattr(report.spec.geometry, "misread", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not place or failed is None or is_hazard(failed) or failed.faulted:
+        return
+    if 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
+            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
+            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
         )
 
 
@@ -260,7 +276,8 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
     if report.square and trial.label == RAGGED:
         trial = replace(trial, problem=square_ragged(base))
     verdict = runner.run(trial)
-    if not verdict.trusted and trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung:
+    tells = trial.label == DISTINCT and base.m == base.n and not runner.spec.is_rung
+    if not verdict.trusted and tells and not runner.spec.signature.tied:
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
         if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
             report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted

@@ -10,7 +10,7 @@ from typing import Any
 
 from gemmsmith.errors import UsageError
 
-_WORD = re.compile(r"(.+?\.\w{1,4}):(?!:)([^/\\:]+(?:::[^/\\:]+)*)")
+_WORD = re.compile(r"(.+?\.\w{1,4}):(?!:)([^/\\:]+(?:::[^/\\:]+)*(?::\d+)?)")
 _ONE = ("kernel", "kernels")  # parameters of commands that --entry belongs to
 _SIDES = {"x": "x_launch", "y": "y_launch", "other": "y_launch"}  # of two kernels, each with a launch of its own
 
@@ -28,7 +28,7 @@ def split_entry(word: str) -> tuple[str, str]:
 
 def _at_line(file: Path, line: int) -> str:
     """The kernel whose text has a line."""
-    from gemmsmith.userfile.entry_choice import entry_of
+    from gemmsmith.userfile.entry_choice import spelled_entry
     from gemmsmith.userfile.source import read_source_file
 
     kernels = sorted(read_source_file(file).kernels, key=lambda kernel: kernel.line)
@@ -36,7 +36,7 @@ def _at_line(file: Path, line: int) -> str:
     if not before:
         known = ", ".join(f"{file.name}:{kernel.line} {kernel.qualified}" for kernel in kernels[:12]) or "none"
         raise UsageError(f"no kernel of {file.name} is at line {line}", f"its kernels: {known}")
-    return entry_of(before[-1], kernels)
+    return spelled_entry(before[-1], kernels)
 
 
 def with_entries(values: Mapping[str, Any]) -> dict[str, Any]:

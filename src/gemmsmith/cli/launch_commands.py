@@ -136,7 +136,7 @@ def compare_two_launches(
     found = compare_launches(seen[0], seen[1], target.model, doubtful=not all(check.ok for check in checks))
     if on_gpu:
         named = zip((left, right), both, strict=True)
-        x, y = (measured_launch(word, each, options, given.args) for (word, options), each in named)
+        x, y = (measured_launch(word, each, options, given.text) for (word, options), each in named)
         found = replace(found, rows=(*found.rows, *measured_rows(x, y)))
     if as_json:
         sides = {side: quick_json(check)["checked"] for side, check in zip("xy", checks, strict=True)}
@@ -154,7 +154,7 @@ def _profiled(
     if on_gpu:
         named = word if ":" in word or not word.endswith(PYTHON_FILE) else f"{word}:{launch_name(launch)}"
         kernel = launch.compile(cuda_device().arch, _cache(cache))
-        profile = measured_launch(named, launch, options, given.args, lines=lines)
+        profile = measured_launch(named, launch, options, given.text, lines=lines)
     else:
         result, sass = _counted(launch, target, cache)
         kernel, profile = result.launched, launch_profile(result, sass)

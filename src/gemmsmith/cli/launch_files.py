@@ -30,7 +30,7 @@ def find_launches(word: str, options: KernelOptions, given: ArgumentOptions) -> 
     file, _, name = word.partition(":")
     if not file.endswith(PYTHON_FILE):
         return [_from_options(word, options, given)]
-    if given.args or given.expect or given.cooperative or given.cluster or options != KernelOptions():
+    if given.args is not None or given.expect or given.cooperative or given.cluster or options != KernelOptions():
         raise UsageError(f"{file} describes its launches itself",
                          "leave --args, --expect, --cooperative, --cluster and the kernel's options out")  # fmt: skip
     found = _launches_of(Path(file))
@@ -76,14 +76,14 @@ def _from_options(word: str, options: KernelOptions, given: ArgumentOptions) -> 
         raise UsageError("with --args a launch needs --grid and --block" if not needed else
                          f"with --args a launch needs --grid; its block of {','.join(map(str, needed))} is in the file",
                          "for example --grid 64 --block 256" if not needed else "for example --grid 64")  # fmt: skip
-    names = parse_arguments(given.args).integers
+    names = parse_arguments(given.text).integers
     grid = _extents("grid", options.grid, names)
     block = _extents("block", options.block, names) if options.block else needed or ()
     cluster = _extents("cluster", given.cluster, names) if given.cluster else 1
     smem = evaluate(options.smem, names) if options.smem else 0
     include = tuple(str(folder) for folder in getattr(options, "include", None) or ())
     expect = load_function(given.expect) if given.expect else None
-    return Launch(word, options.entry, grid, block, given.args, smem, dict(options.pairs), include, expect,
+    return Launch(word, options.entry, grid, block, given.text, smem, dict(options.pairs), include, expect,
                   given.rtol, given.atol, cooperative=given.cooperative, cluster=cluster)  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from gemmsmith.errors import SimulationError, UnknownInstructionError, Unsupport
 from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import SPEED, Diagnosis, first_finding
 from gemmsmith.explain.timing.predict import Predictor
-from gemmsmith.explain.timing.timed import Timed, timed, to_json
+from gemmsmith.explain.timing.timed import TIME_MODEL, Timed, timed, to_json
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
@@ -99,5 +99,5 @@ def timed_json(made: dict[str, Any], found: Timed) -> dict[str, Any]:
         return made | {"seconds": None, "tflops": None, "sentences": sentences, "time": to_json(found)}
     if now is None:
         return made | {"time": to_json(found)}
-    of_model = {"seconds": now.us / 1e6, "tflops": found.flops / now.us / 1e6, "bound": now.bound}
+    of_model = {"seconds": now.us / 1e6, "tflops": found.flops / now.us / 1e6, "bound": now.bound, "model": TIME_MODEL}
     return made | of_model | {"sentences": [*found.sentences, *made["sentences"][2:]], "time": to_json(found)}

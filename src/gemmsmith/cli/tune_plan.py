@@ -14,7 +14,7 @@ from gemmsmith.choose.candidates import Candidate, ranked, varied
 from gemmsmith.choose.fp32_candidates import fp32_candidates
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
-from gemmsmith.choose.narrow import streaming
+from gemmsmith.choose.narrow import fastest
 from gemmsmith.choose.neighbours import neighbours
 from gemmsmith.choose.precision import DEFAULT, precision_named
 from gemmsmith.cli.compiler import Compiler
@@ -29,6 +29,7 @@ from gemmsmith.tune.tuning import Workshop
 
 _LAYOUTS = ("NN", "NT", "TN", "TT")
 _PRECISIONS = ("fp32", "fp32-fast", "ieee")
+_STREAMING = 6  # candidates of the model for few rows
 _FURTHEST = 1.6  # times the fastest prediction; set by hand: three deviations of a model that errs by 15 %
 
 
@@ -63,9 +64,10 @@ def workshop_on(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compi
     def candidates(problem: Problem) -> Sequence[Candidate]:
         if problem.dtype == FP32:
             return fp32_candidates(problem, precision, device.sms)
-        few = streaming(problem, model[0], alignment(problem))
+        few = fastest(problem, model[0], alignment(problem), _STREAMING)
         found = varied(ranked(problem, *model, within=_FURTHEST, deterministic=deterministic))
-        return [few, *(each for each in found if each.name != few.name)] if few is not None else found
+        known = {each.name for each in few}
+        return [*few, *(each for each in found if each.name not in known)]
 
     def near(problem: Problem, candidate: Candidate) -> Sequence[Candidate]:
         if problem.dtype == FP32:  # all configurations of these kernels are candidates

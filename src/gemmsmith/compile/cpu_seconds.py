@@ -6,9 +6,11 @@ import os
 
 
 def seconds_used() -> float:
-    """CPU seconds of this process and of its children that have ended, whatever else runs.
+    """CPU seconds of this process, of its compiling processes and of its children that have ended, whatever else runs.
 
-    A compiling process is kept for the next kernel, so its seconds come in only when it ends.
+    A compilation counts when it is done, and one that the cache spares does not count.
     """
+    from gemmsmith.compile.worker_pool import worker_pool
+
     used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+    return used.user + used.system + used.children_user + used.children_system + worker_pool().seconds()

@@ -1,7 +1,8 @@
 """Processes in which NVRTC compiles strangers' files: it may crash, hang or eat memory there.
 
 A process is started when it is first needed and kept for the next compilation. It reads only CUDA's headers and its own
-libraries; sources travel as text. It ends with its parent, however that ends.
+libraries, and writes only precompiled headers, into a folder of its own; sources travel as text. It ends with its
+parent, however that ends.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import atexit
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from functools import cache
@@ -37,11 +40,14 @@ class Worker:
 
     def __init__(self, toolchain: Toolchain) -> None:
         preload = cuda_12_library()
+        self.seconds = 0.0  # of CPU time, up to its last result
+        self._scratch = _scratch_folder()
         settings = {
             "preload": str(preload) if preload is not None else "",
             "folders": _readable(toolchain),
             "memory": memory_limit(),
             "cpu_seconds": CPU_SECONDS,
+            "scratch": self._scratch,
         }
         self._process = subprocess.Popen(
             [sys.executable, "-P", nvrtc_job.__file__, json.dumps(settings)],
@@ -69,6 +75,7 @@ class Worker:
             raise TimeoutError
         answer = json.loads(self._results.recv_bytes())
         ptx, cubin = self._results.recv_bytes().decode(), self._results.recv_bytes()
+        self.seconds = answer["cpu"]
         if answer["error"]:
             raise NvrtcError(answer["error"])
         return Result(answer["failure"], answer["log"], answer["entry"], ptx, cubin)
@@ -76,10 +83,13 @@ class Worker:
     def end(self) -> int:
         """End the process at once; its exit status, negative for a signal."""
         self._close()
-        with suppress(subprocess.TimeoutExpired):
-            return self._process.wait(0.2)  # it may be ending by itself, with the status that tells why
-        self._process.kill()
-        return self._process.wait()
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                return self._process.wait(0.2)  # it may be ending by itself, with the status that tells why
+            self._process.kill()
+            return self._process.wait()
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def forget(self) -> None:
         """In a forked process: let go of what belongs to the parent."""
@@ -97,7 +107,13 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._idle: list[Worker] = []
+        self._living: list[Worker] = []
         self._lock = threading.Lock()
+
+    def seconds(self) -> float:
+        """CPU seconds of the processes that have not ended; a compilation in flight counts when it is done."""
+        with self._lock:
+            return sum(worker.seconds for worker in self._living)
 
     def run(self, job: Job, toolchain: Toolchain, name: str, wall_seconds: float = WALL_SECONDS) -> Result:
         """Compile ``job``, called ``name`` in messages; ``CompileError`` if the process does not survive it."""
@@ -105,11 +121,11 @@ class WorkerPool:
             worker = self._idle.pop() if self._idle else None
         try:
             if worker is None:
-                worker = Worker(toolchain)
+                worker = self._started(toolchain)
             result = worker.run(job, wall_seconds)
         except TimeoutError:
             assert worker is not None
-            worker.end()
+            self._end(worker)
             raise CompileError(f"{name}: the compiler took more than {wall_seconds:.0f} s and was stopped",
                                "smaller tiles or fewer unrolled loops compile faster") from None  # fmt: skip
         except NvrtcError as error:
@@ -117,10 +133,10 @@ class WorkerPool:
             self._give_back(worker)
             raise CompileError(f"{name}: {error}") from None
         except (EOFError, OSError):
-            raise _died(name, worker.end() if worker is not None else 0) from None
+            raise _died(name, self._end(worker) if worker is not None else 0) from None
         except BaseException:  # Ctrl-C
             if worker is not None:
-                worker.end()
+                self._end(worker)
             raise
         self._give_back(worker)
         return result
@@ -130,19 +146,30 @@ class WorkerPool:
             if len(self._idle) < _IDLE:
                 self._idle.append(worker)
                 return
-        worker.end()
+        self._end(worker)
+
+    def _started(self, toolchain: Toolchain) -> Worker:
+        worker = Worker(toolchain)
+        with self._lock:
+            self._living.append(worker)
+        return worker
+
+    def _end(self, worker: Worker) -> int:
+        with self._lock:
+            self._living.remove(worker)  # from here on the system counts its seconds as those of an ended child
+        return worker.end()
 
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
-            worker.end()
+            self._end(worker)
 
     def forget(self) -> None:
         """In a forked process: the parent's processes are not ours."""
         self._lock = threading.Lock()
-        idle, self._idle = self._idle, []
-        for worker in idle:
+        living, self._idle, self._living = self._living, [], []
+        for worker in living:
             worker.forget()
 
 
@@ -159,6 +186,13 @@ def memory_limit() -> int:
     """Bytes that a compilation may take: three quarters of the machine's memory, between 4 and 16 GiB."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(_MOST_MEMORY, max(_LEAST_MEMORY, total * 3 // 4))
+
+
+def _scratch_folder() -> str:
+    """A new folder for one process; empty where none can be made."""
+    with suppress(OSError):
+        return tempfile.mkdtemp(prefix="gemmsmith-nvrtc-")
+    return ""
 
 
 def _died(name: str, status: int) -> CompileError:

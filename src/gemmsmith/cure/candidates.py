@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
 from gemmsmith.cure.atomics import atomics
-from gemmsmith.cure.barriers import barriers
+from gemmsmith.cure.barriers import barriers, late_returns
 from gemmsmith.cure.branches import early_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
@@ -32,6 +32,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
         yield from launches.floor_grids(program)
+        yield from late_returns(program)
         yield from zero_fill.unfilled_tiles(program)
         yield from _edges(program, fault)
         yield from tails.short_loops(program)
@@ -49,6 +50,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind == "barrier":
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
+        yield from late_returns(program)
         yield from values.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "mask":
@@ -92,6 +94,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from accumulators.unset(program)
     yield from accumulators.not_reset(program)
     yield from values.masks(program)
+    yield from late_returns(program)
     yield from likely
     yield from _in_turn(
         tails.short_loops(program),

@@ -73,6 +73,7 @@ class Program:
     names   the user's own name of each role: {"M": "rows", "A": "d_A"}
     grid    where the grid is written: file and line; None where that is not known
     line    of the kernel's name, which tells overloads apart; 0: not known
+    second  the plain name of the kernel that finishes the product; empty where one kernel makes it
     """
 
     files: tuple[Code, ...]
@@ -80,6 +81,7 @@ class Program:
     names: Mapping[str, str]
     grid: tuple[Path, int] | None = None
     line: int = 0
+    second: str = ""
     _functions: list[Function] = field(default_factory=list)
 
     def file(self, name: str) -> Code | None:
@@ -102,11 +104,12 @@ class Program:
 
     @cached_property
     def reached(self) -> tuple[Function, ...]:
-        """The kernel, then the device functions and lambdas that it calls, directly or not."""
-        kernel = self.kernel
-        if kernel is None:
+        """The kernel, the one that finishes its product, then the device functions and lambdas that they call."""
+        if self.kernel is None:
             return ()
-        found, queue = [kernel], [kernel]
+        finishes = [f for f in self.functions if self.second and f.name == self.second and "__global__" in f.head]
+        found = [self.kernel, *finishes[:1]]
+        queue = [*found]
         while queue:
             words = set(re.findall(r"\b(\w+)\s*(?:<[^;{}()]*>)?\s*\(", queue[0].code.of(queue[0].body)))
             queue.pop(0)

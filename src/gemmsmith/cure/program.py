@@ -8,6 +8,7 @@ from typing import Any
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.include_search import IncludeSearch
+from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.repository import include_closure
 from gemmsmith.userfile.source import read_text
 
@@ -31,7 +32,14 @@ def program_of(spec: KernelSpec, *, with_grid: bool = True) -> Program:
     signature = spec.signature.transposed() if spec.signature.column_major else spec.signature
     names = {argument.role: argument.name for argument in signature.arguments if argument.role}
     line = getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "line", 0)
-    return Program(tuple(files.values()), signature.entry.split("<")[0].rsplit("::", 1)[-1], names, grid, line)
+    entry, second = signature.entry.split("<")[0].rsplit("::", 1)[-1], second_kernel(spec)
+    return Program(tuple(files.values()), entry.removesuffix(chained_name("", second)), names, grid, line, second)
+
+
+def second_kernel(spec: KernelSpec) -> str:
+    """The plain name of the kernel that finishes the product of ``spec``; empty where one kernel makes it."""
+    finishing = getattr(spec.geometry, "second", None)
+    return "" if finishing is None else str(finishing.kernel.name)
 
 
 def _is_own(path: Path, search: IncludeSearch) -> bool:

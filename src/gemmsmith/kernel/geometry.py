@@ -115,6 +115,7 @@ class TensorMap:
     nan_fill    elements outside the tensor are NaN instead of zero
     steps       the element strides: along a dimension every such element is copied; () is 1 everywhere
     im2col      of an im2col map
+    fetch       bytes that the L2 fetches from DRAM for a request at most; 0: as the rows' alignment suggests
     """
 
     operand: str
@@ -127,6 +128,7 @@ class TensorMap:
     nan_fill: bool = False
     steps: tuple[int, ...] = ()
     im2col: Im2col | None = None
+    fetch: int = 0
 
     @property
     def every(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
-from gemmsmith.kernel.roles import EXTENTS
+from gemmsmith.kernel.roles import EXTENTS, TIED
 from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
@@ -21,6 +21,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
         yield from _completed(signature)
     else:
         yield from _permuted(signature)
+    yield from _tied(signature)
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:
@@ -32,21 +33,55 @@ def _completed(signature: Signature) -> Iterator[Signature]:
     leading = [role for role in _LEADING if not signature.has(role)]
     if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count
         extents += leading
+    if len(pointers) == len(lacking) + 1 and len(lacking) == 2 and not signature.has("bias"):
+        lacking.append("bias")  # of a linear layer
     if len(pointers) != len(lacking) or len(numbers) > len(extents):
         return
+    if (side := _one_side(signature)) is not None:
+        yield side
     if any(arg.code not in tuple("iIqQhH") for arg in signature.unknown if arg.code not in ("P", "?")):
         return
     orders = permutations(extents, len(numbers)) if numbers else iter([()])
+    operands = [tuple(lacking)] if "bias" in lacking else list(permutations(lacking))
     for given in orders:
-        for matrices, values in product(permutations(lacking), product("10", repeat=len(flags))):
+        for matrices, values in product(operands, product("10", repeat=len(flags))):
             roles = dict(zip((*numbers, *pointers, *flags), (*given, *matrices, *values), strict=True))
             arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
             all_extents = {a.role for a in arguments if a.role in EXTENTS}
             yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
 
 
+def _tied(signature: Signature) -> Iterator[Signature]:
+    """One of two sizes as two of M, N and K, the likeliest first: B is square, then A, then C."""
+    integers = [i for i, arg in enumerate(signature.arguments)
+                if arg.role in EXTENTS or (not arg.role and arg.code in tuple("iIqQhH"))]  # fmt: skip
+    others = [arg for i, arg in enumerate(signature.arguments) if i not in integers and not arg.role]
+    if len(integers) != 2 or others or signature.fixed:
+        return
+    for tied in TIED:
+        single = next(role for role in EXTENTS if role not in tied)
+        for given in ((single, tied[0]), (tied[0], single)):
+            roles = dict(zip(integers, given, strict=True))
+            arguments = tuple(replace(a, role=roles.get(i, a.role)) for i, a in enumerate(signature.arguments))
+            yield replace(signature, arguments=arguments, square=False, tied=tied)
+
+
+def _one_side(signature: Signature) -> Signature | None:
+    """Square matrices as structs of a pointer and one number each, which is the side of all."""
+    sides = [arg for arg in signature.unknown if "." in arg.name and arg.code in tuple("iIqQ")]
+    names = {arg.name.rpartition(".")[2] for arg in sides}
+    if len(sides) != 3 or len(names) != 1 or sides != list(signature.unknown) or _given(signature):
+        return None
+    arguments = tuple(replace(arg, role="N") if arg in sides else arg for arg in signature.arguments)
+    return replace(signature, arguments=arguments, square=True)
+
+
+def _given(signature: Signature) -> list[str]:
+    return [role for role in EXTENTS if signature.has(role)]
+
+
 def _permuted(signature: Signature) -> Iterator[Signature]:
-    given = [role for role in EXTENTS if signature.has(role)]
+    given = _given(signature)
     if len(given) < 2 or signature.fixed:
         return
     for order in permutations(EXTENTS, len(given)):

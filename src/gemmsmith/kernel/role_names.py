@@ -20,16 +20,18 @@ _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "D": ("d", "dd"),
     "bias": ("bias",),
 }
+_WEIGHTS = frozenset(("weight", "weights", "w", "wt"))
 _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in names}
 
 _EXTENT_NOISE = frozenset((
     "num", "number", "of", "size", "dim", "dims", "ld", "d", "count", "total", "extent", "length", "len", "mat",
     "matrix", "global", "g",
 ))  # fmt: skip
+# The last of each are those of a linear layer: x is tokens × in_features, its result tokens × out_features.
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
+    "M": ("m", "rows", "row", "height", "nrows", "tokens"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "outfeatures", "outputfeatures", "outchannels"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "infeatures", "inputfeatures", "inchannels"),
 }
 _EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in names}
 _ROWS = frozenset(("rows", "row", "height", "h", "r"))
@@ -61,6 +63,11 @@ def pointer_role(name: str) -> str:
         if key in _POINTER_OF:
             return _POINTER_OF[key]
     return ""
+
+
+def is_weight(name: str) -> bool:
+    """Whether a pointer is named after the weights of a layer."""
+    return bool(_WEIGHTS.intersection(words(name)))
 
 
 def map_role(name: str) -> str:
@@ -99,6 +106,20 @@ def leading_of(name: str, matrices: Mapping[str, str]) -> str:
     whole = {role for pointer, role in matrices.items() if pointer.lower() == own}
     begun = whole or {role for pointer, role in matrices.items() if pointer.lower().startswith(own)}
     return f"ld{begun.pop().lower()}" if len(begun) == 1 and begun <= set("ABCD") else ""
+
+
+def extent_of(name: str, matrices: Mapping[str, str]) -> str:
+    """The extent that is named after a matrix by the matrix's own name: row_M of a matrix M, widthX of X.
+
+    ``matrices``: the role of each pointer, by its name.
+    """
+    found = [word for word in words(name) if word not in _EXTENT_NOISE]
+    letters = {tuple(w for w in words(pointer) if w not in _POINTER_NOISE): role for pointer, role in matrices.items()}
+    for place, side in enumerate(found):
+        role = letters.get((*found[:place], *found[place + 1 :]), "")
+        if side in _ROWS | _COLUMNS and role.lower() in _SIDES:
+            return _SIDES[role.lower()][side in _COLUMNS]
+    return ""
 
 
 def field_role(field: str, matrix: str) -> str:

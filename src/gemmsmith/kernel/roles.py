@@ -6,19 +6,20 @@ find out, and everything else refuses it with the ``--signature`` line to comple
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
-from gemmsmith.kernel.element_types import ParameterType, parameter_type
 from gemmsmith.kernel.expressions import c_as_python
+from gemmsmith.kernel.extents_by_name import extents_by_name
 from gemmsmith.kernel.field_roles import Field, field_roles, own_name
+from gemmsmith.kernel.fixed_extents import fixed_extents
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
+    is_weight,
     leading_of,
     leading_role,
     pointer_role,
@@ -26,8 +27,6 @@ from gemmsmith.kernel.role_names import (
     words,
 )
 from gemmsmith.kernel.signature import (
-    MAP_BYTES,
-    MAP_POINTER,
     ROLES,
     SCRATCH,
     Argument,
@@ -37,42 +36,13 @@ from gemmsmith.kernel.signature import (
     signature_hint,
     with_roles,
 )
+from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
 EXTENTS = ("M", "N", "K")
+TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
-# Names of constants that fix an extent, the most explicit first.
-_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
-               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
-_FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
-
-
-@dataclass(frozen=True)
-class MapParameter:
-    """A tensor map among a kernel's parameters: the matrix that it describes, and the type of its elements."""
-
-    operand: str
-    ctype: str
-
-
-@dataclass(frozen=True)
-class _Parameter:
-    name: str
-    type: ParameterType
-    at_launch: str  # the argument in host code, if it is a plain name
-    place: int = -1  # of the struct that it is a field of, among the kernel's parameters
-    map: str = ""  # the matrix that it is a tensor map of: A, B or C
-
-    @property
-    def is_pointer(self) -> bool:
-        return self.type.stars > 0 and not self.map
-
-    @property
-    def code(self) -> str:
-        if self.map:
-            return MAP_POINTER if self.type.stars else f"{MAP_BYTES}s"
-        return "P" if self.is_pointer else self.type.scalar_code
 
 
 def recognise(
@@ -102,7 +72,7 @@ def recognise(
     scratch         the parameters that are arrays for the blocks to share
     """
     found = [
-        _parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
+        written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
                    places[i] if places else -1, maps or {})
         for i, (kind, name) in enumerate(parameters)
     ]  # fmt: skip
@@ -116,7 +86,7 @@ def recognise(
     roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
     numbers = {i: p.at_launch for i, p in enumerate(found)
                if p.at_launch and not roles.get(i) and p.type.is_integer and not p.is_pointer}  # fmt: skip
-    unclear = {i for i, role in _extents(numbers).items() if not role} if len(numbers) > 1 else set()
+    unclear = {i for i, role in extents_by_name(numbers).items() if not role} if len(numbers) > 1 else set()
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch and i not in unclear:
             roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
@@ -135,58 +105,27 @@ def recognise(
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
 
 
-def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[_Parameter]) -> bool:
+def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[WrittenParameter]) -> bool:
     """Whether another parameter is called by the letter of this one's extent, and this one is not."""
     letter = roles[place].lower()
     others = (p.name.lower() for i, p in enumerate(found) if i != place and roles.get(i) == roles[place])
     return letter in others and found[place].name.lower() != letter
 
 
-def _parameter(
-    entry: str, kind: str, name: str, at_launch: str, aliases: Mapping[str, str], place: int,
-    maps: Mapping[str, MapParameter],
-) -> _Parameter:  # fmt: skip
-    known = parameter_type(kind, aliases)
-    if name in maps:
-        return _Parameter(name, replace(known, name=maps[name].ctype), "", place, maps[name].operand)
-    if known.stars > 2:
-        raise SignatureError(f"{entry}: {name} points to arrays of pointers ({kind.strip()}), which is not supported",
-                             "gemmsmith.launch runs the kernel with arguments of your own")  # fmt: skip
-    made = next((word for word in ("texture", "surface") if f"{word}object" in kind.lower()), "")
-    if made and not known.stars:
-        raise SignatureError(
-            f"{entry}: {name} is a {kind.strip()}, and check gives a product pointers and numbers",
-            f"gemmsmith.launch runs the kernel with gemmsmith.{made}(array); on the command line: --args "
-            f"'{name}={made}(rand(64,64,f32)), ...' with --grid and --block",
-        )
-    if "tensormap" in f"{kind}{known.name}".lower().replace("_", ""):
-        raise SignatureError(
-            f"{entry}: {name} is a tensor map, and the host code that encodes it was not found or not understood",
-            f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…); on the command line: "
-            f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
-        )
-    if known.reference or (not known.stars and not known.scalar_code):
-        raise SignatureError(
-            f"{entry}: {name} is passed as {kind.strip()}, which is neither a pointer nor a number",
-            "gemmsmith.launch takes a struct as a tuple of its members, in order; on the command line: --args "
-            f"'{name}=struct(tensor_map(randn(256,64,bf16), box=(64,64)), zeros(256,256,f32), 256:i32, ...), ...' with "
-            "--grid and --block",
-        )
-    plain = at_launch.replace("_", "a").isalnum()
-    return _Parameter(name, known, at_launch if plain else "", place)
-
-
-def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
+def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signature:
     roles = [role.strip() for role in declared.split(",")]
     shown = ", ".join(p.name for p in found)
     if len(roles) != len(found):
         raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
     arguments = []
+    tied = next((role for role in roles if role in TIED), "")
+    roles = [role[0] if role == tied else role for role in roles]
     for word, parameter in zip(roles, found, strict=True):
         role = word.removeprefix("map") if parameter.map else word  # "mapA" is what messages call a map of A
         if role not in USER_ROLES and not is_number(role) and not is_formula(role):
             raise SignatureError(f"--signature: unknown role {role!r} for {parameter.name}",
-                                 f"roles: {', '.join(USER_ROLES)}; a number; or a formula: 4*K")  # fmt: skip
+                                 f"roles: {', '.join(USER_ROLES)}; NK of one size for both; a number; or a formula: "
+                                 "4*K")  # fmt: skip
         if parameter.map:
             arguments.append(_map_argument(entry, parameter, role))
             continue
@@ -198,10 +137,10 @@ def _declared(entry: str, found: list[_Parameter], declared: str) -> Signature:
     signature = Signature(entry, tuple(arguments))
     extents = {arg.role for arg in arguments if arg.role in EXTENTS}
     _check_pointers(signature)
-    return replace(signature, square=len(extents) == 1)
+    return replace(signature, square=len(extents) == 1 and not tied, tied=tied)
 
 
-def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
+def _map_argument(entry: str, parameter: WrittenParameter, role: str) -> Argument:
     if role not in ("A", "B", "C"):
         raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
                              "a tensor map is A, B or C")  # fmt: skip
@@ -212,7 +151,7 @@ def _map_argument(entry: str, parameter: _Parameter, role: str) -> Argument:
 
 
 def _pointer_roles(
-    entry: str, found: list[_Parameter], body: str, scratch: frozenset[str] = frozenset()
+    entry: str, found: list[WrittenParameter], body: str, scratch: frozenset[str] = frozenset()
 ) -> dict[int, str]:  # fmt: skip
     shared = {i: SCRATCH for i, p in enumerate(found) if p.is_pointer and p.name in scratch}
     pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer and i not in shared}
@@ -221,16 +160,17 @@ def _pointer_roles(
         return shared | _roles_beside_maps(found, pointers, mapped, body)
     if len(pointers) < 3:
         names = ", ".join(pointers.values()) or "none"
+        arguments = f"{found[0].name}=…" if found else ""
         raise SignatureError(
             f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
-            "gemmsmith.launch runs any kernel",
+            f"gemmsmith.launch runs any kernel; on the command line: --grid … --block … --args '{arguments}'",
         )
     free = [i for i in pointers if not found[i].type.const]
     return shared | _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
 
 
 def _roles_beside_maps(
-    found: list[_Parameter], pointers: dict[int, str], mapped: set[str], body: str
+    found: list[WrittenParameter], pointers: dict[int, str], mapped: set[str], body: str
 ) -> dict[int, str]:  # fmt: skip
     """Roles of the pointers of a kernel that takes other matrices as tensor maps; what neither tells stays open."""
     named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
@@ -262,6 +202,7 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     output = _output(named, free, [i for i in free if pointers[i] in used])
     if output is None:
         return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
+    named |= dict.fromkeys(_biases([i for i in pointers if i != output], pointers, named), "bias")
     roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
     inputs = [i for i in pointers if i != output and i not in roles]
     a, b = ([i for i in inputs if named[i] == role] for role in "AB")
@@ -285,6 +226,12 @@ def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> 
     return roles | dict.fromkeys(rest, "") | {output: "C"}
 
 
+def _biases(inputs: list[int], pointers: dict[int, str], named: dict[int, str]) -> list[int]:
+    """The input that is called b beside a matrix of weights and a third input: X, W and b of a linear layer."""
+    b, weights = ([i for i in inputs if named[i] == "B" and is_weight(pointers[i]) == heavy] for heavy in (False, True))
+    return b if len(inputs) == 3 and len(b) == len(weights) == 1 else []
+
+
 def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | None:
     """The pointer that is written: by its use, then by its name."""
     by_name = [i for i in free if named[i] == "D"] or [i for i in free if named[i] == "C"]
@@ -299,7 +246,7 @@ def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | No
 # --- numbers
 
 
-def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) -> dict[int, str]:
+def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, str]) -> dict[int, str]:
     matrices = {found[i].name: role for i, role in pointers.items()}
     numbers = [i for i, p in enumerate(found) if not p.is_pointer and not p.map and "." not in p.name]
     roles: dict[int, str] = {}
@@ -318,32 +265,15 @@ def _scalar_roles(found: list[_Parameter], body: str, pointers: dict[int, str]) 
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
     if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
         return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
-    return roles | _extents({i: found[i].name for i in extents})
+    return roles | extents_by_name({i: found[i].name for i in extents}, matrices)
 
 
-def _extents(names: dict[int, str]) -> dict[int, str]:
-    """Roles of the integers that are left: one is the size of square matrices."""
-    if len(names) == 1:
-        return dict.fromkeys(names, "N")
-    roles = {i: extent_role(name) for i, name in names.items()}
-    known = set(roles.values())
-    unclear = "" in known and not {"M", "N", "K"} <= known
-    if unclear or known == {"M", "N"}:
-        # m, n, p: which of them is summed over differs from file to file.
-        return dict.fromkeys(names, "") | {i: r for i, r in roles.items() if _is_explicit(names[i], r)}
-    return roles
-
-
-def _is_explicit(name: str, role: str) -> bool:
-    return role == "K" or len(words(name)) > 1
-
-
-def _field_roles(found: list[_Parameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
+def _field_roles(found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
     fields = [Field(i, p.name, p.place, p.is_pointer, p.type.is_integer) for i, p in enumerate(found) if "." in p.name]
     return field_roles(fields, pointers, taken)
 
 
-def _role_at_launch(parameter: _Parameter, taken: set[str]) -> str:
+def _role_at_launch(parameter: WrittenParameter, taken: set[str]) -> str:
     """What the argument's name in host code says, where the parameter's own says nothing."""
     if parameter.is_pointer:
         role = pointer_role(parameter.at_launch)
@@ -377,7 +307,7 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
     square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
     if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
         return replace(signature, square=square)
-    fixed = _fixed_extents(body, constants)
+    fixed = fixed_extents(body, constants)
     if not fixed:
         raise SignatureError(
             f"{signature.entry} takes no M, N or K, and its source does not define them",
@@ -385,25 +315,6 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
             "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
-
-
-def _fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
-
-
-def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
-    """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
-    known = {name for name, value in constants.items() if value > 0}
-    for names in _FIXED:
-        used = known.issuperset(names) and ("_" in names[0] or set(names) & words_of(body))
-        if used:
-            return dict(zip(EXTENTS, names, strict=True))
-    side = next((name for name in _FIXED_SQUARE if name in known and name in words_of(body)), "")
-    return dict.fromkeys(EXTENTS, side) if side else {}
-
-
-def words_of(body: str) -> set[str]:
-    return set(re.findall(r"\w+", body))
 
 
 def _check_pointers(signature: Signature) -> None:

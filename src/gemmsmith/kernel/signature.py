@@ -85,6 +85,7 @@ class Signature:
 
     fixed         extents that the source sets: (("M", 256), ...)
     square        the only extent is M, N and K
+    tied          two extents that one parameter is, which has the role of the first: "NK" of a kernel for square B
     column_major  C is column-major. The roles are then those of the transposed product Cᵀ = op(B)ᵀ·op(A)ᵀ, which is
                   row-major: the user's A has role B, the user's M has role N
     accumulates   C += A·B without a parameter beta, which is 1
@@ -98,6 +99,13 @@ class Signature:
     column_major: bool = False
     accumulates: bool = False
     activation: str = ""
+    tied: str = ""
+
+    def tie(self, problem: Problem) -> Problem:
+        """The product with equal extents where one parameter is two of them."""
+        if not self.tied:
+            return problem
+        return problem.with_(**{self.tied[1].lower(): getattr(problem, self.tied[0].lower())})
 
     def pack(
         self,
@@ -206,12 +214,13 @@ class Signature:
         """The roles of Cᵀ = op(B)ᵀ·op(A)ᵀ: A and B, M and N, and what belongs to them, change places."""
         arguments = tuple(replace(arg, role=with_roles(arg.role, _TRANSPOSED)) for arg in self.arguments)
         fixed = tuple((_TRANSPOSED.get(role, role), extent) for role, extent in self.fixed)
-        return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major)
+        tied = with_roles(self.tied[:1], _TRANSPOSED) + with_roles(self.tied[1:], _TRANSPOSED)
+        return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major, tied=tied)
 
     def declaration(self) -> str:
         """The roles of the user's own A, B, M and N as ``--signature`` takes them, '?' where one is not known."""
         own = self.transposed() if self.column_major else self
-        return ",".join(arg.role or "?" for arg in own.arguments)
+        return ",".join(own.tied if own.tied and arg.role == own.tied[0] else arg.role or "?" for arg in own.arguments)
 
 
 _TRANSPOSED = {"M": "N", "N": "M", "A": "B", "B": "A", "lda": "ldb", "ldb": "lda", "strideA": "strideB",
@@ -222,7 +231,8 @@ def signature_hint(signature: Signature, doubtful: str = "") -> str:
     """The ``--signature`` line to complete, filled in as far as it is known."""
     roles = ["?" if not arg.role or arg.role == doubtful else arg.role.removeprefix("map")
              for arg in signature.arguments]  # fmt: skip
-    return f"say what they are, replacing each '?' (by M, N, K, lda or a number): --signature {','.join(roles)}"
+    words = "by M, N, K, NK where one is both, lda or a number"
+    return f"say what they are, replacing each '?' ({words}): --signature {','.join(roles)}"
 
 
 def undetermined(signature: Signature) -> SignatureError:

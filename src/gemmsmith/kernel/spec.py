@@ -140,7 +140,7 @@ class KernelSpec:
         own["activation"] = signature.activation
         if signature.has("bias"):
             own["bias"] = "row" if signature.column_major else "column"
-        return Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given))
+        return signature.tie(Problem(m, n, k, dtype=dtype or self.dtypes[0], **(own | given)))
 
     def read_as(self, signature: Signature, layout: str) -> KernelSpec:
         """A user's kernel with other meanings of its parameters, launched accordingly; ``layout`` as in a Problem."""
@@ -230,9 +230,9 @@ class KernelSpec:
             return f"{self.name} writes {', '.join(d.name for d in self.out_dtypes)}, not {problem.out_dtype}"
         if problem.layout not in self.layouts:
             return f"{self.name} takes layout {', '.join(self.layouts)}, not {problem.layout}"
-        if self._own_activation and problem.activation != self._own_activation:
-            return f"{self.name} computes {self._own_activation} of its product, and nothing else"
-        other = problem.activation != self._own_activation or (problem.bias and not self._takes_bias)
+        if self.own_activation and problem.activation != self.own_activation:
+            return f"{self.name} computes {self.own_activation} of its product, and nothing else"
+        other = problem.activation != self.own_activation or (problem.bias and not self._takes_bias)
         if other and not self.epilogue:
             return f"{self.name} takes no bias and no activation"
         if problem.batch != 1 and not self.batched:
@@ -244,7 +244,8 @@ class KernelSpec:
         return self.known_signature is not None and self.known_signature.has("bias")
 
     @property
-    def _own_activation(self) -> str:
+    def own_activation(self) -> str:
+        """What a user's kernel applies to its product; empty for most."""
         return self.known_signature.activation if self.known_signature is not None else ""
 
     def bias_dtype(self, problem: Problem) -> DType:

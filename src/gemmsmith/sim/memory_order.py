@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gemmsmith.sim.first_guess import first_guesses
 from gemmsmith.sim.operation import Cell, Lowered, Operation
 from gemmsmith.sim.traits import Effect, Flow, Space, Wait
 
 _RELEASES = {"release", "acq_rel", "sc"}
 _ACQUIRES = {"acquire", "acq_rel", "sc"}
+# Floats in global memory are data, not flags: volatile accesses of two threads may not meet there either, since a read
+# and a write after it are two steps, and an addition of another thread is lost between them.
+_FLOATING = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 _STRONG = {"volatile", "relaxed", "mmio", "STRONG"} | _RELEASES | _ACQUIRES
 
 
@@ -31,6 +35,7 @@ class MemoryOrder:
 
 
 _WEAK = MemoryOrder()
+_RELAXED = MemoryOrder(strong=True)
 
 
 def memory_order(operation: Operation[Any]) -> MemoryOrder:
@@ -49,6 +54,8 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
         )
     access = operation.access
     if access is None or operation.traits.partial_order:
+        return _WEAK
+    if "volatile" in found and found & _FLOATING and access.space is not Space.SHARED:
         return _WEAK
     if access.effect is Effect.UPDATE or found & _STRONG:
         return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), block_only=block_only)
@@ -79,6 +86,8 @@ class SharedBetweenThreads:
 def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
     operations = lowered.operations
     orders = tuple([memory_order(operation) for operation in operations])
+    if guesses := first_guesses(operations):
+        orders = tuple(_RELAXED if i in guesses and not order.strong else order for i, order in enumerate(orders))
     used = frozenset(cell for operation in operations for cell in operation.reads())
     polling: set[int] = set()
     spins: set[int] = set()

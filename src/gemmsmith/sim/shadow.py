@@ -1,9 +1,8 @@
 """Find shared-memory races: two accesses of one location by different threads with nothing that orders them.
 
-Accesses are written down until the barrier that ends their epoch, and judged then, all against all; what this run's
-schedule did first does not matter. Most locations are dismissed at once: nobody wrote them, or only the thread that
-read them. The others are for ``race_pairs.py``. An asynchronous copy occupies its destination from the moment it is
-issued until its own thread has waited for it; until then any access by any thread is a race.
+Accesses are written down until the barrier that ends their epoch, and judged then, all against all
+(``shadow_judge.py``); what this run's schedule did first does not matter. An asynchronous copy occupies its destination
+from the moment it is issued until its own thread has waited for it; until then any access by any thread is a race.
 
 A loop without barriers may have more accesses than there is room for. Then further ones by the same warp to the same
 location are left out: two lanes of each warp stay on record, enough to find a race, but perhaps not at every line.
@@ -12,73 +11,41 @@ location are left out: two lanes of each warp stay on record, enough to find a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, ordered
-from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind, HazardLog, Side
+from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.live_parts import live_parts
 from gemmsmith.sim.memory import RAW
-from gemmsmith.sim.memory_order import SharedBetweenThreads, shared_between_threads
-from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.race_pairs import NOT_DONE, Accesses, Event, Kind, PairSearch, RacingPair
+from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.race_pairs import NOT_DONE, Event, Kind
+from gemmsmith.sim.shadow_judge import MOST_ACCESSES, RecordsInShadow
 from gemmsmith.sim.shadow_records import ArrayBounds, Landing, Reads, Record, Watcher
-from gemmsmith.sim.shared_arrays import array_at
-from gemmsmith.sim.spots import spot
-from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.window_memory import WindowMemory
 
-# Who wrote a location in this epoch: a lane, or one of these.
-_NOBODY, _COPY, _ATOMIC = -1, -2, -3
-_MOST_ACCESSES = 1 << 23
 _SEVERAL = 255
-_CLUSTER_REMEDY = "a barrier of the whole cluster (cluster.sync()) must come between them"
-_RELEASE_REMEDY = ("a barrier of the whole cluster (cluster.sync()), or an mbarrier that the one arrives at and the "
-                   "other waits for before it copies, must come between them")  # fmt: skip
 _MANY_RECORDS = 96  # with as many moments, of which each two are compared
 
 
-def _maps_addresses(lowered: Lowered) -> bool:
-    """Whether threads may access the shared memory of other blocks of their cluster."""
-    return any(operation.instruction.name.startswith("mapa") for operation in lowered.operations)
-
-
-def granule(lowered: Lowered) -> int:
-    """The smallest element of a shared access in the program, up to 4 bytes: the size of one shadowed location."""
-    accesses = [o.access for o in lowered.operations if o.access is not None]
-    return min([4, *(a.element for a in accesses if a.space in (Space.SHARED, Space.GENERIC))])
-
-
-class Shadow:
+class Shadow(RecordsInShadow):
     """Watches one wave's shared memory."""
 
     def __init__(self, state: WaveState, shared: WindowMemory, log: HazardLog, clocks: Clocks) -> None:
-        self.state, self.shared, self.log, self.clocks = state, shared, log, clocks
-        self.between: SharedBetweenThreads = state.lowered.fact(shared_between_threads)
-        self.unit = granule(state.lowered)
+        super().__init__(state, shared, log)
+        self.clocks = clocks
         self._inside = ArrayBounds(state, shared)
-        self._reaches_others = shared.cluster > 1 and state.lowered.fact(_maps_addresses)
-        self._records: list[Record] = []
-        self._reads: list[Reads] = []  # of whole bundles, which become records only where they matter
         self._many_records = _MANY_RECORDS
-        self._size = self._writes = self._number = 0
-        units = shared.data.size // self.unit
-        self._writer = np.full(units, _NOBODY, np.int32)
-        self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
-        self._copy = np.full(units, -1, np.int32)  # the number of the record of a copy in flight
-        self._flying: dict[int, Record] = {}
+        self._size = self._number = 0
+        self._copy = np.full(self._writer.size, -1, np.int32)  # the number of the record of a copy in flight
         self._seen: Array | None = None  # for each kind, location and warp: a lane + 1, or several
-        self._known: set[tuple[int, int]] = set()
         # Who else wants to know of writes, and of all accesses.
         self.on_write: Callable[[Operation[Any], Array, Array], None] | None = None
-        # In words: why an instruction's copies were still in flight, if their mbarrier's phase ended without them.
-        self.why_in_flight: Callable[[int], str] = lambda _: ""
         self.watchers: list[Watcher] = []
         # Reads of what nobody had written: when and by whom, which locations, and the fault.
         self._unwritten: list[tuple[Moment, int, Array, SimulationError]] = []
@@ -176,7 +143,7 @@ class Shadow:
         self._reads.append(Reads(operations, self.landing(), len(self.state.trail), self._number + 1, lanes, index))
         self._number += len(operations)
         self._size += index.size
-        if self._size > _MOST_ACCESSES:
+        if self._size > MOST_ACCESSES:
             self._condense()
 
     def write(self, operation: Operation[Any], lanes: Array, index: Array, values: Array) -> None:
@@ -238,39 +205,13 @@ class Shadow:
         self._records.append(record)
         self._size += record.lanes.size
         self._writes += kind is not Kind.READ
-        if self._size > _MOST_ACCESSES:
+        if self._size > MOST_ACCESSES:
             self._condense()
         return record
-
-    def _units(self, record: Record) -> tuple[Array, Array]:
-        """One lane and one location for each: an access of 16 bytes covers four of 4."""
-        if record.count == 1:
-            return record.lanes, record.index // self.unit
-        offsets = np.arange(record.count) if record.parts is None else record.parts
-        units = (record.index.reshape(-1, 1) // self.unit + offsets).reshape(-1)
-        return np.repeat(record.lanes, offsets.size), units
-
-    def _made(self, reads: Reads) -> list[Record]:
-        """The records of a bundle's reads, one for each operation."""
-        made, lowered = [], self.state.lowered
-        for n, (operation, row) in enumerate(zip(reads.operations, reads.index, strict=True)):
-            assert operation.access is not None
-            strong = self.between.orders[operation.position].strong
-            event = Event(operation, Kind.READ, strong, reads.landing.moment, reads.landing.time, reads.turn)
-            parts, count = live_parts(lowered, operation, self.unit), max(1, operation.access.width // self.unit)
-            made.append(Record(event, reads.number + n, reads.lanes, row, parts, count))
-        return made
 
     def _kept(self) -> int:
         """How many records there are, with those still to be made."""
         return len(self._records) + sum(len(reads.operations) for reads in self._reads)
-
-    def _write_out(self) -> None:
-        """Make records of all reads of bundles."""
-        if self._reads:
-            self._records += [record for reads in self._reads for record in self._made(reads)]
-            self._records.sort(key=lambda record: record.number)
-            self._reads = []
 
     # -- too much to keep -------------------------------------------------------------------------
 
@@ -279,7 +220,7 @@ class Shadow:
         self._judge()
         known = self.clocks.known_to_all()
         self._keep(self._current(np.zeros_like(known) if self._unwritten else known))
-        if self._size > _MOST_ACCESSES // 2:
+        if self._size > MOST_ACCESSES // 2:
             self._seen = np.zeros((len(Kind), self._writer.size * self.state.warps_per_block), np.uint8)
             self._records = [r if r.event.kind is Kind.COPY else r.part(self._unseen(r)) for r in self._records]
             self._size = 0  # what is left has a bound of its own
@@ -346,145 +287,3 @@ class Shadow:
         self._seen[kind, at[new]] = np.where(seen[new] == 0, mine[new], _SEVERAL)
         fresh: Array = new.reshape(record.lanes.size, -1).any(axis=1)
         return fresh
-
-    # -- judging ----------------------------------------------------------------------------------
-
-    def _judge(self) -> None:
-        """Look for races among the records."""
-        if self._writes or self._flying:
-            hot = self._suspects()
-            if hot is not None:
-                self._write_out()
-                self._search(hot)
-        self._flying = {number: r for number, r in self._flying.items() if r.done is None or (r.done == NOT_DONE).any()}
-
-    def _suspects(self) -> Array | None:
-        """The locations that some thread wrote and another accessed; None if there are none."""
-        hot: list[Array] = []
-        if (size := self._epochs_apart()) > 1:
-            self._write_out()
-            return self._suspects_by_epoch(size)
-        marked: list[Array] = []
-        for record in sorted(self._records, key=lambda r: r.event.kind is not Kind.COPY):
-            if record.event.kind is Kind.READ:
-                continue
-            lanes, units = self._units(record)
-            mine = {Kind.COPY: _COPY, Kind.UPDATE: _ATOMIC}.get(record.event.kind, lanes)
-            before = self._writer[units]
-            self._writer[units] = mine
-            clash = ((before != _NOBODY) & (before != mine)) | (self._writer[units] != mine)
-            if record.event.kind is Kind.COPY:
-                clash = before == _COPY
-                clash |= self._writer[units] != mine
-                values, counts = np.unique(units, return_counts=True)
-                hot.append(values[counts > 1])
-            if clash.any():
-                hot.append(units[clash])
-            self._touched[units * self.unit >> 4] = True
-            marked.append(units)
-        bundled = (r for reads in self._reads if self._touched[reads.index >> 4].any() for r in self._made(reads))
-        for record in chain(self._records, bundled):
-            if record.event.kind is not Kind.READ or record.lanes.size == 0:
-                continue
-            if not self._touched[record.index >> 4].any():
-                continue
-            lanes, units = self._units(record)
-            writer = self._writer[units]
-            clash = (writer != _NOBODY) & (writer != lanes)
-            if clash.any():
-                hot.append(units[clash])
-        for units in marked:
-            self._writer[units] = _NOBODY
-            self._touched[units * self.unit >> 4] = False
-        found = np.concatenate(hot) if hot else np.zeros(0, np.int64)
-        if found.size == 0:
-            return None
-        mask = np.zeros(self._writer.size, bool)
-        mask[found] = True
-        return mask
-
-    def _epochs_apart(self) -> int:
-        """How many epochs of blocks the records are of, if accesses of different epochs cannot race; else 1.
-
-        Blocks pass barriers at different times, so there may be records of many epochs. Copies last longer than one,
-        and threads of other blocks know nothing of a block's epochs.
-        """
-        records = self._records
-        if not records or self._reaches_others or any(record.event.kind is Kind.COPY for record in records):
-            return 1
-        when = chain((record.event.moment for record in records), (reads.landing.moment for reads in self._reads))
-        moments = {id(moment): moment for moment in when}.values()
-        spread = max(int(m.epochs.max()) for m in moments) - min(int(m.epochs.min()) for m in moments) + 1
-        return spread if spread * self._writer.size <= _MOST_ACCESSES else 1
-
-    def _suspects_by_epoch(self, epochs: int) -> Array | None:
-        """The locations that some thread wrote and another accessed before the next barrier of their block."""
-        writer = np.full((epochs, self._writer.size), _NOBODY, np.int32).reshape(-1)
-        first = min(int(record.event.moment.epochs.min()) for record in self._records)
-        mask = np.zeros(self._writer.size, bool)
-        for reads in (False, True):
-            for record in self._records:
-                if (record.event.kind is Kind.READ) != reads or record.lanes.size == 0:
-                    continue
-                lanes, units = self._units(record)
-                places = (record.event.moment.epoch(lanes).astype(np.int64) - first) * mask.size + units
-                before = writer[places]
-                if reads:
-                    clash = (before != _NOBODY) & (before != lanes)
-                else:
-                    mine = _ATOMIC if record.event.kind is Kind.UPDATE else lanes
-                    writer[places] = mine
-                    clash = ((before != _NOBODY) & (before != mine)) | (writer[places] != mine)
-                mask[units[clash]] = True
-        return mask if mask.any() else None
-
-    def _search(self, hot: Array) -> None:
-        """Judge every access to the suspicious locations against every other."""
-        at = {record.number: n for n, record in enumerate(self._records)}
-        parts = []
-        for n, record in enumerate(self._records):
-            lanes, units = self._units(record)
-            these = hot[units]
-            if not these.any():
-                continue
-            value = np.zeros(int(these.sum()), np.int64)
-            if record.values is not None:
-                value = record.values[these].astype(np.int64)
-            elif record.done is not None:
-                numbers, which = np.unique(record.done[these], return_inverse=True)
-                value = np.array([at.get(int(d), NOT_DONE) for d in numbers], np.int64)[which]
-            parts.append(Accesses(units[these].astype(np.int64), lanes[these].astype(np.int64),
-                                  np.full(value.size, n, np.int64), value))  # fmt: skip
-        events = [record.event for record in self._records]
-        flags = [part.unit for part in parts if events[part.event[0]].operation.position in self.between.polling]
-        polled = np.unique(np.concatenate(flags)) if flags else np.zeros(0, np.int64)
-        for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
-            address = pair.unit * self.unit % self.shared.stride
-            block, other = (self.state.block_name(side[1]) for side in (pair.first, pair.second))
-            apart = block != other
-            self.log.add(pair.rank, Hazard(pair.kind, address, block, self._side(*pair.first, apart),
-                                           self._side(*pair.second, apart), pair.across_warps,
-                                           across_blocks=apart, array=array_at(self.state.lowered, address),
-                                           remedy=self._remedy(pair, apart)))  # fmt: skip
-
-    def _remedy(self, pair: RacingPair, apart: bool) -> str:
-        """A copy that another block issued is waited for as one's own, by the phase of the mbarrier; and what it is to
-        overwrite is released by an arrival at an mbarrier of that block."""
-        if pair.kind is HazardKind.IN_FLIGHT_COPY:
-            return self.why_in_flight(pair.first[0].operation.position)
-        if not apart:
-            return ""
-        if pair.kind is HazardKind.READ_AFTER_WRITE and _is_copy(pair.first[0]):
-            return WAIT_PHASE
-        return _RELEASE_REMEDY if _is_copy(pair.second[0]) else _CLUSTER_REMEDY
-
-    def _side(self, event: Event, lane: int, apart: bool) -> Side:
-        i = event.operation.instruction
-        who = f"thread {self.state.thread_name(lane)}"
-        who += f" of block {self.state.block_name(lane)}" if apart else ""
-        return Side(event.operation.traits.verb, i.where, i.text, who,
-                    spot(self.state, event.operation, lane, event.turn))  # fmt: skip
-
-
-def _is_copy(event: Event) -> bool:
-    return event.operation.traits.verb == "copy by TMA"

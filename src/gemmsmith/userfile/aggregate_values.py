@@ -22,8 +22,15 @@ def member_text(variable: Variable, member: str, sources: Iterable[SourceFile]) 
     named = {found[1]: found[2] for part in parts if (found := _DESIGNATED.fullmatch(part))}
     if named:
         return named.get(member, "")
-    kind = re.sub(r"\b(?:const|constexpr|static|struct)\b", " ", variable.type).strip().rsplit("::", 1)[-1]
+    kind = _element(re.sub(r"\b(?:const|constexpr|static|struct)\b", " ", variable.type).strip())
     kind = kind if kind != "auto" else match[1].rsplit("::", 1)[-1]
     fields = next((source.class_fields[kind] for source in sources if kind in source.class_fields), ())
     place = next((i for i, field in enumerate(fields) if field.name == member), len(parts))
     return parts[place] if place < len(parts) else ""
+
+
+def _element(kind: str) -> str:
+    """The last name of a type, or of the elements of a container of it."""
+    kind = re.sub(r"\[[^\]]*\]", "", kind).strip()
+    match = re.fullmatch(r"(?:std::)?(?:vector|array|initializer_list)\s*<\s*([\w:]+).*", kind, re.S)
+    return (match[1] if match is not None else kind.rstrip("&* ")).rsplit("::", 1)[-1]

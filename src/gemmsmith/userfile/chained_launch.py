@@ -45,6 +45,8 @@ class ChainedLaunch:
         """The launches of two kernels that make a product together."""
         first, step = self(problem, Config(())), len(self.signature.arguments) - 1
         own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        if self.site is not None:
+            self.site.extent(0, problem_sizes(own))  # raises for a launch of nothing, as of a copy where K is 0
         grid, block, smem = self.second_launch(own)
         given = self._computed_values(own)
         return (Round(first.grid, first.block, first.smem, {**given, step: 0}, {}),

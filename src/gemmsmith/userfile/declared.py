@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _PARAMETER = re.compile(
-    r"\b(?:const|unsigned|int|float|double|char|bool|void|size_t|u?int\d+_t|dim3|auto|std::\w+|\w+_t)\s*[&*]*\s*(?:\w|[,)])"
+    r"\b(?:const|unsigned|int|float|double|char|bool|void|size_t|u?int\d+_t|dim3|auto|std::\w+|\w+_t)\b\s*[&*]*\s*(?:\w|[,)])"
     r"|\w\s+\w|\w\s*[*&]+\s*[,)]"
 )
 _NAMES = frozenset({
@@ -204,14 +204,28 @@ def fields(code: str, body: Node) -> tuple[Field, ...]:
         kind = words(text_of(code, node.child_by_field_name("type")))
         whole = text_of(code, node)
         aligned = re.search(r"(?:alignas|__align__)\s*\(([^()]*)\)", whole)
+        inner = node.child_by_field_name("type")
+        inner = inner.child_by_field_name("body") if inner is not None and inner.type == "struct_specifier" else None
+        own = fields(code, inner) if inner is not None else ()
         for declarator in node.children_by_field_name("declarator"):
+            text = text_of(code, declarator)
+            pointer = re.match(r"\(\s*\*\s*(\w+)\s*(?:\[([^\]]*)\])?\s*\)\s*\(", text)  # to a function
+            if pointer is not None:
+                found.append(Field("void *", (words(pointer[2]),) if pointer[2] else (), "", pointer[1]))
+                continue
             if function_declarator(declarator) is not None:
                 continue
-            text = text_of(code, declarator)
             counts = tuple(words(part) for part in re.findall(r"\[([^\[\]]*)\]", text))
             stars = " *" * text.split("[")[0].count("*")
             name = re.search(r"[A-Za-z_]\w*", re.sub(r"\b(?:const|__restrict__|__restrict)\b", " ", text))
             found.append(
-                Field(kind + stars, counts, words(aligned[1]) if aligned else "", name[0] if name is not None else "")
+                Field(kind + stars, counts, words(aligned[1]) if aligned else "", name[0] if name else "", own)
             )
     return tuple(found)
+
+
+def base_classes(code: str, node: Node) -> tuple[str, ...]:
+    """The classes that a class inherits from, as written."""
+    clause = next((child for child in node.named_children if child.type == "base_class_clause"), None)
+    kinds = ("type_identifier", "template_type", "qualified_identifier")
+    return tuple(words(text_of(code, each)) for each in clause.named_children if each.type in kinds) if clause else ()

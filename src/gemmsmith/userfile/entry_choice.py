@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gemmsmith.errors import SeveralKernelsError, SignatureError
+from gemmsmith.userfile.conditional_kernel import hidden_kernel
 from gemmsmith.userfile.launch_text import launched
+from gemmsmith.userfile.overloads import overloads_of
 from gemmsmith.userfile.parts import KernelSource
 
 _LISTED = 12  # kernels named in a message
@@ -47,13 +49,20 @@ def choose_entry(
     raise SeveralKernelsError(f"{path.name} has several kernels: {_names(own)}", "choose one with --entry NAME")
 
 
+def spelled_entry(kernel: KernelSource, kernels: Sequence[KernelSource]) -> str:
+    """The name by which ``--entry`` finds a kernel: of overloads with the line, "gemm:9"."""
+    return f"{kernel.qualified}:{kernel.line}" if overloads_of(kernel, kernels) else kernel.qualified
+
+
 def _named(path: Path, kernels: Sequence[KernelSource], wanted: str) -> Entry:
-    plain, _, line = wanted.partition("@")  # of kernels that share a name: the one at a line
-    name, template = launched(plain)
+    at_line = re.fullmatch(r"(.*[^:\s])\s*:\s*(\d+)", wanted.strip())
+    if at_line is not None:
+        kernels = [kernel for kernel in kernels if kernel.line == int(at_line[2])] or kernels
+        wanted = at_line[1]
+    name, template = launched(wanted)
     name = re.sub(r"\s", "", name).removeprefix("::")
     found = [kernel for kernel in kernels if ("::" + kernel.qualified).endswith("::" + name)]
     own = [kernel for kernel in found if kernel.file.resolve() == path.resolve()] or found
-    own = [kernel for kernel in own if not line or str(kernel.line) == line]
     if not own:
         known = _names(kernels) or "none"
         raise SignatureError(f"{path.name} has no __global__ function named {wanted!r}", f"its kernels: {known}")
@@ -63,17 +72,19 @@ def _named(path: Path, kernels: Sequence[KernelSource], wanted: str) -> Entry:
         raise SignatureError(f"{wanted!r} names several kernels of {path.name}: {', '.join(sorted(spellings))}",
                              "give the name with its namespace")  # fmt: skip
     kernel = (exact or own)[0]
+    others = overloads_of(kernel, exact or own)
+    if others and not any(hidden_kernel(each.file, each.line, {}) for each in (kernel, *others)):
+        error = SeveralKernelsError(
+            f"{name} names {len(others) + 1} kernels of {path.name}, with other parameters each",
+            f"choose one by its line: --entry {kernel.qualified}:{others[0].line}",
+        )
+        error.lines = tuple(each.line for each in (kernel, *others))
+        raise error
     if template and len(template) > len(kernel.template or ()) and not any(p.pack for p in kernel.template or ()):
         takes = len(kernel.template or ())
         raise SignatureError(f"{wanted!r} gives {len(template)} template arguments, but {kernel.name} takes {takes}",
                              "give as many as the template has")  # fmt: skip
     return Entry(kernel, template)
-
-
-def entry_of(kernel: KernelSource, kernels: Sequence[KernelSource]) -> str:
-    """The name that means one of ``kernels``: with its line where overloads share it."""
-    shared = [k for k in kernels if k.qualified == kernel.qualified and k.parameters != kernel.parameters]
-    return f"{kernel.qualified}@{kernel.line}" if shared else kernel.qualified
 
 
 def _names(kernels: Sequence[KernelSource]) -> str:

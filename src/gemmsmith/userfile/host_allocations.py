@@ -16,7 +16,7 @@ _ALLOCATION = r"\bcudaMalloc(?:Managed|Async|Host)?\s*\((?=\s*(?:\(\s*void\s*\*\
 
 
 def allocated_bytes(name: str, scope: HostScope) -> int | None:
-    """The bytes that ``name`` is allocated with in the function of ``scope`` or in its callers; None if not known."""
+    """The bytes that ``name`` is allocated with in the function of ``scope``; None if not known."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         return None
     for text in _sizes(name, scope.frame):
@@ -25,6 +25,18 @@ def allocated_bytes(name: str, scope: HostScope) -> int | None:
         except (UsageError, RecursionError):
             continue
     return None
+
+
+def allocated_by_owner(name: str, scope: HostScope) -> int | None:
+    """The same for an array that callers pass: the bytes of the allocation where it belongs; None if not known."""
+    at: HostScope | None = scope
+    while at is not None and (found := allocated_bytes(name, at)) is None:
+        try:
+            passed = at.passed_for(name)
+        except UsageError:
+            return None
+        name, at = passed if passed is not None else (name, None)
+    return found if at is not None else None
 
 
 def allocates(name: str, frame: Frame) -> bool:

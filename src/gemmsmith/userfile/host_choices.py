@@ -1,8 +1,9 @@
-"""What an if of host code makes of a variable, as one expression: ``c ? 64 : 32``."""
+"""What an if of host code makes of a variable, as one expression: ``c ? 64 : 32``; and what a while loop does."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 NO_VALUE = "no_value"  # a name that nothing declares
 _ANYWHERE: frozenset[str] = frozenset()
+_CHANGES = ("assignment_expression", "update_expression", "call_expression")
 
 
 def path_of(text: str) -> str:
@@ -53,3 +55,36 @@ def as_expression(code: str, node: Node | None, name: str, before: str) -> str:
     left, right = (text_of(code, inner.child_by_field_name(side)) for side in ("left", "right"))
     plain = text_of(code, inner.child_by_field_name("operator")) == "=" and path_of(left) == name
     return words(right) if plain and not re.search(rf"\b{name}\b", right) else ""
+
+
+@dataclass(frozen=True)
+class WhileLoop:
+    """``while (side * 32 < M) side *= 2;``: the only variable that it changes, and its next value."""
+
+    name: str
+    condition: str
+    following: str
+
+
+def while_loop(code: str, node: Node) -> WhileLoop | None:
+    """A loop that changes one variable by one plain statement; None for any other."""
+    condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+    tested = condition.child_by_field_name("value") if condition is not None else None
+    if body is not None and body.type == "compound_statement" and len(body.named_children) == 1:
+        body = body.named_children[0]
+    inner = body.named_children[0] if body is not None and body.type == "expression_statement" else None
+    if tested is None or inner is None or any(n.type in _CHANGES for n in descend(tested, _ANYWHERE)):
+        return None
+    if inner.type == "update_expression":
+        name, sign, right = path_of(text_of(code, inner.child_by_field_name("argument"))), "+", "1"
+        sign = "-" if "--" in text_of(code, inner) else "+"
+    elif inner.type == "assignment_expression":
+        name = path_of(text_of(code, inner.child_by_field_name("left")))
+        sign = text_of(code, inner.child_by_field_name("operator")).removesuffix("=")
+        right = words(text_of(code, inner.child_by_field_name("right")))
+    else:
+        return None
+    if not name.isidentifier() or "=" in right.replace("==", ""):
+        return None
+    following = f"({name}) {sign} ({right})" if sign else right
+    return WhileLoop(name, words(text_of(code, tested)), following)

@@ -18,6 +18,8 @@ class Frame:
     """A place in a function's body (``function`` None: file scope), and the call that leads there.
 
     arguments, template  as written at the call, in the scope of ``caller``; an explicit instantiation has no caller
+    chosen               names that have other values here than their declarations say, with types and texts: those of
+                         the element of a table that is launched
     """
 
     source: SourceFile
@@ -27,10 +29,12 @@ class Frame:
     caller: Frame | None = None
     arguments: tuple[str, ...] = ()
     template: tuple[str, ...] = ()
+    chosen: tuple[tuple[str, str, str], ...] = ()
 
     @cached_property
     def locals(self) -> LocalScope:
-        return local_scope(self.function, self.start) if self.function is not None else LocalScope()
+        scope = local_scope(self.function, self.start) if self.function is not None else LocalScope()
+        return scope.with_values(self.chosen) if self.chosen else scope
 
     @cached_property
     def sources(self) -> tuple[SourceFile, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
-from gemmsmith.userfile.host_choices import NO_VALUE, as_expression, assigned_in, path_of
+from gemmsmith.userfile.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
@@ -31,6 +31,7 @@ class LocalScope:
     changed     values assigned in branches that may have run; None: an unknown one
     choices     of those whose last changes are the branches of an if: their value as one expression, and the number of
                 changes that it covers
+    loops       of those that one while loop changes, and nothing else
     aliases     local ``using`` and ``typedef`` names
     conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
     """
@@ -39,8 +40,23 @@ class LocalScope:
     members: dict[str, Variable] = field(default_factory=dict)
     changed: dict[str, list[str | None]] = field(default_factory=dict)
     choices: dict[str, tuple[str, int]] = field(default_factory=dict)
+    loops: dict[str, WhileLoop] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     conditions: list[tuple[str, bool]] = field(default_factory=list)
+
+    def with_values(self, values: Iterable[tuple[str, str, str]]) -> LocalScope:
+        """The same scope, where these names (with types and texts) have these values."""
+        given = {name: (kind, text) for name, kind, text in values}
+        own = dict(self.variables)
+        for name, (kind, text) in given.items():
+            known = own.get(name)
+            line, shown = (known.line, known.text) if known is not None else (0, text)
+            kind = kind or (known.type if known is not None else "")
+            own[name] = Variable(name, kind, text, False, line, shown)
+        changed = {name: texts for name, texts in self.changed.items() if name not in given}
+        choices = {name: choice for name, choice in self.choices.items() if name not in given}
+        loops = {name: loop for name, loop in self.loops.items() if name not in given}
+        return LocalScope(own, self.members, changed, choices, loops, self.aliases, self.conditions)
 
 
 @lru_cache(maxsize=256)
@@ -154,6 +170,7 @@ class _Walk:
                 )
                 self.scope.changed.pop(variable.name, None)
                 self.scope.choices.pop(variable.name, None)
+                self.scope.loops.pop(variable.name, None)
                 self._designated(node, variable.name)
             self._addresses(node)
             self._enumerators(node)
@@ -176,6 +193,11 @@ class _Walk:
             for each, text in chosen.items():
                 if text:
                     self.scope.choices[each] = (text, len(self.scope.changed.get(each, ())))
+        elif node.type == "while_statement" and (loop := while_loop(self.code, node)) is not None:
+            known = self.scope.changed.get(loop.name)
+            self._may_change(node)
+            if not known:
+                self.scope.loops[loop.name] = loop
         else:
             self._may_change(node)
 
@@ -220,6 +242,7 @@ class _Walk:
         store[name] = Variable(name, known.type if known else "", value, False, line, words(text_of(self.code, node)))
         self.scope.changed.pop(name, None)
         self.scope.choices.pop(name, None)
+        self.scope.loops.pop(name, None)
         if store is self.scope.variables:
             for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
                 del self.scope.members[member]

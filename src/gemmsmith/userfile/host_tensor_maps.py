@@ -10,7 +10,7 @@ from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.role_names import map_role, pointer_role
-from gemmsmith.kernel.roles import MapParameter
+from gemmsmith.kernel.written_parameter import MapParameter
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT32, TF32, UINT8, DType
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_values import HostScope, LambdaScope

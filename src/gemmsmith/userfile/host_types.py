@@ -68,6 +68,10 @@ class HostTypes(ABC):
                 return found[1].type_of(found[0])
         except UnknownValueError:
             return ""
+        if "::" in name and (found_in := self._inside_owner(name)) is not None:
+            inner, its, base, member = found_in
+            if (alias := its.aliases.get(f"{base}::{member}")) is not None:
+                return inner.type_of(alias)
         for source in self.frame.sources:
             if name in source.aliases:
                 return source.aliases[name]
@@ -126,8 +130,40 @@ class HostTypes(ABC):
         except UnknownValueError:
             return self._layout(kind)[0]
 
+    def _inside_owner(self, kind: str) -> tuple[HostTypes, SourceFile, str, str] | None:
+        """Of ``Traits<8>::Storage``: the scope inside Traits<8>, its source, its name, and Storage."""
+        owner, member = _split_member(re.sub(r"^\s*(?:typename|struct)\s+", "", kind))
+        if not owner or self.asked.depth >= DEEPEST:
+            return None
+        base, opened, rest = self.type_of(owner).partition("<")
+        base = base.strip().rsplit("::", 1)[-1]
+        source = next((s for s in self.frame.sources if base in s.class_fields), None)
+        if source is None:
+            return None
+        inner = self.inside(source, base, split_template(rest.rsplit(">", 1)[0]) if opened else [])
+        return inner, source, base, member
+
+    def _member_layout(self, kind: str) -> tuple[int, int] | None:
+        """Size and alignment of a class, a type or a data member that a class of the user's own has."""
+        found = self._inside_owner(kind)
+        if found is None:
+            return None
+        inner, source, base, member = found
+        self.asked.depth += 1
+        try:
+            if source.qualified.get(member, "").endswith(f"{base}::{member}") and member in source.class_fields:
+                return inner._class_layout(source, member)
+            if (alias := source.aliases.get(f"{base}::{member}")) is not None:
+                return inner._layout(inner.type_of(alias))
+            field = next((each for each in source.class_fields[base] if each.name == member), None)
+            return inner._field_layout(field) if field is not None else None
+        finally:
+            self.asked.depth -= 1
+
     def _layout(self, kind: str) -> tuple[int, int]:
         """Size and alignment of a class of the user's own, or of another type."""
+        if "::" in kind and (found := self._member_layout(kind)) is not None:
+            return found
         base, opened, rest = kind.partition("<")
         base = base.strip().rsplit("::", 1)[-1]
         source = next((s for s in self.frame.sources if base in s.class_fields), None)
@@ -137,17 +173,40 @@ class HostTypes(ABC):
         inner = self.inside(source, base, split_template(rest.rsplit(">", 1)[0]) if opened else [])
         self.asked.depth += 1
         try:
-            return inner._class_layout(source.class_fields[base])
+            return inner._class_layout(source, base)
         finally:
             self.asked.depth -= 1
 
-    def _class_layout(self, members: Sequence[Field]) -> tuple[int, int]:
-        size, widest = 0, 1
-        for member in members:
+    def _class_layout(self, source: SourceFile, name: str) -> tuple[int, int]:
+        parts = [self._layout(base) for base in source.class_bases.get(name, ())]
+        parts = [(0, align) if size == 1 else (size, align) for size, align in parts]  # empty bases take no room
+        parts += [self._field_layout(member) for member in source.class_fields[name]]
+        return _together(parts, name in source.unions)
+
+    def _field_layout(self, member: Field) -> tuple[int, int]:
+        if member.members:
+            one, align = _together([self._field_layout(each) for each in member.members], False)
+        else:
             one, align = self._layout(self.type_of(member.type))
-            if member.align:
-                align = max(align, number_of(member.align, self))
-            count = math.prod(number_of(text, self) for text in member.counts)
-            size = -(-size // align) * align + one * count
-            widest = max(widest, align)
-        return max(1, -(-size // widest) * widest), widest
+        if member.align:
+            align = max(align, number_of(member.align, self))
+        return one * math.prod(number_of(text, self) for text in member.counts), align
+
+
+def _together(parts: Sequence[tuple[int, int]], overlaid: bool) -> tuple[int, int]:
+    """Size and alignment of members one after another, or at the same place."""
+    size, widest = 0, 1
+    for one, align in parts:
+        size = max(size, one) if overlaid else -(-size // align) * align + one
+        widest = max(widest, align)
+    return max(1, -(-size // widest) * widest), widest
+
+
+def _split_member(kind: str) -> tuple[str, str]:
+    """``A<x::y>::B`` as ``A<x::y>`` and B; an empty owner if there is none."""
+    depth = 0
+    for at in range(len(kind) - 1, 0, -1):
+        depth += (kind[at] == ">") - (kind[at] == "<")
+        if depth == 0 and kind[at - 1 : at + 1] == "::":
+            return kind[: at - 1].strip(), kind[at + 1 :].strip()
+    return "", kind

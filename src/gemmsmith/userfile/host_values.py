@@ -23,6 +23,7 @@ from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import Number, UnknownValueError, Value, converted, evaluate, number
 
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
+_MOST_ROUNDS = 4096  # of a while loop
 _DEVICE = {
     "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
     "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
@@ -43,7 +44,8 @@ class HostScope(HostTypes):
     # --- values
 
     def value(self, name: str) -> Value:
-        if name in self.sizes.bound:
+        own = name in self.overrides and name not in self._open  # a class's own N is not the product's
+        if name in self.sizes.bound and not own:
             self.asked.sized = True
             if len(self.sizes.bound[name]) > 1:
                 raise UnknownValueError(f"{name} stands for several sizes")
@@ -120,6 +122,8 @@ class HostScope(HostTypes):
 
     def _local(self, name: str, scope: LocalScope) -> Value:
         variable = scope.variables.get(name)
+        if name in scope.loops and len(scope.changed[name]) == 1 and (value := self._looped(name, scope)) is not None:
+            return value
         for text in scope.changed.get(name, ()):
             if text is None:
                 raise UnknownValueError(f"{name} changes before the launch")
@@ -150,6 +154,24 @@ class HostScope(HostTypes):
         except UnknownValueError:
             return None
         return converted(scope.variables[name].type, found) if name in scope.variables else found
+
+    def _looped(self, name: str, scope: LocalScope) -> Value | None:
+        """The value of ``name`` after a while loop that changes nothing else; None where that is not known."""
+        loop, variable = scope.loops[name], scope.variables.get(name)
+        if variable is None or not variable.value:
+            return None
+        kind = variable.type
+        try:
+            value = number(converted(kind, evaluate(variable.value, self)))
+            for _ in range(_MOST_ROUNDS):
+                at = HostScope(self.frame, self.given, self.sizes, self.asked, {**self.overrides, name: str(value)})
+                at.given = {each: text for each, text in self.given.items() if each != name}
+                if not evaluate(loop.condition, at):
+                    return value
+                value = number(converted(kind, evaluate(loop.following, at)))
+        except UnknownValueError:
+            return None
+        return None
 
     def _with_members(self, variable: Variable, scope: LocalScope) -> str:
         """A dim3 whose parts are set one by one."""

@@ -130,8 +130,32 @@ def kernel_chain(
     return KernelChain((*others, (first.file, changed)), entry, shared, second)
 
 
+def launch_before(site: SiteValues | None, arrays: set[str]) -> tuple[SiteValues, str] | None:
+    """The launch before the one at ``site`` in the same function, if its kernel writes one of the arrays, and which."""
+    if site is None:
+        return None
+    own = site.site
+    source, function = own.frame.source, own.frame.function
+    earlier = [each for each in source.launches
+               if source.functions[each.function] == function and each.start < own.frame.start]  # fmt: skip
+    launch = max(earlier, key=lambda each: each.start, default=None)
+    kernel = _kernel_of(launch, own) if launch is not None and launch.kernel != own.kernel.name else None
+    if launch is None or kernel is None or launch.config or len(launch.arguments) != len(kernel.parameters):
+        return None
+    for parameter, text in zip(kernel.parameters, launch.arguments, strict=True):
+        if plain_array(text) in arrays and "*" in parameter.type and "const" not in parameter.type.split():
+            names = tuple(each.name for each in kernel.parameters)
+            return SiteValues(_second_site(own, launch, kernel), Roles((), names), {}), plain_array(text)
+    return None
+
+
+def chained_name(first: str, second: str) -> str:
+    """The name of two kernels as one; empty where there is no second."""
+    return f"{first}_then_{second}" if second else first
+
+
 def _entry(halves: list[_Half]) -> str:
-    return f"{halves[0].kernel.name}_then_{halves[1].kernel.name}"
+    return chained_name(halves[0].kernel.name, halves[1].kernel.name)
 
 
 def _next_launch(first: LaunchSite, output: str) -> LaunchText | None:

@@ -11,6 +11,7 @@ from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import Roles, SiteValues
+from gemmsmith.userfile.member_types import member_types
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.site_choice import chosen
@@ -96,7 +97,7 @@ class KernelFacts:
             if parameter.kind == "typename":
                 value = self.given.get(parameter.name) or template.get(parameter.name) or parameter.default or "float"
                 found[parameter.name] = value
-        return found
+        return found | member_types(self.kernel, self._near(), found, bool(template or self.given))
 
     def site(self, roles: Roles) -> SiteValues | None:
         """The launch in host code that agrees with what the user gave and tells most."""

@@ -3,25 +3,30 @@ that blocks share, room after A and B."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.gpus import largest_smem
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import ScratchArray, TensorMap
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.problem import Problem, ceil_div
-from gemmsmith.userfile.host_allocations import allocated_bytes
+from gemmsmith.userfile.host_allocations import allocated_by_owner, allocated_bytes
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
-from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues
-from gemmsmith.userfile.scratch import is_zeroed
+from gemmsmith.userfile.launch_site import LaunchSite, callers_of
+from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
+from gemmsmith.userfile.scratch import adds_into, is_zeroed, sets_to_zero
 
 _LARGE_TILE = 256
 _PARTS = 16
+_TELLING_SIZES = {"M": 1009, "N": 2003, "K": 3001}  # no product or sum of others
 _OTHER = {"A": "B", "B": "A"}
+_STATIC_SMEM = 8192  # bytes that are left for arrays of fixed size, where all else is given to the launch
+_EXTERN_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b|\bextern\s+__shared__|\b__shared__[^;]*\bextern\b")
 
 
 class LaunchMemory:
@@ -34,6 +39,26 @@ class LaunchMemory:
     maps: tuple[HostMap, ...]
     swapped: bool
     second: LaunchSite | None
+
+    def dynamic_smem(self, problem: Problem) -> int:
+        """Bytes of dynamic shared memory. Where host code's number is not understood, or there is no launch, a kernel
+        that uses such memory gets as much as a GPU has: too little would make a right kernel fail."""
+        known = self._known_smem(problem)
+        if known is None or (self.site is None and _EXTERN_SHARED.search(self.facts.reached)):
+            return largest_smem() - _STATIC_SMEM
+        return known
+
+    def shown_smem(self, problem: Problem) -> str:
+        known = self._known_smem(problem)
+        return f"not known ({self.dynamic_smem(problem):,} bytes given)" if known is None else str(known)
+
+    def _known_smem(self, problem: Problem) -> int | None:
+        if self.site is None:
+            return 0
+        try:
+            return self.site.smem(problem_sizes(problem))
+        except (UsageError, RecursionError):
+            return None
 
     def tensor_maps(self, problem: Problem, _config: Config) -> dict[str, TensorMap]:
         """The tensor maps of a problem, by the names of the parameters, as host code encodes them."""
@@ -73,6 +98,24 @@ class LaunchMemory:
                     found[argument.role] = more
         return {_OTHER.get(role, role): more for role, more in found.items()} if self.swapped else found
 
+    def bias_extent(self, signature: Signature) -> str:
+        """Whether host code allocates M or N values for the bias, with the meanings of ``signature``; empty if that is
+        not known, or neither."""
+        given = next((arg for arg in signature.arguments if arg.role == "bias"), None)
+        if given is None or not given.at_launch or self.site is None:
+            return ""
+        element = parameter_type(given.ctype, {}).element
+        if element is None:
+            return ""
+        found: set[str] = set()
+        for site in callers_of(self.site.site):
+            values = SiteValues(site, roles_of(signature), self.site.given)
+            room = allocated_by_owner(given.at_launch, values.scope(_TELLING_SIZES, Asked()))
+            if room is not None:
+                counts = {_TELLING_SIZES[name] * element.itemsize: name for name in ("M", "N")}
+                found.add(counts.get(room, ""))
+        return found.pop() if len(found) == 1 else ""
+
     def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:
         """The arrays that the blocks share, as host code allocates them."""
         wanted = [arg for arg in self.signature.arguments if arg.role == SCRATCH]
@@ -85,7 +128,10 @@ class LaunchMemory:
             room, zeroed = None, True
             if self.site is not None and arg.at_launch:
                 room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
-                zeroed = is_zeroed(arg.at_launch, self.site.site.frame)
+                frame = self.site.site.frame
+                zeroed = is_zeroed(arg.at_launch, frame)
+                if self.second is not None and not adds_into(arg.name, self.facts.reached):
+                    zeroed = sets_to_zero(arg.at_launch, frame)  # the first kernel writes what the second may read
             found.append(ScratchArray(arg.name, room or self._unknown_room(own, size), size, zeroed))
         return tuple(found)
 

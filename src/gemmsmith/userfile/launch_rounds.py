@@ -56,9 +56,17 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
             return False
         try:
-            return bool(self._rounds(_FEW_ROUNDS))
+            return not self._of_many_products(self._rounds(_FEW_ROUNDS))
         except (GemmsmithError, RecursionError, ArithmeticError):
             return False
+
+    def _of_many_products(self, found: tuple[Round, ...]) -> bool:
+        """Whether every round but the first writes behind the whole result: each makes a product of its own, as a loop
+        over the heads of an attention does."""
+        outputs = [i for i, arg in enumerate(self.signature.arguments) if arg.role == self.signature.output]
+        size = _FEW_ROUNDS.m * _FEW_ROUNDS.n
+        starts = [each.offsets.get(i, 0) for each in found[1:] for i in outputs]
+        return bool(starts) and min(starts) >= size
 
     def alone(self) -> Self:
         """One launch for the whole product, without the loop of host code around it."""

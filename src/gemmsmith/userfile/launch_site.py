@@ -11,8 +11,10 @@ from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
+from gemmsmith.userfile.kernel_tables import assigned, entries, passed_to_lambda
 from gemmsmith.userfile.launch_text import launched, split_template
 from gemmsmith.userfile.launcher_references import references
+from gemmsmith.userfile.overloads import may_take, was_overloaded
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValueError, evaluate
@@ -81,17 +83,24 @@ def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
 
 def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Iterator[LaunchSite]:
     named = kernel.name in source.text
+    overloaded = was_overloaded(kernel, (k for each in project.sources(kernel.file) for k in each.kernels))
     for launch in source.launches:
         function = source.functions[launch.function]
-        if not named and all(each.name != launch.kernel for each in function.parameters):
-            continue  # a helper launches what its caller, perhaps in another file, passes
+        passed = any(each.name == launch.kernel for each in function.parameters)
+        if not named and not passed and launch.kernel.isidentifier():
+            continue  # a helper launches what its caller, perhaps in another file, passes; a table may be in a header
         start = Frame(source, project, function, launch.start)
+        if overloaded and not may_take(kernel, launch.arguments, HostScope(start, {}, Sizes(), Asked()).declared_type):
+            continue
         if _names(launch.kernel, kernel, start):
             for frame in _with_callers(start, _LEVELS):
                 yield _site(launch, launch.template, kernel, frame)
-        elif re.fullmatch(r"\w+", launch.kernel):
+            continue
+        if re.fullmatch(r"\w+", launch.kernel):
             for frame, template in _indirect(launch.kernel, kernel, start):
                 yield _site(launch, template, kernel, frame)
+        for frame, template in _from_tables(launch.kernel, kernel, start):
+            yield _site(launch, template, kernel, frame)
 
 
 def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, frame: Frame) -> LaunchSite:
@@ -185,12 +194,33 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
         if called.caller is None or called.caller.function is None or places[0] >= len(called.arguments):
             continue
         spelled, template = launched(called.arguments[places[0]])
+        for entry in entries(spelled, called.caller, kernel.name):
+            yield replace(called, caller=entry.frame), entry.template
         local = called.caller.locals.variables.get(spelled)
         if local is not None and local.value:
             spelled, template = launched(local.value)
         if _names(spelled, kernel, called.caller):
             scope = HostScope(called, {}, Sizes(), Asked())
             yield called, tuple(_in_caller(text, scope) for text in template)
+
+
+def _from_tables(expression: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:
+    """Launches through a table of kernels, of structs with one, or a function that returns one."""
+    variable = frame.locals.variables.get(expression)
+    meant = variable.value if variable is not None and variable.value else expression
+    chosen = *assigned(expression, frame, kernel.name), *passed_to_lambda(expression, frame, kernel.name)
+    for entry in (*entries(meant, frame, kernel.name), *chosen):
+        if _names(entry.spelled, kernel, frame):
+            for each in _with_callers(entry.frame, _LEVELS):
+                yield each, entry.template
+    struct = re.fullmatch(r"(\w+)\s*(?:\.|->)\s*(\w+)", expression)  # of a struct that the caller passes
+    parameters = frame.function.parameters if frame.function is not None and struct is not None else ()
+    place = next((i for i, p in enumerate(parameters) if struct is not None and p.name == struct[1]), None)
+    for called in _callers(frame) if struct is not None and place is not None else ():
+        if called.caller is not None and place is not None and place < len(called.arguments) and struct is not None:
+            for entry in entries(f"{called.arguments[place]}.{struct[2]}", called.caller, kernel.name):
+                element = (struct[1], *entry.frame.chosen[0][1:])
+                yield replace(called, caller=entry.frame, chosen=(element,)), entry.template
 
 
 def _alternatives(value: str, changed: list[str | None]) -> list[str]:
@@ -218,6 +248,12 @@ def _in_caller(text: str, scope: HostScope) -> str:
 
 
 # --- callers
+
+
+def callers_of(site: LaunchSite) -> Iterator[LaunchSite]:
+    """The launch as each of the calls that are known leads there; itself if none is."""
+    frames = [site.frame] if site.frame.caller is not None else [*_with_callers(site.frame, _LEVELS)]
+    yield from (replace(site, frame=frame) for frame in frames if frame.caller is not None or len(frames) == 1)
 
 
 def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
@@ -271,9 +307,10 @@ def _has_defaults(name: str, frame: Frame) -> bool:
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:
     """The template arguments of a called function, or else of the class that it is a member of."""
-    owner, qualified, name = called.rpartition("::")
-    if not qualified or "<" in name:
-        return launched(called)[1]
+    own = launched(called)[1]
+    owner, qualified, _ = called.rpartition("::")
+    if own or not qualified:
+        return own
     return launched(HostScope(frame, {}, Sizes(), Asked()).type_of(owner))[1]
 
 

@@ -10,14 +10,14 @@ from functools import cached_property
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.kernel.role_names import BATCH, words
+from gemmsmith.kernel.role_names import BATCH, extent_role, words
 from gemmsmith.kernel.signature import Signature
+from gemmsmith.userfile.argument_text import uncast, with_numbers
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_scope import LocalScope
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.literal_extents import literal_extents, shown
+from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
@@ -27,7 +27,6 @@ from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evalua
 _EXTENTS = ("M", "N", "K")
 _MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
 _LONGEST = 100  # characters of a text that are shown
-_CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class SiteValues:
         for i, text in enumerate(self.site.arguments):
             variable = scope.variables.get(text) if text not in scope.changed else None
             if variable is not None and variable.value:
-                found.append(_with_numbers(variable.value, scope))
+                found.append(with_numbers(variable.value, scope))
             else:
                 role = self.roles.roles[i] if i < len(self.roles.roles) else ""
                 found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))
@@ -131,6 +130,7 @@ class SiteValues:
         for path, extents in known.items():
             if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
                 bound[path] = frozenset(sizes[role] for role in extents - {"K"})
+        bound |= self._same_number(bound) if len(set(_EXTENTS) & set(self.roles.roles)) in (1, 3) else {}
         if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
             variables = self.site.frame.locals.variables
@@ -142,6 +142,16 @@ class SiteValues:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, UsualSizes(exact, sizes), whole)
 
+    def _same_number(self, bound: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+        """Variables called after an extent that the launch does not pass, and that hold the number of one that it does:
+        ``int N = 256, M = 256;`` with a grid of N and M and a launch for N, N and N."""
+        scope = self.site.frame.locals
+        still = {name: variable.value for name, variable in scope.variables.items() if name not in scope.changed}
+        held = {name: text for name, text in still.items() if text.isdecimal() and int(text) > LEAST}
+        passed = {held[path]: sizes for path, sizes in bound.items() if path in held}
+        return {name: passed[value] for name, value in held.items()
+                if name not in bound and value in passed and extent_role(name)}  # fmt: skip
+
     def _counts_products(self) -> bool:
         """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes
         a third index of blocks."""
@@ -151,7 +161,7 @@ class SiteValues:
         """The variable that is passed, and those that it is a plain copy of."""
         found: list[str] = []
         for _ in range(4):
-            while (bare := _uncast(text)) != text:
+            while (bare := uncast(text)) != text:
                 text = bare
             path = path_of(text)
             if not re.fullmatch(r"[A-Za-z_][\w.]*(?:\[\w+\])?", path) or path in found:
@@ -367,17 +377,6 @@ class SiteValues:
         return self.site.shown(), text
 
 
-def _uncast(text: str) -> str:
-    text = text.strip()
-    if text.startswith("(") and text.endswith(")") and text.count("(") == 1:
-        return text[1:-1].strip()
-    match = _CAST.match(text)
-    if match is None:
-        return text
-    rest = text[match.end() :]
-    return rest[:-1] if match[0].rstrip().endswith("(") else rest
-
-
 def triple(value: Value) -> Dim3:
     """One to three extents of a grid or block, as numbers."""
     parts = list(value) if isinstance(value, tuple) else [value]
@@ -385,13 +384,3 @@ def triple(value: Value) -> Dim3:
     if min(numbers) < 1:
         raise UsageError("a launch of nothing")
     return numbers[0], numbers[1], numbers[2]
-
-
-def _with_numbers(text: str, scope: LocalScope) -> str:
-    """An expression in which variables that hold a number are that number: K / splits, where splits is 4."""
-
-    def value(word: re.Match[str]) -> str:
-        variable = scope.variables.get(word[0]) if word[0] not in scope.changed else None
-        return variable.value if variable is not None and variable.value.isdecimal() else word[0]
-
-    return re.sub(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w:(])", value, text)

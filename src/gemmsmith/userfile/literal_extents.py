@@ -13,7 +13,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 
 _OF_C = ("M", "N")
-_LEAST = 32  # smaller numbers are tiles and counts
+LEAST = 32  # smaller numbers are tiles and counts
 _TIMES = 64  # a grid for so many times the rows has more blocks, whatever the tile is
 Numbers = Mapping[int, int]  # what each number of the source stands for
 Grid = Callable[[Numbers], Dim3]
@@ -28,7 +28,7 @@ def literal_extents(passed: Mapping[str, int], grid: Grid) -> dict[int, tuple[st
     numbers: dict[int, tuple[str, ...]] = {}
     for role in ("M", "N", "K"):
         value = passed.get(role, 0)
-        if value > _LEAST and not (role == "K" and value in numbers):  # grids are written with extents of C
+        if value > LEAST and not (role == "K" and value in numbers):  # grids are written with extents of C
             numbers[value] = (*numbers.get(value, ()), role)
     try:
         plain = grid({})

@@ -104,12 +104,14 @@ class Instantiation:
 
 @dataclass(frozen=True)
 class Field:
-    """A data member: its type, its extents if it is an array, and its alignment, as texts; and its name."""
+    """A data member: its type, its extents if it is an array, and its alignment, as texts; and its name. ``members``
+    are those of a struct that has no name itself."""
 
     type: str
     counts: tuple[str, ...] = ()
     align: str = ""
     name: str = ""
+    members: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class SourceFile:
     aliases    ``using`` and ``typedef`` names
     qualified  types of this file by their last name, with namespaces
     class_templates, class_fields  of each class, by its last name
+    class_bases, unions            the classes that a class inherits from; classes whose members share one place
     """
 
     path: Path
@@ -138,3 +141,5 @@ class SourceFile:
     instantiations: tuple[Instantiation, ...] = ()
     class_templates: Mapping[str, tuple[TemplateParameter, ...]] = field(default_factory=dict)
     class_fields: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
+    class_bases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unions: frozenset[str] = frozenset()

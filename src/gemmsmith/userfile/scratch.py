@@ -77,6 +77,12 @@ def _memset(name: str) -> re.Pattern[str]:
     return re.compile(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b")
 
 
+def adds_into(name: str, code: str) -> bool:
+    """Whether a kernel may add to the elements of an array, so that they must hold numbers before."""
+    own = rf"\b{re.escape(name)}\s*\["
+    return "atomic" in code or "red." in code or re.search(rf"{own}[^;=]*\]\s*(?:[-+]=|=[^;]*{own})", code) is not None
+
+
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host_tensor_maps import lacking_maps
@@ -36,6 +37,25 @@ def complete(sites: Iterable[LaunchSite], like: SiteValues, sizes: Mapping[str, 
         values = SiteValues(site, like.roles, like.given)
         if values.agrees() and values.template() == like.template() and _missing(values, sizes) == 0:
             yield values
+
+
+def instances_beside(
+    own: SiteValues, sites: Iterable[LaunchSite], sizes: Mapping[str, int]
+) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """The template values of sites in the function of ``own`` that pass others and leave nothing open."""
+    names = {parameter.name for parameter in own.site.kernel.template or ()}
+    plain = replace(own, given={name: value for name, value in own.given.items() if name not in names})
+    mine = own.template()[0]
+    found: dict[tuple[tuple[str, str], ...], None] = {}
+    for site in sites if names else ():
+        values = replace(plain, site=site)
+        template, left = values.template()
+        pairs = tuple(template.items())
+        if site.frame.function != own.site.frame.function or left or template == mine or pairs in found:
+            continue
+        if _missing(values, sizes) == 0:
+            found[pairs] = None
+    return tuple(found)
 
 
 def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.kernel.roles import EXTENTS, fixed_names
+from gemmsmith.kernel.fixed_extents import fixed_names
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import read_facts, user_kernel
 

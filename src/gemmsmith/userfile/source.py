@@ -13,6 +13,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.regular_file import regular
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import (
+    base_classes,
     enumerators,
     fields,
     function_declarator,
@@ -90,6 +91,7 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
         path, code, tuple(reader.kernels), tuple(reader.functions), tuple(reader.launches),
         {**plain, **reader.constants}, reader.aliases, cleaned.quoted, reader.variables, cleaned.macros,
         reader.qualified, tuple(reader.instantiations), reader.class_templates, reader.class_fields,
+        reader.class_bases, frozenset(reader.unions),
     )  # fmt: skip
 
 
@@ -142,6 +144,8 @@ class _Reader:
     instantiations: list[Instantiation] = field(default_factory=list)
     class_templates: dict[str, tuple[TemplateParameter, ...]] = field(default_factory=dict)
     class_fields: dict[str, tuple[Field, ...]] = field(default_factory=dict)
+    class_bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unions: set[str] = field(default_factory=set)
 
     def read(self, root: Node) -> None:
         stack: list[tuple[Node, tuple[str, ...], Node | None]] = [(root, (), None)]
@@ -200,6 +204,9 @@ class _Reader:
             if listed is not None:
                 self.class_templates.setdefault(name, template_parameters(self.code, listed))
             self.class_fields.setdefault(name, fields(self.code, body))
+            self.class_bases.setdefault(name, base_classes(self.code, node))
+            if node.type == "union_specifier":
+                self.unions.add(name)
         return [(body, (*scope, name) if name else scope, None)]
 
     def _function(self, node: Node, scope: tuple[str, ...], template: Node | None) -> None:

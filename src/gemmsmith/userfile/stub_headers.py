@@ -128,6 +128,7 @@ _HOST_TYPES = {
     "cufftDoubleComplex": "typedef double2 cufftDoubleComplex;\n",
     "cufftReal": "typedef float cufftReal;\n",
     **{f"u_int{n}_t": f"typedef uint{n}_t u_int{n}_t;\n" for n in (8, 16, 32, 64)},  # of sys/types.h
+    **{f"__{kind}{n}_t": f"typedef {kind}{n}_t __{kind}{n}_t;\n" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
 }
 # Functions of the device runtime that NVRTC does not declare: programmatic dependent launch.
 _RUNTIME = {

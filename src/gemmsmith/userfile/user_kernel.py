@@ -15,17 +15,19 @@ from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError,
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import recognise
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
-from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain
+from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
@@ -36,10 +38,12 @@ from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.template_guesses import template_guesses
+from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
+_SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
 
@@ -67,6 +71,30 @@ def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return user_kernel(path, replace(options, edited=chain.edited, entry=chain.entry), chain)
     except GemmsmithError:
         return None
+
+
+def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
+    """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such."""
+    launch = _read(path, options).launch
+    if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
+        return None
+    arrays = {arg.at_launch for arg in launch.signature.arguments if arg.role in ("A", "B") and arg.at_launch}
+    before = launch_before(launch.site, arrays)
+    chain = None
+    if before is not None:
+        chain = kernel_chain(before[0], before[0].template()[0], before[1], options.edited)
+    if before is None or chain is None or chain.second.kernel.qualified != launch.facts.kernel.qualified:
+        return None
+    try:
+        both = user_kernel(path, replace(options, edited=chain.edited, entry=chain.entry), chain)
+    except GemmsmithError:
+        return None
+    # What the kernel before reads in place of an operand is that operand; all else means what it does to the product.
+    meant = {arg.at_launch: arg.role for arg in launch.signature.arguments if arg.at_launch}
+    operand = meant.pop(before[1])
+    arguments = tuple(replace(arg, role=meant.get(arg.at_launch, operand if arg.code == "P" else arg.role))
+                      if arg.role != SCRATCH else arg for arg in both.signature.arguments)  # fmt: skip
+    return both.read_as(replace(both.signature, arguments=arguments), both.layouts[0])
 
 
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
@@ -149,14 +177,28 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         read.launch.notes += (built.note,)
         return read
     template = site.template()[0] if site is not None else {}
+    named = None if site is not None or given else named_instance(project, entry.kernel)
+    template = named[0] if named is not None else template
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
+    launch.notes += (named[1],) if named is not None else ()
     passed = site.site.arguments if site is not None else ()
     computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
-    signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
-                             chain.scratch if chain is not None else frozenset())  # fmt: skip
-    signature = _with_null_pointers(signature, site)
+    try:
+        signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
+                                 chain.scratch if chain is not None else frozenset())  # fmt: skip
+    except SignatureError as error:
+        others = [k for k in kernels if not options.entry and k.file != entry.kernel.file and _is_product(project, k)]
+        if others:
+            names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
+            error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
+        raise
+    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature, site, assumed = with_assumed_tile(signature, site)
+    if assumed and site is not None:
+        launch = UserLaunch(facts, site, template, options)
+        launch.notes += (assumed_note(site, assumed),)
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",

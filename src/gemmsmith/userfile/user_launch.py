@@ -29,7 +29,7 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
-from gemmsmith.userfile.site_choice import complete
+from gemmsmith.userfile.site_choice import complete, instances_beside
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
@@ -180,6 +180,14 @@ class UserLaunch(LaunchRounds):
             return None
         return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
 
+    def other_instances(self) -> tuple[Pairs, ...]:
+        """Template values of other launches in the function that launches this instance, all of them understood: of
+        a ``switch``, a table of kernels, calls with other template arguments."""
+        if self.site is None or self.options.block or self.options.grid or self.options.smem:
+            return ()
+        sites = launch_sites(self.facts.project, self.facts.kernel)
+        return instances_beside(self.site, sites, problem_sizes(_UNEQUAL))
+
     def own_sizes(self, problem: Problem) -> dict[str, int]:
         """The sizes that host code passes for a product."""
         return problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
@@ -232,7 +240,7 @@ class UserLaunch(LaunchRounds):
         grid = grid or self._guess().grid(problem, block)
         if problem.batch > 1 and grid[2] == 1 and "blockIdx.z" in self.facts.reached:
             grid = grid[0], grid[1], problem.batch
-        smem = evaluate(self.options.smem, names) if self.options.smem else self._smem(problem)
+        smem = evaluate(self.options.smem, names) if self.options.smem else self.dynamic_smem(problem)
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
@@ -288,8 +296,7 @@ class UserLaunch(LaunchRounds):
             what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
-            known = self._known_smem(problem)
-            lines.append(FoundValue("smem", "not known" if known is None else str(known), *self.site.origin(2)))
+            lines.append(FoundValue("smem", self.shown_smem(problem), *self.site.origin(2)))
         lines += self.found_maps(problem)
         if self.second is not None:
             grid, block, _ = self.second_launch(problem)
@@ -330,17 +337,6 @@ class UserLaunch(LaunchRounds):
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
         """The launch site's grid, which is valid only with the launch site's block."""
         return self._site(0, problem) if self._site(1, problem) == block else None
-
-    def _smem(self, problem: Problem) -> int:
-        return self._known_smem(problem) or 0
-
-    def _known_smem(self, problem: Problem) -> int | None:
-        if self.site is None:
-            return 0
-        try:
-            return self.site.smem(problem_sizes(problem))
-        except (UsageError, RecursionError):
-            return None
 
     def _compiled_cluster(self) -> Dim3:
         """The kernel's own ``__cluster_dims__``."""

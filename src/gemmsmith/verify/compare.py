@@ -17,7 +17,7 @@ from gemmsmith.fills import Operands, fill_named, is_exact
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import FP16, FP32, INT32, DType, Problem, arithmetic_of
 from gemmsmith.verify.bounds import Accuracy, absolute_floor, accuracy, error_ratios, rounded_terms
-from gemmsmith.verify.epilogue import finished, projected_rounding, stored
+from gemmsmith.verify.epilogue import SMOOTH, evaluated, finished, projected_rounding, stored
 from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.projection import project, projection_gate, projection_reference
 from gemmsmith.verify.reference import exact_reference, float64_reference, mod32_reference
@@ -172,13 +172,18 @@ def _float(
     problem: Problem, data: Operands, got: Array, allowed: Accuracy, accumulator: DType | None = None, own: str = "",
     terms: Array | float = 0.0,
 ) -> Comparison:  # fmt: skip
-    reference = finished(problem, float64_reference(problem, data.a, data.b, data.c), data.bias)
+    product = float64_reference(problem, data.a, data.b, data.c)
+    reference = finished(problem, product, data.bias)
     if accumulator == FP16:  # a partial sum may leave its range, in some order of summation
         reference = replace(reference, may_overflow=reference.may_overflow | (reference.magnitude >= _FP16_SAFE))
     if own == "relu":  # a user's fmaxf(x, 0) and x > 0 ? x : 0 make NaN 0, as IEEE's maximum of numbers does
         dropped = np.isnan(reference.value) & (got == 0)
         reference = replace(reference, value=np.where(dropped, 0.0, reference.value),
                             exact=np.where(dropped, 0.0, reference.exact))  # fmt: skip
+    if own in SMOOTH:
+        error, formula = evaluated(problem, finished(replace(problem, activation=""), product, data.bias), got)
+        terms = terms + error
+        reference = replace(reference, value=np.where(formula, np.nan, reference.value))
     ratios = error_ratios(problem, got, reference, allowed.unit, accumulator, terms)
     return Comparison(ratios, ~(ratios <= allowed.gate), got, reference.value, allowed.gate)
 

@@ -40,7 +40,8 @@ _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itsel
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
-_BEYOND_A_BYTE = 259  # tiles: their number does not fit into eight bits
+_MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
+_MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 
 
 def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
@@ -79,7 +80,10 @@ def _obstacle(subject: Subject, trial: Trial) -> str:
     geometry = subject.spec.geometry(trial.problem, subject.config)
     if not legal_grid(geometry):
         return f"a grid of {geometry.grid} is too large"
-    work = trial.problem.m * trial.problem.n * trial.problem.k
+    outputs, threads = trial.problem.m * trial.problem.n, geometry.blocks * math.prod(geometry.block)
+    if trial.size is Size.WHOLE and threads > max(_MANY_THREADS, _IDLE * outputs):
+        return f"{geometry.blocks} blocks, most of them without a tile, take too long"
+    work = outputs * trial.problem.k
     return "too large to be run as a whole" if trial.size is Size.WHOLE and work > 16 * _MOST_WORK else ""
 
 
@@ -328,14 +332,19 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
 def _many_tiles(subject: Subject) -> Iterator[Trial]:
     """Of a kernel whose blocks take one tile after another: several tiles along both extents, and very many along one,
     of which no block can be run alone; with a K that costs little."""
-    if subject.samples or subject.square or subject.spec.signature.square:
+    if subject.samples or subject.square or subject.spec.signature.square or subject.spec.signature.tied:
         return
     bm, bn = subject.tile
     k = subject.multiples.k
     for label, rows, columns in (("many rows of tiles", 7, 3), ("many columns of tiles", 3, 7)):
         yield _exact(subject, label, subject.problem(rows * bm - 1, columns * bn - 1, k))
-    for label, rows, columns in (("rows", _BEYOND_A_BYTE, 1), ("columns", 1, _BEYOND_A_BYTE)):
-        yield _exact(subject, f"more than 256 {label} of tiles", subject.problem(rows * bm, columns * bn, k))
+    for label, along_rows in (("rows", True), ("columns", False)):
+        for tiles in _MOST_TILES:  # the most that the grid allows
+            problem = subject.problem(tiles * bm, bn, k) if along_rows else subject.problem(bm, tiles * bn, k)
+            trial = _exact(subject, f"more than {tiles - 3} {label} of tiles", problem)
+            yield trial
+            if not _obstacle(subject, trial):
+                break
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:

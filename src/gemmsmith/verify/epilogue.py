@@ -21,7 +21,10 @@ Array = NDArray[Any]
 F64 = NDArray[np.float64]
 
 # Largest slopes: gelu at x = √2, silu at x ≈ 2.4.
-SLOPES = {"": 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
+SLOPES = {"": 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1, "gelu_tanh": 1.13}
+SMOOTH = ("gelu", "gelu_tanh", "silu")
+# A user's kernel evaluates them in fp32 with exp, tanh or erf of a few ulps, some by __expf: 32 ulps of the argument.
+_EVALUATION = 2.0**-19
 # The smallest number that rounds to infinity, and half the spacing of the subnormal numbers.
 _OVERFLOW = {FP16: 65520.0, BF16: 2.0**128 - 2.0**119}
 _HALF_SPACING = {FP16: 2.0**-25, BF16: 2.0**-134}
@@ -36,6 +39,9 @@ def activated(name: str, x: F64) -> F64:
         if name == "gelu":
             half = 0.5 * (1.0 + np.asarray(_erf(x / math.sqrt(2.0)), dtype=np.float64))
             return np.where(np.isneginf(x), 0.0, x * half)
+        if name == "gelu_tanh":
+            bent = np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
+            return np.where(np.isneginf(x), 0.0, 0.5 * x * (1.0 + bent))
         if name == "silu":
             return np.where(np.isneginf(x), 0.0, x / (1.0 + np.exp(-x)))
     return x
@@ -72,6 +78,14 @@ def finished(problem: Problem, reference: Reference, bias: Array | None) -> Refe
 
 def _saturated(values: F64) -> F64:
     return np.where(np.isnan(values), 0.0, values.clip(-128, 127))
+
+
+def evaluated(problem: Problem, argument: Reference, got: Array) -> tuple[F64, NDArray[np.bool_]]:
+    """Of a smooth activation in a user's kernel: the error of its evaluation, by element, and where its formula gives
+    NaN for minus infinity: −∞ · 0."""
+    with np.errstate(all="ignore"):
+        error = _EVALUATION * np.abs(argument.exact) if problem.activation in SMOOTH else np.zeros(got.shape)
+        return error, np.isneginf(argument.value) & np.isnan(got)
 
 
 def output_rounding(dtype: DType, expected: F64) -> F64:

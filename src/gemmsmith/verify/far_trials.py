@@ -60,7 +60,7 @@ def far_blocks(subject: Subject) -> Iterator[Trial]:
 
 def large_matrices(subject: Subject) -> Iterator[Trial]:
     """Each matrix with more than 2³¹ elements, the others small."""
-    if subject.spec.signature.square or subject.square:
+    if subject.spec.signature.square or subject.spec.signature.tied or subject.square:
         return
     bm, bn = subject.tile
     k = whole_tile(subject).k

@@ -43,13 +43,15 @@ def fit_subject(
     tile = tile_of_grid(spec, config)
     found = Raggedness(ANY)
     if ragged is not None:
-        axes = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
+        tied = spec.signature.tied
+        axes: tuple[str, ...] = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
+        axes = (*(axis for axis in axes if axis not in tied), tied) if tied else axes
         parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
         few = partial(_rounds_down, spec, config, base)
         run = cache(partial(_run, runner))  # some extents are asked for twice
         unit = partial(_grid_unit, spec, config, base)
         found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx))
-    if ragged is not None and found.multiples.k > 1 and not spec.signature.square:
+    if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,

@@ -45,6 +45,7 @@ from gemmsmith.verify.bounds import absolute_floor, theory
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.explainer import Explainer, explained
 from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.guarded_run import run_guarded
@@ -62,6 +63,7 @@ C_FILLS = ("unset", "set", "zero")
 # What uninitialised shared memory may hold: NaN in every floating type, large numbers, and ordinary ones, which a
 # kernel that looks for NaN and overflow takes for sums.
 _GARBAGE = (0xFF, 0x5B, 0x3C)
+_SMOOTH_TAIL = 2.0**-12  # 1 + tanh(x) is 0 in fp32 from x = -9 on, and in fp16 from -4
 # Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -113,6 +115,11 @@ def in_rounds(spec: KernelSpec) -> bool:
     return bool(getattr(spec.geometry, "in_rounds", False))
 
 
+def nearly_zero(problem: Problem, spec: KernelSpec) -> float:
+    """The largest result that may come out as 0: of gelu and silu, that of a large negative argument."""
+    return _SMOOTH_TAIL if spec.own_activation in SMOOTH else absolute_floor(problem, spec.accumulator)
+
+
 def _lines(signature: Signature) -> str:
     return "columns" if signature.column_major else "rows"
 
@@ -122,12 +129,16 @@ def _extents_refusal(signature: Signature, problem: Problem) -> str:
     wrong = [f"{role}={extent}" for role, extent in signature.fixed if extents[role] != extent]
     if wrong:
         return f"{signature.entry} is compiled for {', '.join(wrong)} alone"
+    own = {"M": "N", "N": "M"} if signature.column_major else {}
+    if signature.tied:
+        first, second = signature.tied[0], signature.tied[1]
+        named = f"one size for {own.get(first, first)} and {own.get(second, second)}, {signature.named(first)}"
+        return "" if extents[first] == extents[second] else f"{signature.entry} takes {named}, so they must be equal"
     given = [role for role in extents if signature.has(role)]
     if signature.fixed or len(given) == 3 or len(set(extents.values())) == 1:
         return ""
     if "K" in given and len(given) == 2:
         return ""  # the grid gives the other one
-    own = {"M": "N", "N": "M"} if signature.column_major else {}
     return f"{signature.entry} takes only {', '.join(own.get(r, r) for r in given)}, so M, N and K must be equal"
 
 
@@ -166,6 +177,8 @@ def verify_launch(
     judged too.
     """
     fill = MODES.get(mode, "normal") if fill is None else fill
+    if mode == "exact" and problem.activation and problem.activation == spec.own_activation in SMOOTH:
+        mode = "float"  # its results are no integers
     check_mode(mode, fill, problem)
     check_accepts(spec, problem)
     signature = spec.signature
@@ -319,10 +332,16 @@ def _judge(
         expected=worst.expected if worst else None,
         unwritten=int(np.count_nonzero(untouched)),
         wrong=int(np.count_nonzero(comparison.wrong)),
-        mistrusted=mostly_zero(got, known, absolute_floor(problem, spec.accumulator)),
+        mistrusted=mostly_zero(got, known, nearly_zero(problem, spec)),
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
+        nan_for_inf=bool(comparison.wrong.any()) and _nan_for_inf(comparison),
     )
+
+
+def _nan_for_inf(comparison: Comparison) -> bool:
+    got, expected = (values[comparison.wrong] for values in (comparison.got, comparison.expected))
+    return got.dtype.kind == "f" and bool(np.isnan(got).all() and np.isinf(expected).all())
 
 
 def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:

@@ -26,7 +26,7 @@ from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.edges import Edge, KernelEdges
 from gemmsmith.verify.extents import far_problem, legal_grid, with_extent
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
-from gemmsmith.verify.source_guards import is_compared_with, lines_with, masks_k
+from gemmsmith.verify.source_guards import is_compared_with, lines_with, masks_k, with_statements
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk, Walk, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
@@ -151,7 +151,7 @@ class _Probe:
         if not self._can_be_followed():  # such walks are long, and tell little
             compared = [axis for axis in "MN" if is_compared_with(self.spec, axis)]
             marked = tuple((axis, line) for axis in compared for line in lines_with(self.spec, axis))
-            return frozenset(compared), frozenset(), marked
+            return frozenset(compared), frozenset(), with_statements(self.spec, marked)
         found = self._parted(ended=False)
         more = {axis for axis in "MN" if axis not in found and self._shuts_some_out(axis, depths)}
         guards, unguarded = set(found) | more, frozenset[int]()
@@ -165,7 +165,7 @@ class _Probe:
                 guards |= set(self._parted(ended=True))
         found |= {axis: found.get(axis, set()) | self._changed(axis) for axis in ("M", "N")}
         lines = {(axis, self.walk.sites[site].line) for axis, sites in found.items() for site in sites}
-        return frozenset(guards), unguarded, tuple(sorted(lines))
+        return frozenset(guards), unguarded, with_statements(self.spec, lines)
 
     @property
     def _vector(self) -> int:

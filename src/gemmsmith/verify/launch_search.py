@@ -1,7 +1,8 @@
 """The launch of a kernel whose file does not show it, found by running single blocks.
 
 One block is run on a matrix larger than any tile. Where it writes shows the tile; where its neighbour along x writes
-shows in which direction x goes. The launches that follow are candidates: the trials judge them.
+shows in which direction x goes. Where a neighbour begins inside its tile, the block is too large. The launches that
+follow are candidates: the trials judge them.
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ def search_launches(
         if tile is None:
             continue
         second = _written(device, spec, config, Geometry((2, 1, 1), block, guess.smem), 1, compile_fn)
+        below = (
+            None if linear else _written(device, spec, config, Geometry((1, 2, 1), block, guess.smem), 1, compile_fn)
+        )
+        if not (_is_beside(second, tile) and _is_beside(below, tile)):
+            continue
         along_fast = second is None or not second.any() or int(np.flatnonzero(second)[0]) < _SIDE
         slow, fast = tile
         yield TileLaunch(block, guess.smem, slow, fast, not along_fast, linear)
@@ -147,3 +153,11 @@ def _rectangle(written: Any) -> tuple[int, int] | None:
     matrix = written.reshape(_SIDE, _SIDE)
     slow, fast = int(np.flatnonzero(matrix.any(axis=1))[-1]) + 1, int(np.flatnonzero(matrix.any(axis=0))[-1]) + 1
     return (slow, fast) if matrix[:slow, :fast].all() and slow * fast > 1 else None
+
+
+def _is_beside(written: Any, tile: tuple[int, int]) -> bool:
+    """Whether another block writes from the corner of a tile on, or nothing."""
+    if written is None or not written.any():
+        return True
+    slow, fast = divmod(int(np.flatnonzero(written)[0]), _SIDE)
+    return slow % tile[0] == 0 and fast % tile[1] == 0

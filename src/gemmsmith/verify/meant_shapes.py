@@ -11,7 +11,7 @@ import re
 from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 
-_VALUE = r"(?:#\s*define\s+{name}\s+|\b{name}\s*=\s*)\(?\s*(\w+)\s*\)?\s*(?:[;,\n)]|$)"
+_VALUE = r"(?:#\s*define\s+{name}\s+|\b{name}\s*[={{(]\s*)\(?\s*(\w+)\s*\)?\s*(?:[;,\n)}}]|$)"
 
 
 def means_rectangles(spec: KernelSpec) -> bool:

@@ -17,6 +17,11 @@ from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
 _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
+# Products of other kinds of matrices, or of numbers that are stored in another form.
+_OTHER_KIND = {
+    "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
+    "numbers of fewer bits": re.compile(r"(?:fp|int|q)4(?:_|$)|w4(?:a|_|$)|fp[68]|e[45]m[23]|dequant|nf4|gptq", re.I),
+}
 _FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
 _FLOAT = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
                     r"wgmma\.mma)", re.M)  # fmt: skip
@@ -34,6 +39,10 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     named = None if signature.activation else _ACTIVATION.search(signature.entry)
     if named is not None and not math.isnan(verdict.rho):
         return f"its name says that it applies {named[0].lower()}, which is not judged"
+    names = [signature.entry, *(arg.name for arg in signature.arguments if arg.code == "P")]
+    for what, words in _OTHER_KIND.items():
+        if any(words.search(_snake(name)) for name in names) and not math.isnan(verdict.rho):
+            return f"its names say that it is a product of {what}, which is not judged"
     extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
@@ -49,6 +58,11 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
         return f"neither its name, nor its parameters ({given}), nor its threads' numbers say that it is one"
     return ""
+
+
+def _snake(name: str) -> str:
+    """``upperTriGemm`` as upper_Tri_Gemm."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
 
 
 def _looks_like_one(signature: Signature, ptx: str) -> bool:

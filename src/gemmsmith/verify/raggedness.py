@@ -91,7 +91,15 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     aligned = replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, vector), k=base.k + vector))
     if verdict is not None and refuses_extent(verdict) and (len(axes) == 3 and passes(aligned)):
-        return Raggedness(Multiples(1, vector, vector))
+
+        def rows_of(n: int, k: int) -> bool:
+            """Whether rows that are longer or shorter than whole tiles by so much are right."""
+            return passes(replace(aligned, problem=base.with_(m=base.m + 1, n=_less(base.n, n), k=base.k + k)))
+
+        least = _least_vector(vector, lambda step: rows_of(step, step))
+        if least == vector:
+            return Raggedness(Multiples(1, vector, vector))
+        return Raggedness(Multiples(1, 1 if rows_of(1, least) else least, 1 if rows_of(least, 1) else least))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
 
@@ -166,6 +174,13 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:
+    """The smallest step that rows may have, of a kernel that is right where they are whole vectors of 16 bytes."""
+    while vector > 2 and passes(vector // 2):
+        vector //= 2
+    return vector
 
 
 def _lost_within(single: Callable[[int], Trial], step: int, extent: int, passes: Callable[[Trial], bool]) -> int:

@@ -25,12 +25,12 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import LAYOUTS, Layout
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.problem import BF16, UINT8, DType, Problem, ceil_div
+from gemmsmith.problem import BF16, FP16, UINT8, DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
-from gemmsmith.verify.epilogue import activated
+from gemmsmith.verify.epilogue import SMOOTH, activated
 from gemmsmith.verify.guarded_run import spare_bytes
 from gemmsmith.verify.harness import in_rounds, no_launch
 
@@ -38,6 +38,10 @@ Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
 _ADDEND = 7
 _ACTIVATIONS = ("", "relu")  # that integers go through bit for bit
+_SMOOTH_SPREAD = 1.5  # of the results that tell smooth activations from relu
+_SMOOTH_ERROR = {FP16: 2.0**-9, BF16: 2.0**-6}  # of one result, relative; the type's rounding and an evaluation
+_SMOOTH_FP32 = 2.0**-14  # tanh.approx is off by more, and is not judged
+_SMOOTH_ROUGHLY = 2.0**-6  # any approximation that is in use
 
 
 @dataclass(frozen=True)
@@ -97,21 +101,24 @@ def find_readings(
     compile_fn: binding.CompileFn,
     blocks: Sequence[int] | None = None,
     failed: Callable[[GemmsmithError], None] = lambda _: None,
+    smooth: bool = False,
+    roughly: bool = False,
 ) -> list[Reading]:
     """All readings of one launch with the roles of ``signature`` (the user's own) that give a product.
 
     ``blocks``: only these are run, on the simulator, and only what they write is compared. ``failed`` is told why there
-    was no result.
+    was no result. ``smooth``: small fractions instead of integers, for a kernel that applies gelu or silu, or
+    ``roughly`` so.
     """
     probed = spec.read_as(signature, "NN")
     try:
-        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks)
+        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks, smooth)
     except TimeLimitError:  # other meanings would take as long
         raise
     except GemmsmithError as error:
         failed(error)
         return []
-    return list(_matching(signature, memory))
+    return _smooth(signature, memory, roughly) if smooth else list(_matching(signature, memory))
 
 
 def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:
@@ -133,7 +140,7 @@ def _takes_leading(signature: Signature) -> tuple[bool, bool, bool]:
 
 def _launched(
     device: Device, spec: KernelSpec, config: Config, problem: Problem, compile_fn: binding.CompileFn,
-    blocks: Sequence[int] | None = None,
+    blocks: Sequence[int] | None = None, smooth: bool = False,
 ) -> _Memory:  # fmt: skip
     rng = np.random.Generator(np.random.PCG64(18))
     padded, signature = _takes_leading(spec.signature), spec.signature
@@ -157,6 +164,8 @@ def _launched(
     bias = None
     if signature.has("bias"):
         bias = _integers(rng, max(problem.m, problem.n), _ADDEND, spec.bias_dtype(problem))
+    if smooth:  # sums of small fractions are exact in every type, like those of integers
+        a, b, c, bias = _fractions(rng, problem, (a, b, c, bias))
     addresses = [_upload(device, values) for values in (a, b, c)]
     extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
     try:
@@ -189,6 +198,39 @@ def _integers(rng: np.random.Generator, size: int, bound: int, dtype: DType) -> 
     magnitude = rng.integers(1, bound + 1, size)
     sign = 1 if dtype == UINT8 else rng.integers(0, 2, size) * 2 - 1
     return (magnitude * sign).astype(np.float32).astype(dtype.numpy)
+
+
+def _fractions(
+    rng: np.random.Generator, problem: Problem, arrays: tuple[Array, Array, Array, Array | None]
+) -> tuple[Array, Array, Array, Array | None]:
+    """Arrays like these with ±1 times a power of two, so that results spread over a few units."""
+    spread = math.sqrt(problem.k) * abs(problem.alpha)
+    step = 2.0 ** round(math.log2(_SMOOTH_SPREAD / spread) / 2)
+    a, b, c, bias = arrays
+    signs = [(rng.integers(0, 2, x.size) * 2 - 1).astype(np.float32) * (x != 0) for x in (a, b)]
+    left, right = (sign * np.float32(step) for sign in signs)
+    few = [None if x is None else (rng.integers(-4, 5, x.size) / 8).astype(np.float32) for x in (c, bias)]
+    assert few[0] is not None
+    addend = None if bias is None or few[1] is None else few[1].astype(bias.dtype)
+    return left.astype(a.dtype), right.astype(b.dtype), few[0].astype(c.dtype), addend
+
+
+def _smooth(signature: Signature, memory: _Memory, roughly: bool) -> list[Reading]:
+    """The reading under which a smooth activation of the product is nearest to what the kernel wrote, if any is near;
+    forms of gelu differ by less than some types round."""
+    problem, nearest, found = memory.problem, 1.0, list[Reading]()
+    relative = _SMOOTH_ROUGHLY if roughly else _SMOOTH_ERROR.get(problem.out_dtype, _SMOOTH_FP32)
+    for layout in LAYOUTS:
+        a, b, before, after = memory.matrices(layout)
+        product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
+        product = product + (problem.beta * before.astype(np.float64) if signature.has("beta") else 0.0)
+        for bias in ("row", "column") if memory.bias is not None else ("",):
+            total = product + _spread(memory.bias, bias, np.ones(problem.m, np.bool_), problem)
+            for name in SMOOTH:
+                error = np.abs(activated(name, total) - after.astype(np.float64)) / (relative * (np.abs(total) + 1))
+                if float(error.max(initial=0.0)) < nearest:
+                    nearest, found = float(error.max()), [Reading(replace(signature, activation=name), layout, bias)]
+    return found
 
 
 def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:

@@ -7,9 +7,10 @@ the kernel's own name or its host code contradicts is not accepted.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,31 +18,29 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
-from gemmsmith.kernel.other_readings import readings
-from gemmsmith.kernel.role_names import words as words_of
-from gemmsmith.kernel.roles import EXTENTS, with_written
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
+from gemmsmith.verify.candidate_roles import LEADING, candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.verify.contradiction import contradiction
+from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.harness import in_rounds, verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
+from gemmsmith.verify.said_functions import said_function, says_relu
 
-_LEADING = ("lda", "ldb", "ldc", "ldd")
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
-_OTHER_FUNCTIONS = frozenset((
-    "leaky", "p", "6", "grad", "gradient", "backward", "bwd", "d", "dropout", "norm", "residual", "softmax", "gelu",
-    "silu", "swish", "sigmoid", "tanh", "or", "squared",
-))  # fmt: skip
-_MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
+_SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
+_JUDGED = ("A·B", "relu", *SMOOTH)
+_OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def settle(
         return compiled
 
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
-    first, *others = _candidates(spec, own, compiled)
+    first, *others = candidate_roles(spec, own, compiled)
     end = time.process_time() + _SECONDS  # of a slow kernel only the likeliest meanings are tried
 
     endless = 0
@@ -110,7 +109,8 @@ def settle(
         if endless > 1:  # threads that wait for ever under two meanings do so under every one
             end = 0.0
 
-    rejected = ""
+    rejected = activation = ""
+    smooth = blocks is None and _SMOOTH_CODE.search(compiled.ptx) is not None
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
     looped = bool(getattr(spec.geometry, "loop", ""))
@@ -123,14 +123,16 @@ def settle(
             if candidate.unknown or late:
                 continue
             for launched in launches:
-                found = find_readings(
-                    open_device(), launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed
-                )
+                how = (launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed)
+                found = find_readings(open_device(), *how)
+                if smooth and all(reading.signature.activation == "relu" for reading in found):
+                    found = find_readings(open_device(), *how, smooth=True)  # integers are too far from 0
                 for reading in found:
                     if layout is not None and reading.layout != layout:
                         continue
-                    if layout is None and (why := contradiction(reading)):
+                    if layout is None and (why := contradiction(reading, spec)):
                         rejected = rejected or why
+                        activation = activation or reading.signature.activation
                         continue
                     settled = _settled(spec if launched in once else launched, own, reading, shape)
                     if reading.scaled:
@@ -138,6 +140,14 @@ def settle(
                     unscaled = unscaled or settled
     if unscaled is not None:
         return unscaled
+    if smooth and not first.unknown and not rejected:
+        activation = said_function(own.entry)
+        if not activation or find_readings(
+            open_device(), spec, config, first, _fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
+        ):
+            what = f"what it gives is none of {', '.join(_JUDGED)}"
+            raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
+                                 f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
     if not first.unknown and not rejected and blocks is None:
         version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
         if version is not None:
@@ -148,7 +158,7 @@ def settle(
             if candidate.unknown or fitting is None or fitting in shapes or time.process_time() > end:
                 continue
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
-                if (layout is None and not contradiction(reading)) or reading.layout == layout:
+                if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
@@ -188,7 +198,7 @@ def settle(
         padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
         found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
         for reading in found:
-            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading))):
+            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading, spec))):
                 settled = _settled(padded, own, reading, shapes[0])
                 line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
@@ -198,14 +208,14 @@ def settle(
             if time.process_time() > end:
                 break
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
-            accepted = [r for r in found if (layout is None and not contradiction(r)) or r.layout == layout]
+            accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
             plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
-    meant = replace(first, activation="relu") if says_relu(first.entry) else first
+    meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
 
@@ -218,12 +228,6 @@ def _table_hint(signature: Signature) -> str:
     own = ", ".join(f"{name}={name}.npy" for name in tables)
     return (f"\nif host code fills {' and '.join(tables)} with values of its own, save them and run one launch: "
             f"--grid … --block … --args '…, {own}' --expect FILE.py:FUNCTION")  # fmt: skip
-
-
-def says_relu(entry: str) -> bool:
-    """Whether a kernel's name says that it computes relu of its product, and no other function of it."""
-    told = words_of(entry)
-    return "relu" in told and not _OTHER_FUNCTIONS.intersection(told)
 
 
 def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
@@ -271,7 +275,7 @@ def _version_found(
         if shape is None:
             continue
         for reading in find_readings(open_device(), tried, config, first, shape, compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading):
+            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
                 return _settled(tried, own, reading, shape)
     return None
 
@@ -285,7 +289,7 @@ def _launch_found(
         tried = replace(spec, geometry=launch)
         shape = check_shapes(tried.read_as(first, "NN"), config).distinct
         for reading in find_readings(open_device(), tried, config, first, _fitting(first, shape), compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading):
+            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
                 settled = _settled(tried, own, reading, shape)
                 words = (*settled.words, *shlex.split(str(launch)))
                 return replace(settled, words=words, launch_found=True,
@@ -299,76 +303,14 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
     return alternatives() if alternatives is not None else []
 
 
-def _candidates(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
-    if spec.declared_signature:
-        return [own]
-    written = written_parameters(compiled.ptx, compiled.entry)
-    stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
-    own = _without_ignored(own, _used(own, compiled))
-    pointers_open = any(arg.code == "P" for arg in own.unknown)
-    if stored and (pointers_open or own.named(own.output) not in stored):
-        own = with_written(own, stored)
-    return [own, *_limited(readings(own))]
-
-
-def _used(own: Signature, compiled: CompiledKernel) -> set[int]:
-    """The arguments that the kernel reads; of a struct, the fields."""
-    parameters = used_parameters(compiled.ptx, compiled.entry)
-    found = {i for i in range(len(own.arguments)) if own.place(i) in parameters}
-    for i in [i for i in found if "." in own.arguments[i].name]:
-        loaded = used_bytes(compiled.ptx, compiled.entry, own.place(i))
-        if loaded is not None and not loaded.intersection(own.bytes_at(i)):
-            found.discard(i)
-    return found
-
-
-def _without_ignored(own: Signature, used: set[int]) -> Signature:
-    """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
-
-    One that uses some of them has forgotten the others, and is judged with all.
-    """
-    leading = [i for i, arg in enumerate(own.arguments) if arg.role in _LEADING]
-    if not leading or used.intersection(leading):
-        return own
-    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
-    return replace(own, arguments=arguments)
-
-
-def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
-    for _, signature in zip(range(_MOST_TRIALS), found, strict=False):
-        yield signature
-
-
 def _fitting(signature: Signature, shape: Shape) -> Shape:
-    """The shape, or a cube for a kernel with one extent."""
+    """The shape, or a cube for a kernel with one extent; with equal extents where one parameter is two of them."""
     side = max(shape[:2])
+    if signature.tied:
+        own = dict(zip(EXTENTS, shape, strict=True))
+        own[signature.tied[1]] = own[signature.tied[0]]
+        return own["M"], own["N"], own["K"]
     return (side, side, side) if signature.square and not signature.fixed else shape
-
-
-def contradiction(reading: Reading) -> str:
-    """What the kernel's name or its host code says against a layout; empty if nothing does."""
-    layout, signature = reading.layout, reading.signature
-    said = layout_in_name(signature.entry)
-    if said is not None and said not in (layout, ROW_MAJOR) and not _may_mean(said, layout):
-        return f"it computes the product of a {layout}, but is called {signature.entry}"
-    at = {arg.role: arg.at_launch for arg in signature.arguments if arg.at_launch}
-    rows_columns = {"lda": ("M", "K"), "ldb": ("K", "N"), "ldc": ("M", "N")}
-    for (ld, (rows, columns)), by_column in zip(rows_columns.items(), layout.stored, strict=True):
-        passed, tall, wide = at.get(ld), at.get(rows), at.get(columns)
-        if not passed or not tall or not wide or tall == wide or passed not in (tall, wide):
-            continue
-        if (passed == tall) != by_column:
-            return f"it computes the product of a {layout}, but its host code passes {passed} as {signature.named(ld)}"
-    return ""
-
-
-def _may_mean(said: Layout, found: Layout) -> bool:
-    """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
-    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed."""
-    if said.column_major and said.operations == "NN":
-        return found.column_major
-    flipped = said.operations.translate(str.maketrans("NT", "TN"))
-    return found.operations in (said.operations, flipped)
 
 
 def formula(reading: Reading | None) -> str:
@@ -406,7 +348,7 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
-    if ignored := [arg.name for arg in changed if before[arg.name] in _LEADING]:
+    if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
     if tried := [arg for arg in changed if arg.name not in ignored]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
@@ -425,7 +367,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     if reading.bias == "row":
         lines.append("the bias has one value for each row")
     given = [role for role in EXTENTS if reading.signature.has(role)]
-    if len(given) == 2 and not reading.signature.fixed:
+    if tied := reading.signature.tied:
+        lines.append(
+            f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
+        )
+    elif len(given) == 2 and not reading.signature.fixed:
         lacking = next(role for role in EXTENTS if role not in given)
         lines.append(f"it takes no {lacking}: the grid decides it")
     return Settled(found, reading, shape, tuple(lines), tuple(words))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 
+_HEAD = re.compile(r"[\s}]*(?:else\s+)?if\s*\(.*\)\s*\{?\s*$")
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _ASSIGNED = re.compile(r"\b(\w+)\s*[-+*]?=(?!=)([^;=]*)")
 _THREAD = re.compile(r"\bthreadIdx\b")
@@ -28,6 +30,15 @@ def lines_with(spec: KernelSpec, axis: str) -> list[int]:
     first, last = kernel.line, kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
     lines = strip_comments(spec.code).split("\n") if kernel.file == spec.source else []
     return [n for n, text in enumerate(lines, 1) if first <= n <= last and _compares(spec, axis, text + "\n")]
+
+
+def with_statements(spec: KernelSpec, guards: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """The extent and line of each guard, and the line after an ``if (…)`` that ends its own: what it guards."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    lines = strip_comments(spec.code).split("\n") if kernel is not None and kernel.file == spec.source else []
+    found = set(guards)
+    heads = {line for _, line in found if 0 < line < len(lines) and _HEAD.match(lines[line - 1])}
+    return tuple(sorted(found | {(axis, line + 1) for axis, line in found if line in heads}))
 
 
 def masks_k(spec: KernelSpec) -> bool:

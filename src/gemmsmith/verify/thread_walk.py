@@ -10,12 +10,12 @@ conversion to a narrower type. For each site the walk keeps the signs of (number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
+from gemmsmith.sim.syntax import Address, Entry, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.verify.deciding_code import BARRIERS, JUMPS, is_kept, limit_of, needed_registers, written_registers
 from gemmsmith.verify.integer_ops import (
     Value,
@@ -37,6 +37,7 @@ from gemmsmith.verify.integer_steps import (
     low_step,
     widening_step,
 )
+from gemmsmith.verify.walk_operands import WalkOperands
 
 _STOP = -1
 _MOST_STEPS = 60_000  # of one walk, unless told otherwise
@@ -78,19 +79,16 @@ class Walk:
     barriers: int = 0
 
 
-class ThreadWalk:
+class ThreadWalk(WalkOperands):
     """The integer code of an entry, ready to be followed with any arguments."""
 
     def __init__(self, entry: Entry) -> None:
+        super().__init__()
         self.sites: list[Instruction] = []
         self._signs: list[int] = []
         self._jumps: dict[int, int] = {}
         self._complete = True
         self._barriers = 0
-        self._slots: dict[str, int] = {}
-        self._constants: dict[int, int] = {}
-        self._special: dict[int, str] = {}
-        self._parameters: dict[int, tuple[str, int, int]] = {}
         self._labels: dict[str, int] = {}
         needed = needed_registers(entry.instructions)
         kept = [n for n, each in enumerate(entry.instructions) if is_kept(each, needed)]
@@ -348,40 +346,10 @@ class ThreadWalk:
 
         return forget
 
-    # -- operands -----------------------------------------------------------------------------------------------------
-
-    def _slot(self, name: str) -> int:
-        return self._slots.setdefault(name, len(self._slots))
-
-    def _places(self, operands: Sequence[Operand]) -> list[int] | None:
-        """The slots of operands that have one; None if some have none."""
-        found: list[int] = []
-        for operand in operands:
-            if isinstance(operand, Immediate):
-                slot = self._slot(f"#{operand.bits}")
-                self._constants[slot] = operand.bits
-            elif isinstance(operand, Register) or (isinstance(operand, Symbol) and operand.name.startswith("%")):
-                slot = self._slot(operand.name)  # of a special register: _source sees to its value
-            else:
-                return None
-            found.append(slot)
-        return found
+    # -- sites and labels ---------------------------------------------------------------------------------------------
 
     def _note(self, site: int, sign: int) -> None:
         self._signs[site] |= sign
-
-    def _target(self, each: Instruction) -> int:
-        first = each.operands[0]
-        return self._slot(first.name if isinstance(first, Register) else "")
-
-    def _width(self, each: Instruction) -> int:
-        """Bits of the result."""
-        kind = conversion(each.name)
-        if kind is not None:
-            return max(32, kind[0][1])
-        last = type_of(each.name)
-        width = last[1] if last is not None else 64
-        return 2 * width if ".wide" in each.name else width
 
     def _site(self, each: Instruction) -> int:
         self.sites.append(each)
@@ -389,36 +357,6 @@ class ThreadWalk:
 
     def _label(self, operand: Operand) -> int:
         return self._labels[operand.name] if isinstance(operand, Symbol) else _STOP
-
-    def _source(self, operand: Operand) -> Callable[[Registers], Value]:
-        if isinstance(operand, Immediate):
-            bits = operand.bits
-            return lambda _: bits
-        if isinstance(operand, Negated):
-            slot = self._slot(operand.register.name)
-            return lambda registers: None if registers[slot] is None else 1 - (registers[slot] or 0)
-        if isinstance(operand, Register):
-            slot = self._slot(operand.name)
-            return lambda registers: registers[slot]
-        if isinstance(operand, Symbol) and operand.name.startswith("%"):
-            slot = self._slot(operand.name)
-            self._special[slot] = operand.name
-            return lambda registers: registers[slot]
-        return lambda _: None
-
-    def read_parameters(self, entry: Entry) -> None:
-        """Find which register each parameter is loaded to."""
-        for each in entry.instructions:
-            place = each.operands[1] if len(each.operands) == 2 else None
-            kind = type_of(each.name)
-            if not each.name.startswith("ld.param") or not isinstance(place, Address) or kind is None:
-                continue
-            base = place.base
-            items = each.operands[0].items if isinstance(each.operands[0], Vector) else (each.operands[0],)
-            for number, item in enumerate(items):
-                if isinstance(item, Register) and item.name in self._slots and isinstance(base, Symbol):
-                    offset = place.offset + number * kind[1] // 8
-                    self._parameters[self._slots[item.name]] = base.name, offset, kind[1] // 8
 
 
 def thread_walk(entry: Entry) -> ThreadWalk:

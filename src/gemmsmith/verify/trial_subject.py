@@ -61,7 +61,7 @@ class Subject:
         if self.square:
             return problem.with_(m=max(problem.m, problem.n), n=max(problem.m, problem.n))
         if not self.spec.signature.square:
-            return problem
+            return self.spec.signature.tie(problem)
         side = max(problem.m, problem.n, problem.k)
         return problem.with_(m=side, n=side, k=side)
 

@@ -104,6 +104,6 @@ def ragged_trial(spec: KernelSpec, base: Problem, c: str) -> Trial:
 
 
 def _ragged(spec: KernelSpec, base: Problem) -> Problem:
-    ragged = base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3)
+    ragged = spec.signature.tie(base.with_(m=base.m + 1, n=base.n - 1 or 1, k=base.k + 3))
     cube = base.with_(m=base.n + 1, n=base.n + 1, k=base.n + 1)
     return cube if refusal(spec.signature, ragged) else ragged

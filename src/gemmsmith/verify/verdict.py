@@ -39,6 +39,7 @@ class Verdict:
     notes        what the launch did that is legal but worth knowing
     faulted      the launch ended with an error of the device, so that there is no result
     hazards      the races among the reasons
+    nan_for_inf  every wrong output is NaN where an infinity is expected
     """
 
     kernel: str
@@ -66,6 +67,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     faulted: bool = False
     hazards: tuple[Hazard, ...] = ()
+    nan_for_inf: bool = False
 
     @property
     def ok(self) -> bool:

@@ -202,3 +202,40 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
     if (blockIdx.x == 0 && lane < 20) out[lane] = rows[lane][0] + rows[lane][3];
 }
 """
+
+# Copies arrive at two mbarriers: one counts the arrivals from the start (noinc), the other is told by each arrival.
+ARRIVALS_OF_COPIES = r"""
+extern "C" __global__ void k(const int* in, int* out, int n) {
+    __shared__ alignas(16) int copied[128];
+    __shared__ alignas(8) unsigned long long barriers[2];
+    unsigned counted = (unsigned)__cvta_generic_to_shared(barriers), told = counted + 8, lane = threadIdx.x;
+    if (lane == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 128;" ::"r"(counted));
+        asm volatile("mbarrier.init.shared.b64 [%0], 128;" ::"r"(told));
+    }
+    __syncthreads();
+    unsigned to = (unsigned)__cvta_generic_to_shared(copied + lane);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(in + lane) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(counted) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(told) : "memory");
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(told) : "memory");
+    for (int n = 0; n < 2; ++n)
+        for (unsigned done = 0; !done;)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(counted + 8 * n) : "memory");
+    out[blockIdx.x * 128 + lane] = copied[127 - lane];
+}
+"""
+
+# Two numbers that are converted one after the other come to one register: F2FP.MERGE_C on sm_86.
+MERGED_HALVES = r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void k(const __half2* in, __half2* out, int n, float alpha, float beta) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    __half a = __float2half(alpha), b = __float2half(beta);
+    for (int j = 0; j < 8; ++j) {
+        __half2 x = in[(i * 8 + j) % n], y = in[(i * 8 + j + 3) % n];
+        out[i * 8 + j] = __hfma2(x, __half2half2(a), __hmul2(y, __half2half2(b)));
+    }
+}
+"""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from machine_sources import (
+    ARRIVALS_OF_COPIES,
     BLOCKS,
     DIVERGENCE,
     FLOATS,
     HALF_PARAMETERS,
     INTEGERS,
+    MERGED_HALVES,
     NARROW_CONSTANTS,
     VALUES_IN_TURN,
     WARPS,
@@ -65,6 +67,15 @@ def test_lanes_that_copy_different_rows() -> None:
     assert (found == expected).all()
 
 
+def test_arrivals_of_copies() -> None:
+    """``ARRIVES.LDGSTSBAR.64``, with ARVCNT for an arrival that was counted, and with TRANSCNT for one that was not."""
+    values = np.random.default_rng(3).integers(1, 2**20, 128).astype(np.int32)
+    kernel = compiled(ARRIVALS_OF_COPIES, "sm_90")
+    expected, found = (results(cls("sm_90"), kernel, values, 256) for cls in (SimDevice, MachineDevice))
+    assert (expected == np.tile(values[::-1], 2)).all()
+    assert (found == expected).all()
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
 def test_halves_as_parameters(arch: str) -> None:
     """Two halves share a word of the constant bank, and instructions take one of them (``c[0x0] [0x174].H1_H1``)."""
@@ -84,3 +95,24 @@ def test_halves_as_parameters(arch: str) -> None:
     assert (found[0].view(np.uint16) == found[1].view(np.uint16)).all()
     assert (found[0][1::3] == -321).all()
     assert (found[0][2::3] == values * np.float16(-0.75) + np.float16(1.5)).all()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89"])
+def test_halves_that_share_a_register(arch: str) -> None:
+    """``F2FP.MERGE_C`` converts to the lower half, and takes the upper one from another register's lower half."""
+    kernel, n = compiled(MERGED_HALVES, arch), 96
+    values = (np.random.default_rng(4).integers(-40, 40, 2 * n) / 8).astype(np.float16)
+    scales = [np.float32(x).tobytes() for x in (1.5, -0.75)]
+    found = []
+    for device in (SimDevice(arch), MachineDevice(arch)):
+        data, out = device.allocate(4 * n), device.allocate(4 * 8 * 32)
+        device.write(data, values.view(np.uint8))
+        arguments = data.to_bytes(8, "little"), out.to_bytes(8, "little"), n.to_bytes(4, "little"), *scales
+        device.launch(device.load(kernel), Launch(Geometry((1, 1, 1), (32, 1, 1)), arguments))
+        device.synchronize()
+        found.append(device.read(out, 4 * 8 * 32).view(np.float16))
+    pairs = values.reshape(n, 2)
+    at = np.arange(256)
+    expected = pairs[at % n] * np.float16(1.5) + pairs[(at + 3) % n] * np.float16(-0.75)
+    assert (found[0].reshape(-1, 2) == expected).all()
+    assert (found[1] == found[0]).all()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmsmith.sim.sass.instructions.hopper import _broadcast
+from gemmsmith.sim.sass.instructions.once import _broadcast
 
 
 class Wave:

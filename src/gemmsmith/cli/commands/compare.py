@@ -122,7 +122,8 @@ def command(
     if output.json:
         said = {side: check_json(check).get("checked") for side, check in zip("xy", checks, strict=True)}
         of_each = {side: timed_to_json(time) for side, time in zip("xy", times, strict=True)}
-        print_json(to_json(found) | {"step": step_json(step), "time": of_each, "checked": said})
+        how = {"model": TIME_MODEL} if step is not None else {}
+        print_json(to_json(found) | how | {"step": step_json(step), "time": of_each, "checked": said})
     elif output.csv:
         sys.stdout.write(rows_csv(found))
     else:

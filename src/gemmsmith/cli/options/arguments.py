@@ -19,13 +19,15 @@ class ArgumentOptions(OptionGroup):
     panel: ClassVar[str] = "Any kernel"
 
     args: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--args",
             metavar="NAME=VALUE,…",
-            help="Arguments of any kernel: 'x=randn(1024,f32), out=zeros(4,f32), n=1024'. Needs --grid and --block.",
+            help="Arguments of any kernel: 'x=randn(1024,f32), out=zeros(4,f32), n=1024'; '' for a kernel without "
+            "parameters. Needs --grid and --block.",
+            show_default=False,
         ),
-    ] = ""
+    ] = None
     expect: Annotated[
         str,
         typer.Option(
@@ -55,6 +57,11 @@ class ArgumentOptions(OptionGroup):
                      "__cluster_dims__.", show_default=False),
     ] = ""  # fmt: skip
 
+    @property
+    def text(self) -> str:
+        """The arguments; empty where none are given."""
+        return self.args or ""
+
     def launches(self, word: str) -> bool:
         """Whether ``word`` is launched with arguments of its own, rather than as a matrix product."""
-        return bool(self.args or self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)
+        return self.args is not None or bool(self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)

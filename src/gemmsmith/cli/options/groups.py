@@ -89,7 +89,8 @@ def option_words(*groups: OptionGroup, always: tuple[str, ...] = ()) -> list[str
         hints = get_type_hints(type(group), include_extras=True)
         for field in fields(group):
             value = getattr(group, field.name)
-            if value not in (None, "") and (value != field.default or field.name in always):
+            is_set = value is not None and (value != "" or field.default is None)
+            if is_set and (value != field.default or field.name in always):
                 words += _words(_declared(hints, field)[1], value)
     return words
 

@@ -16,6 +16,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.verify.certificate import Certificate
+from gemmsmith.verify.long_indices import computes_long_indices
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled, formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
@@ -24,11 +25,10 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
-_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 # Barriers and matrix descriptors have 64 bits, whatever the indices have.
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
-_COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
-_SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
+_SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
+                        r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 LIMIT = "limit"  # of a failure that restricts the kernel, and does not make it wrong
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
@@ -78,6 +78,8 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
+        if self._subtracts_infinities(verdict):
+            return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._has_long_indices
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
@@ -88,15 +90,20 @@ class Report:
             return not is_hazard(verdict)
         return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
+    def _subtracts_infinities(self, verdict: Verdict) -> bool:
+        """Whether infinities became NaN in a kernel that subtracts, as compensated sums and split operands do: such
+        arithmetic is for finite numbers, and NaN tells that it was not given them."""
+        alone = verdict.nan_for_inf and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
+        return alone and _SUBTRACTS.search(self.compiled.ptx) is not None
+
     @property
     def _has_long_indices(self) -> bool:
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
-        code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
-        return wide or _LONG.search(code) is not None
+        return wide or computes_long_indices(code)
 
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:
@@ -105,7 +112,7 @@ class Report:
 
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
-        if trial.label == UNREAD:
+        if trial.label == UNREAD or self._subtracts_infinities(verdict):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -122,6 +129,9 @@ class Report:
         elif empty is not None:
             found.append("with K = 0 it faults: it loads the first k-tile before it looks at K" if empty.faulted
                          else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
+        if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
+            found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
+                         "which is for finite numbers")  # fmt: skip
         return found
 
     def _advised(self) -> str:

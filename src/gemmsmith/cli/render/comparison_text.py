@@ -19,7 +19,7 @@ def print_comparison(
 ) -> None:  # fmt: skip
     """``titles`` and ``names`` are those of X and Y: a line each, and the heads of their columns.
 
-    What ``checks`` found comes before every figure. ``model``: where the times come from.
+    What ``checks`` found comes before every figure. ``model`` says how times were found.
     """
     for letter, title in zip("XY", titles, strict=True):
         item(f"{letter}  {title}", lead=letter)

@@ -14,7 +14,7 @@ from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
-from gemmsmith.explain.timing.sampled import Sample, Subject
+from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, wraps
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -25,7 +25,6 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
-from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
@@ -39,7 +38,9 @@ _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
+_TILES = 4  # of a persistent block that are executed; more take as long each
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
+_ROWS = 256  # by which rows of C are left out
 _NONE = Changes()
 _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
@@ -65,8 +66,12 @@ class Predictor:
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
+        self.rows, self.longer = problem.m, 1.0
+        if spec.persistent and not self.shares_tiles:
+            self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
         self._senders: dict[int, Sample] = {}
+        self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[_Key, Outcome] = {}
@@ -131,7 +136,7 @@ class Predictor:
         cycles += between * (sum(times for times, _ in rounds) - 1)
         clock = mhz or self._clock(rounds, cycles)
         dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
-        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us
+        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
@@ -160,7 +165,7 @@ class Predictor:
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
-        sample = next((each for each in known if _issued(each) >= least), known[-1])
+        sample = next((each for each in known if issued(each) >= least), known[-1])
         return self._run(sample, self.resident, cold, changes)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
@@ -218,11 +223,12 @@ class Predictor:
             return self._timed(size, cold, changes, busy)
         low, high = results[0], results[-1]
         if len(results) == 1:
-            return RoundTime(size, low.cycles, low)
+            return RoundTime(size, low.cycles * self.longer, low)
         # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
         busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
         slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
-        return RoundTime(size, high.cycles + slope * (self.problem.k - self.samples[-1].k), high)
+        cycles = high.cycles + slope * (self.problem.k - self.samples[-1].k)
+        return RoundTime(size, cycles * self.longer, high)
 
     def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
         """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""
@@ -263,7 +269,7 @@ class Predictor:
         streams = [s for s in sample.streams if s.block in numbers]
         if changes.dropped is not None:
             left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
-            streams = [_only(s, left) for s in streams]
+            streams = [only(s, left) for s in streams]
         return Sm(rows_of(self.program, model), streams, model, memory, numbers)
 
     def _after_sender(self, sample: Sample, model: SmParameters, memory: Memory) -> Memory:
@@ -272,8 +278,11 @@ class Predictor:
             self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
         sender = self._senders[sample.k]
         mine = replace(memory, near=sender.workspace)
-        sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
-        return replace(memory, near_from=sent.left_at)
+        key = sample.k, model, mine
+        if key not in self._sent:
+            sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
+            self._sent[key] = sent.left_at
+        return replace(memory, near_from=self._sent[key])
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
         geometry = self.plan.kernel.geometry
@@ -293,12 +302,15 @@ class Predictor:
             low = self._longer_than_pipeline(low, rest)
             self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
             # A full pipeline hides the start at first; where blocks run several tiles it stays full.
-            low = low if _issued(self._tried) >= _MANY else max(low, 512 if self.spec.persistent else 1024)
+            if issued(self._tried) < _MANY:
+                low = max(low, 512 if self.spec.persistent else 1024)
+            elif self.longer > 1:
+                low = max(low, 256)
             high = 2 * low
         elif k > high:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
-            low, high = (192, 320 if _issued(self._tried) >= _MUCH else 384)
+            low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:
@@ -308,13 +320,23 @@ class Predictor:
             return max(low, ceil_div(stages, self.spec.stages_per_k_tile) * _UNIT)
         while low < _LONGEST and 2 * low < self.problem.k:
             self._tried = self.subject.sample(self._short(low + rest), self.chosen)
-            if _wraps(self._tried):
+            if wraps(self._tried):
                 break
             low *= 2
         return low
 
+    def _fewer_tiles(self) -> tuple[int, float]:
+        """Rows of C for which a persistent block has few tiles, and how many times as many it has with all rows."""
+        tiles = self.plan.kernel.geometry.blocks
+        each = ceil_div(tiles, self.blocks)
+        rows = self.problem.m * _TILES // each // _ROWS * _ROWS
+        if each <= _TILES or rows < _ROWS:
+            return self.problem.m, 1.0
+        fewer = self.spec.geometry(self.problem.with_(m=rows), self.plan.kernel.config).blocks
+        return (rows, each / ceil_div(fewer, self.blocks)) if fewer >= self.blocks else (self.problem.m, 1.0)
+
     def _short(self, k: int) -> Problem:
-        problem = self.problem
+        problem = self.problem.with_(m=self.rows) if self.rows < self.problem.m else self.problem
         if k == problem.k:
             return problem
         if self.spec.prologue is not None or self.spec.align_copies:
@@ -362,7 +384,7 @@ class Predictor:
         )
         deeper = self.problem.k - self.samples[-1].k
         slope = (high - low) / (self.samples[-1].k - self.samples[0].k) if deeper else 0.0
-        return (high + slope * deeper) * self.blocks
+        return (high + slope * deeper) * self.longer * self.blocks
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""
@@ -375,30 +397,6 @@ class Predictor:
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
-
-
-def _only(stream: Stream, positions: set[int]) -> Stream:
-    """A stream with the instructions at some positions alone."""
-    kept = [n for n, p in enumerate(stream.positions) if p in positions]
-    return replace(stream, positions=tuple(stream.positions[n] for n in kept),
-                   payloads=tuple(stream.payloads[n] for n in kept))  # fmt: skip
-
-
-def _issued(sample: Sample) -> int:
-    return sum(len(s.positions) for s in sample.streams)
-
-
-def _wraps(sample: Sample) -> bool:
-    """Whether TMA fills some stage a second time: an mbarrier expects bytes twice."""
-    seen: set[int] = set()
-    for stream in sample.streams:
-        for payload in stream.payloads:
-            if isinstance(payload, tuple) and payload and payload[0] == "arrive" and payload[2]:
-                place = payload[1][0][0]
-                if place in seen:
-                    return True
-                seen.add(place)
-    return False
 
 
 def predict(spec: KernelSpec, config: Config, problem: Problem, gpu: GPU, mhz: float = 0.0) -> Predicted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -110,3 +110,28 @@ def _operand_bytes(problem: Problem) -> tuple[int, int, int]:
     a = problem.batch * problem.a_shape[0] * problem.lda * problem.dtype.itemsize
     b = problem.batch * problem.b_shape[0] * problem.ldb * problem.dtype.itemsize
     return a, b, problem.batch * problem.m * problem.ldc * problem.out_dtype.itemsize
+
+
+def only(stream: Stream, positions: set[int]) -> Stream:
+    """A stream with the instructions at some positions alone."""
+    kept = [n for n, p in enumerate(stream.positions) if p in positions]
+    return replace(stream, positions=tuple(stream.positions[n] for n in kept),
+                   payloads=tuple(stream.payloads[n] for n in kept))  # fmt: skip
+
+
+def issued(sample: Sample) -> int:
+    """Instructions of all warps."""
+    return sum(len(s.positions) for s in sample.streams)
+
+
+def wraps(sample: Sample) -> bool:
+    """Whether TMA fills some stage a second time: an mbarrier expects bytes twice."""
+    seen: set[int] = set()
+    for stream in sample.streams:
+        for payload in stream.payloads:
+            if isinstance(payload, tuple) and payload and payload[0] == "arrive" and payload[2]:
+                place = payload[1][0][0]
+                if place in seen:
+                    return True
+                seen.add(place)
+    return False

@@ -13,7 +13,7 @@ from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.outcome import Outcome
-from gemmsmith.sim.timing.table import Kind, instruction_kind
+from gemmsmith.sim.timing.table import Kind, instruction_kind, rows_of
 
 CONFLICTS = "shared-memory bank conflicts"
 COALESCED = "uncoalesced global accesses"
@@ -115,12 +115,35 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     base = predictor.once(Changes())
     found = []
     for cost in COSTS:
-        if cost.worth(outcome, shares):
+        if cost.worth(outcome, shares) and _changes_some(cost.changes, predictor):
             with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
                 then = predictor.once(cost.changes)
                 found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
     found.append(_gain(TAIL, now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
+
+
+def _changes_some(changes: Changes, predictor: Predictor) -> bool:
+    """Whether some access takes fewer wavefronts, or fewer lines, without a cost of its own; of other costs always."""
+    if changes.conflicts and not changes.coalesced:
+        return True
+    program, seen = predictor.program, set[tuple[int, int]]()
+    rows = rows_of(program, predictor.model.sm)
+    for stream in predictor.samples[-1].streams:
+        for position, payload in zip(stream.positions, stream.payloads, strict=True):
+            row = rows[position]
+            if row is None or payload is None or (position, id(payload)) in seen:
+                continue
+            seen.add((position, id(payload)))
+            if row.kind <= Kind.SHARED_STORE or row.kind == Kind.SHUFFLE:
+                least = max(1, (row.result_bytes or row.operand_bytes - 4) // 4)
+                if not changes.conflicts and isinstance(payload, int) and payload > least:
+                    return True
+            elif changes.coalesced and row.kind in (Kind.GLOBAL_LOAD, Kind.GLOBAL_STORE, Kind.ATOMIC):
+                least = max(1, (row.result_bytes or row.operand_bytes - 8) // 4)
+                if not isinstance(payload, tuple) or len(payload) > least:
+                    return True
+    return False
 
 
 def _gain(cost: str, now: Predicted, share: float, bound: str) -> WhatIf:

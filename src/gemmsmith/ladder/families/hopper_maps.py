@@ -7,8 +7,10 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 from gemmsmith.problem import Problem, ceil_div
 
+_LINE = 128
 
-def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1) -> TensorMap:
+
+def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1, fetch: int = 0) -> TensorMap:
     """``rows`` of A or columns of B by 64 of k, of which each of ``blocks`` of a cluster loads an equal part."""
     first = operand == "A"
     (height, width), ld = (problem.a_shape, problem.lda) if first else (problem.b_shape, problem.ldb)
@@ -16,7 +18,7 @@ def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1) -> T
     k_major = not problem.trans_a if first else problem.trans_b
     size = problem.dtype.itemsize
     return TensorMap(operand, problem.dtype, (width, height, copies), (ld * size, stride * size),
-                     (BOX, (rows if k_major else BOX) // blocks, 1), BOX_ROW)  # fmt: skip
+                     (BOX, (rows if k_major else BOX) // blocks, 1), BOX_ROW, fetch=fetch)  # fmt: skip
 
 
 def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
@@ -25,8 +27,11 @@ def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
     # Whole blocks of 8 rows for each share; tail tiles load one box at a time.
     other_rows = BOX if config.get("TAIL_BN", 0) else ceil_div(config["BN"], 8 * shares) * 8 * shares
     tall, other = "BA" if config.get("SWAP", 0) else "AB"
+    # Slices of K: on an H200 4 to 6 % less time at 512x512x65536 with tiles of 128x128, 3 to 6 % at 256x256x32768, and
+    # within 1.6 % at two others.
+    fetch = _LINE if config.get("SLICES", 1) > 1 else 0
     maps = {
-        tall: operand_map(tall, problem, config["BM"], config.get("CLUSTER_N", 1)),
-        other: operand_map(other, problem, other_rows, shares),
+        tall: operand_map(tall, problem, config["BM"], config.get("CLUSTER_N", 1), fetch),
+        other: operand_map(other, problem, other_rows, shares, fetch),
     }
     return {"map_a": maps["A"], "map_b": maps["B"]}

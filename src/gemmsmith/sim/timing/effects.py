@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
-from gemmsmith.sim.timing.outcome import PARTS, Outcome
+from gemmsmith.sim.timing.outcome import NEVER, PARTS, SHORT, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Row, Unit
@@ -17,6 +17,9 @@ FMA, MIO, TENSOR, LITE = int(Unit.FMA), int(Unit.MIO), int(Unit.TENSOR), len(Uni
 # Kinds as plain numbers: comparing with a member of an enum costs several times as much, for every instruction.
 _STORE, GLOBAL_LOAD, GLOBAL_STORE, COPY, _COMMIT, BARRIER, SYNCS, _TMA, GMMA = 2, 3, 4, 5, 6, 8, 9, 10, 11
 CLUSTER_ARRIVE, CLUSTER_WAIT, _SHUFFLE, ATOMIC, BARRIER_ARRIVE, FENCE = 15, 16, 17, 18, 19, 20
+SharedOp = tuple[int, int, float, float, int]
+"""An access of shared memory: (scoreboards it writes and reads, cycles of its operands and of its result at the ports
+of the sub-core, most wavefronts or 0)"""
 
 
 class Effects(Waits):
@@ -81,3 +84,25 @@ class Effects(Waits):
         if kind == FENCE:
             return max(now + model.fence, self.stored[w]) if row.number else now + 20
         return now + row.latency
+
+    def _access_shared(self, w: int, part: int, op: SharedOp, payload: Any, busy: float, now: float) -> None:
+        """All that a load or store of shared memory does, which in some kernels is every other instruction."""
+        write, read, operand_cycles, result_cycles, most = op
+        path, units = self.path, self.units[part]
+        free = units[MIO]
+        units[MIO] = (free if free > now else now) + busy
+        waves = payload if isinstance(payload, int) else 1
+        if most and waves > most:
+            waves = most
+        done = path.shared_served(part, operand_cycles, waves, now)
+        if result_cycles:
+            free = path.port_free[part]
+            path.port_free[part] = (free if free > now else now) + result_cycles
+            done = (done if done > free else free) + result_cycles
+        boards = self.boards[w]
+        if write >= 0 and (done > boards[write] or boards[write] >= NEVER):
+            boards[write] = done
+            self.board_reason[w][write] = SHORT
+        if read >= 0:
+            boards[read] = max(boards[read], path.operand_free[part] + 2, now + 4)
+            self.board_reason[w][read] = SHORT

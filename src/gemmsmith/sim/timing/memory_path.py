@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gemmsmith.sim.timing.l1_lines import L1Lines, Lines
 from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
@@ -57,7 +57,7 @@ class MemoryPath:
         self.dram_free = [0.0] * sms
         self.store_free = [0.0] * sms
         self.tma_free = [0.0] * sms
-        self.l1: list[dict[int, list[Any]]] = [{} for _ in range(sms)]  # by line: sectors as bits, when all are there
+        self.l1 = [L1Lines(memory.l1_lines) for _ in range(sms)]
         self.sectors: dict[int, int] = {}  # of accesses that were seen, by the identity of their payloads
         self.events: list[tuple[float, int, int, float]] = []
         self._sequence = 0
@@ -84,9 +84,11 @@ class MemoryPath:
         served = start + waves
         if lines:
             out.tag_cycles += lines
-            start = max(start, self.tag_free[sm])
-            self.tag_free[sm] = max(self.tag_free[sm], now) + lines
-            served = max(served, start + lines)
+            tags = self.tag_free[sm]
+            start = start if start > tags else tags
+            self.tag_free[sm] = (tags if tags > now else now) + lines
+            tagged = start + lines
+            served = served if served > tagged else tagged
         self.queue[part].append(start)
         return served
 
@@ -101,12 +103,30 @@ class MemoryPath:
         served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
+    def shared_served(self, part: int, operand_cycles: float, waves: float, now: float) -> float:
+        """``shared_access`` up to the sub-core's port, of an instruction that was taken apart before."""
+        model, sm = self.model, part // PARTS
+        least = 32 / model.lsu_lanes
+        waves = (waves if waves > least else least) * model.wavefront
+        free, data = self.operand_free[part], self.lsu_free[sm]
+        start = (free if free > now else now) + operand_cycles
+        self.operand_free[part] = start
+        if waves and data > start:
+            start = data
+        self.lsu_free[sm] = (data if data > now else now) + waves
+        self.out.data_cycles += waves
+        self.queue[part].append(start)
+        return start + waves + model.shared_latency
+
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active
             return self._dispatched(part, row, 1, 0, now) + model.shared_latency
-        lines = payload if isinstance(payload, tuple) else _UNKNOWN
-        self.out.spills += payload == "local"
+        if isinstance(payload, tuple):
+            lines = payload
+        else:
+            lines = _UNKNOWN
+            self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
         least = 32 / model.lsu_lanes
@@ -115,7 +135,8 @@ class MemoryPath:
             sectors = sum([mask.bit_count() for _, mask in lines])
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
-        served = self._dispatched(part, row, max(least, len(lines)), max(least, sectors / 4), now)
+        count, waves = len(lines), sectors / 4
+        served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
             self.out.stored_bytes += nbytes
@@ -124,30 +145,27 @@ class MemoryPath:
             if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
                 self.out.left_at = max(self.out.left_at, stored)
             return stored
-        return self._returned(part, row, self._fetched(sm, lines, served) + model.l1_latency, now)
+        return self._returned(part, row, self._fetched(sm, lines, served, lines is payload) + model.l1_latency, now)
 
-    def _fetched(self, sm: int, lines: Sequence[tuple[int, int]], served: float) -> float:
-        """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold."""
-        l1, model = self.l1[sm], self.model
-        data = served
+    def _fetched(self, sm: int, lines: Lines, served: float, keep: bool) -> float:
+        """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold.
+
+        ``keep``: these lines are a payload.
+        """
+        ready = self.l1[sm].ready(lines)
+        if ready >= 0:
+            return ready if ready > served else served
+        fill, (first, last) = self.model.fill, self.memory.near
         filled = 0.0
-        taken = l1.pop
-        for line, mask in lines:
-            entry = taken(line, None)
-            if entry is None:
-                entry = [0, 0.0]
-                if len(l1) >= self.memory.l1_lines:
-                    del l1[next(iter(l1))]
-            missing = mask & ~entry[0]
-            if missing:
-                near = self.memory.near[0] <= line <= self.memory.near[1]
-                arrival = self._from_l2(sm, 32 * missing.bit_count(), served, near=near)
-                entry[0] |= missing
-                entry[1] = max(entry[1], arrival)
-                filled += max(1.0, missing.bit_count() * model.fill)
-            l1[line] = entry
-            if entry[1] > data:
-                data = entry[1]
+
+        def fetch(line: int, missing: int) -> float:
+            nonlocal filled
+            sectors = missing.bit_count()
+            filled += max(1.0, sectors * fill)
+            return self._from_l2(sm, 32 * sectors, served, near=first <= line <= last)
+
+        ready = self.l1[sm].access(lines, fetch, keep)
+        data = ready if ready > served else served
         if filled:
             self._arrives_at(sm, data, filled)
         return data

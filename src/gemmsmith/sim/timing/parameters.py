@@ -20,6 +20,7 @@ class SmParameters:
     register_banks        0: reading registers costs nothing
     bank_slack            reads that may be outstanding before issue stops
     mma_fma16, gmma_fma16 multiply-adds of 16-bit numbers a cycle: HMMA on one sub-core, wgmma on the SM
+    mma_narrow_fma16      HMMA with fp16 accumulators, and IMMA; 0: as mma_fma16
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
     port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
@@ -45,6 +46,7 @@ class SmParameters:
     register_banks: int = 2
     bank_slack: float = 2.0
     mma_fma16: float = 341.0
+    mma_narrow_fma16: float = 0.0
     mma_latency: float = 24.0
     gmma_fma16: float = 2048.0
     gmma_latency: float = 60.0
@@ -90,6 +92,8 @@ class SmParameters:
 class GpuParameters:
     """A whole GPU. ``tensor_mhz``: the highest clock while tensor cores work; 0: as otherwise.
 
+    ``drain_us``: from the end of the last block until what it stored has been written.
+
     ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
 
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
@@ -97,6 +101,7 @@ class GpuParameters:
 
     sm: SmParameters
     launch_us: float
+    drain_us: float
     block_us: float
     turnover: float
     cluster_launch_us: float
@@ -137,8 +142,9 @@ def parameters_of(gpu: GPU) -> GpuParameters:
     values = {name: value for name, (value, _) in _merged(gpu).items()}
     of_sm = {field.name for field in fields(SmParameters)}
     sm = {name: value for name, value in values.items() if name in of_sm}
-    # Tensor cores of GeForce cards are half as fast with fp32 accumulators: the data sheet's peak says so.
+    # Tensor cores of GeForce cards are half as fast with fp32 accumulators, and with no others: data sheets say so.
     if gpu.arch in (86, 89):
+        sm["mma_narrow_fma16"] = sm["mma_fma16"]
         sm["mma_fma16"] = gpu.required_peak("fp16") * 1e6 / gpu.boost_mhz / gpu.sms / 8
     rest = {name: value for name, value in values.items() if name not in of_sm}
     return GpuParameters(sm=SmParameters(**sm), **rest)

@@ -13,7 +13,7 @@ from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
 
 # What belongs to the instructions of a run, not to how far it has come; and lists of numbers, copied as such.
-_OWN = ("rows", "streams", "model", "memory", "code", "ops", "tallies", "sms", "parts", "part_of")
+_OWN = ("rows", "streams", "model", "memory", "code", "ops", "nexts", "tallies", "sms", "parts", "part_of")
 _NUMBERS = ("issues", "held")
 
 

@@ -32,6 +32,7 @@ from gemmsmith.sim.timing.effects import (
     Effects,
 )
 from gemmsmith.sim.timing.memory_path import Memory
+from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
     DISPATCH,
     LG,
@@ -50,16 +51,9 @@ from gemmsmith.sim.timing.outcome import (
 )  # fmt: skip
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.streams import Stream
-from gemmsmith.sim.timing.table import Kind, Row, Unit
+from gemmsmith.sim.timing.table import Row
 
 _FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
-
-# How the unit of an instruction says whether it can take one.
-_ALWAYS, _ONE, _EITHER, _QUEUE, _GROUP = range(5)
-Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int]
-"""(how, unit, busy, even, odd, stall, wait, plain, stalls so far): a row as the loop takes it apart.
-
-``plain``: it does nothing but take its unit, and the stall count says when the next may issue."""
 
 
 class Sm(Effects):
@@ -81,6 +75,7 @@ class Sm(Effects):
         self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
         self.following = [0.0] * self.parts  # when to look at each sub-core again
         self.greedy = [-1] * self.parts  # the warp that issued last
+        self.nexts: list[Op] = []  # the next instruction of each warp
         self.live = sum(1 for s in streams if s.positions)
 
     def _ops(self) -> tuple[dict[int, list[float]], list[list[Op]]]:
@@ -93,28 +88,14 @@ class Sm(Effects):
         tallies = {p: [0.0] * len(REASONS) for p in issues}
         for p, times in issues.items():
             tallies[p][SELECTED] = float(times)
-        known = {p: self._op(row, tallies[p]) for p in issues if (row := self.rows[p]) is not None}
+        known = {p: op_of(row, tallies[p], self.model, self.memory, self.watched)
+                 for p in issues if (row := self.rows[p]) is not None}  # fmt: skip
         made = {number: [known[row.position] for row in code] for number, code in distinct.items()}
         ops = [made[id(code)].copy() for code in self.code]
         for mine in ops:
             if mine:
-                mine[-1] = (*mine[-1][:7], False, *mine[-1][8:])  # the last one ends the warp
+                mine[-1] = (*mine[-1][:7], False, *mine[-1][8:11], None)  # the last one ends the warp
         return tallies, ops
-
-    def _op(self, row: Row, tally: list[float]) -> Op:
-        unit, how = int(row.unit), _ONE
-        if unit == Unit.NONE:
-            how = _ALWAYS
-        elif unit == Unit.FMA:
-            how = _ONE if self.model.fma_halves == 1 else _EITHER
-        elif unit == Unit.FMA_HEAVY or unit == Unit.HALF:
-            unit = FMA
-        elif unit == Unit.MIO:
-            how = _QUEUE
-        elif row.kind == Kind.GMMA:
-            how = _GROUP
-        plain = not row.kind and row.write < 0 and not row.jumps and row.unit != Unit.HALF and not self.watched
-        return how, unit, row.busy, row.even, row.odd, row.stall, row.wait, plain, tally, row.even_alone, row.odd_alone
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -126,6 +107,9 @@ class Sm(Effects):
         """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
         for mine, stop in zip(self.ops, stops, strict=False):
             mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
+        nexts = self.nexts = [
+            mine[min(at, len(mine) - 1)] if mine else NOTHING for mine, at in zip(self.ops, self.at, strict=True)
+        ]
         following, greedy, choose = self.following, self.greedy, self._choose
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
@@ -149,14 +133,14 @@ class Sm(Effects):
             w = greedy[part]
             # The warp that issued last goes on if it can: most instructions issue here.
             if w >= 0 and ready[w] <= now:
-                op = ops[w][at[w]]
+                op = nexts[w]
                 how = op[0]
-                if how == _ONE:
+                if how == ONE:
                     free = units[op[1]] <= now
-                elif how == _EITHER:
+                elif how == EITHER:
                     free = units[FMA] <= now or units[LITE] <= now
                 else:
-                    free = how == _ALWAYS or self._free(part, op, now) <= now
+                    free = how == ALWAYS or self._free(part, op, now) <= now
                 if not free:
                     w = -1
             else:
@@ -166,8 +150,8 @@ class Sm(Effects):
                 if w < 0:
                     following[part] = later
                     continue
-                op = ops[w][at[w]]
-            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone = op
+                op = nexts[w]
+            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone, shared = op
             if stops and not plain and at[w] == stops[w]:
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
@@ -192,19 +176,28 @@ class Sm(Effects):
             stopped = held[part]
             stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
-                if how == _ONE:
+                if how == ONE:
                     units[unit] = now + busy
                 elif how:
                     units[FMA if units[FMA] <= units[LITE] else LITE] = now + busy
                 place = at[w] = at[w] + 1
                 last[w] = now
                 fixed[w] = until = now + stall
-                if ops[w][place][6]:
-                    self._prepare(w, until)
+                op = nexts[w] = ops[w][place]
+                if op[6]:
+                    self._wait_for(w, until, op[6])
                 else:
                     ready[w], reason[w] = until, WAIT
-                    if until <= next_issue and ops[w][place][7]:
+                    if until <= next_issue and op[7]:
                         issue_free[part] = following[part] = self._run_ahead(w, part, now, next_issue, until)
+                continue
+            if shared is not None:
+                place = at[w]
+                self._access_shared(w, part, shared, self.streams[w].payloads[place], busy, now)
+                at[w], last[w] = place + 1, now
+                fixed[w] = ready[w] = until = now + stall
+                op = nexts[w] = ops[w][place + 1]
+                self._wait_for(w, until, op[6])
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
@@ -225,10 +218,10 @@ class Sm(Effects):
         free_even, free_odd = banks
         stopped = held[-1]
         while True:
-            how, unit, busy, even, odd, stall, wait, plain, tally, _, _ = ops[place]
+            how, unit, busy, even, odd, stall, wait, plain, tally, _, _, _ = ops[place]
             if wait or not plain or until > after:
                 break
-            if how == _ONE:
+            if how == ONE:
                 if units[unit] > after:
                     break
                 units[unit] = after + busy
@@ -254,9 +247,9 @@ class Sm(Effects):
             place += 1
             until = now + stall
         banks[0], banks[1] = free_even, free_odd
-        self.at[w], self.last[w], self.fixed[w], self.ready[w] = place, now, until, until
-        if ops[place][6]:
-            self._prepare(w, until)
+        self.at[w], self.last[w], self.fixed[w], self.ready[w], self.nexts[w] = place, now, until, until, ops[place]
+        if wait:
+            self._wait_for(w, until, wait)
         return after
 
     def _finished(self) -> Outcome:
@@ -269,25 +262,27 @@ class Sm(Effects):
 
     def _choose(self, part: int, now: float) -> tuple[int, float]:
         """The oldest warp that can issue, or −1 and when to look again."""
-        ready, at, ops, units = self.ready, self.at, self.ops, self.units[part]
+        ready, nexts, units = self.ready, self.nexts, self.units[part]
         later, queue = NEVER, -1.0
         for w in self.members[part]:
             when = ready[w]
             if when <= now:
-                op = ops[w][at[w]]
+                op = nexts[w]
                 how = op[0]
-                if how == _ONE:
+                if how == ONE:
                     when = units[op[1]]
-                elif how == _QUEUE:  # the same for all warps
+                elif how == QUEUE:  # the same for all warps
                     if queue < 0:
                         queue = self._free(part, op, now)
                     when = queue
-                elif how == _ALWAYS:
+                elif how == ALWAYS:
                     return w, now
                 else:
                     when = self._free(part, op, now)
                 if when <= now:
                     return w, now
+            elif when < queue and nexts[w][0] == QUEUE:  # it will be ready, and wait for the queue as well
+                when = queue
             if when < later:
                 later = when
         return -1, later
@@ -295,16 +290,16 @@ class Sm(Effects):
     def _free(self, part: int, op: Op, now: float) -> float:
         """When the unit of an instruction can take it."""
         how, units = op[0], self.units[part]
-        if how == _QUEUE:
+        if how == QUEUE:
             queue, depth = self.path.queue[part], self.model.mio_depth
             while queue and queue[0] <= now:
                 queue.popleft()
             return queue[len(queue) - depth] if len(queue) >= depth else units[MIO]
-        if how == _ONE:
+        if how == ONE:
             return units[op[1]]
-        if how == _EITHER:
+        if how == EITHER:
             return min(units[FMA], units[LITE])
-        return units[TENSOR] - op[2] if how == _GROUP else now
+        return units[TENSOR] - op[2] if how == GROUP else now
 
     # -- one instruction --------------------------------------------------------------------------
 
@@ -345,6 +340,7 @@ class Sm(Effects):
             block = self.streams[w].block
             self.out.ends[block] = max(self.out.ends.get(block, 0.0), now + 1)
             return [*touched, *self._leave(w, now)], True
+        self.nexts[w] = self.ops[w][at + 1]
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
             stall = max(stall, self.model.branch)
@@ -370,8 +366,10 @@ class Sm(Effects):
             ready = fixed
         if now > ready:
             issues, held = self.issues[part], self.held[part]
-            first = bisect_left(issues, ready)
-            others = len(issues) - first  # that issued while this warp was ready
+            count = len(issues)
+            near = count - int(now - ready) - 2  # a sub-core issues at most once a cycle
+            first = bisect_left(issues, ready, near if near > 0 else 0)
+            others = count - first  # that issued while this warp was ready
             banks = held[-1] - held[first]
             if first:  # the instruction before stopped issue for a while as well
                 before = issues[first - 1] + 1 + held[first] - held[first - 1] - ready
@@ -381,7 +379,7 @@ class Sm(Effects):
             stalls[NOT_SELECTED] += others
             stalls[DISPATCH] += banks
             throttle = MATH
-            if op[0] == _QUEUE:
+            if op[0] == QUEUE:
                 throttle = LG if self.code[w][self.at[w]].kind in (GLOBAL_LOAD, GLOBAL_STORE, COPY) else MIO_THROTTLE
             stalls[throttle] += left - banks
 

@@ -22,6 +22,7 @@ from gemmsmith.sim.types import Array
 from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wavefronts
 
 Payload = Any
+Lines = tuple[tuple[int, int], ...]
 _NOBODY = np.zeros(0, np.int64)
 """What an instruction of a warp did to memory; see ``Stream``."""
 
@@ -49,6 +50,7 @@ class StreamRecorder(Counters):
         self._log: list[tuple[Array, tuple[int, ...], bool]] = []
         self._payloads: dict[tuple[int, int], list[Payload]] = {}
         self._known: dict[tuple[Any, ...], Any] = {}
+        self._known_lines: dict[bytes, Lines] = {}
         self._warps = np.zeros(0, np.int64)
         self._blocks = np.zeros(0, np.int64)
         self.warps_per_block = 1
@@ -125,13 +127,34 @@ class StreamRecorder(Counters):
         warps = self._warps_of(state, lanes)
         rows = [state.warp_rows(lanes, x) for x in (target, np.where(reads, source, 0), reads.astype(np.int64))]
         found = copies(rows[0], rows[1], rows[2] == 1, width, bypass=bypass, zero_fill=zero_fill)
-        lines = _lines(state.warp[lanes][reads] + self._first, source[reads])
+        lines = self._lines(state.warp[lanes][reads] + self._first, source[reads])
         for warp, waves in zip(warps.tolist(), found.wavefronts.tolist(), strict=True):
             self.note(warp, operation.position, (lines.get(warp, ()), waves))
 
     def _global_access(self, state: WaveState, operation: Operation[Any], lanes: Lanes, addresses: Array) -> None:
-        for warp, lines in _lines(state.warp[lanes] + self._first, addresses.astype(np.int64)).items():
+        for warp, lines in self._lines(state.warp[lanes] + self._first, addresses.astype(np.int64)).items():
             self.note(warp, operation.position, lines)
+
+    def _lines(self, warps: Array, addresses: Array) -> dict[int, Lines]:
+        """For each warp, its lines and the sectors of each as bits of a mask; equal ones are the same object."""
+        if addresses.size == 0:
+            return {}
+        sector = addresses // SECTOR
+        base = int(sector.min()) // 4 * 4
+        span = int(sector.max()) - base + 4
+        keys = np.unique(warps * span + (sector - base))
+        of, sectors = keys // span, keys % span + base
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        ends = [*starts[1:].tolist(), of.size]
+        found = {}
+        for warp, start, end in zip(of[starts].tolist(), starts.tolist(), ends, strict=True):
+            mine = sectors[start:end]
+            whole = mine.tobytes()
+            lines = self._known_lines.get(whole)
+            if lines is None:
+                lines = self._known_lines[whole] = _lines_of(mine.tolist())
+            found[warp] = lines
+        return found
 
     def _shared_access(self, state: WaveState, operation: Operation[Any], lanes: Lanes, addresses: Array) -> None:
         if addresses.size == 0:
@@ -248,17 +271,8 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
     return kept, paid
 
 
-def _lines(warps: Array, addresses: Array) -> dict[int, tuple[tuple[int, int], ...]]:
-    """For each warp, its lines and the sectors of each as bits of a mask."""
-    if addresses.size == 0:
-        return {}
-    sector = addresses // SECTOR
-    base = int(sector.min()) // 4 * 4
-    span = int(sector.max()) - base + 4
-    keys = np.unique(warps * span + (sector - base))
-    of, sectors = keys // span, keys % span + base
-    found: dict[int, dict[int, int]] = {}
-    for warp, each in zip(of.tolist(), sectors.tolist(), strict=True):
-        mine = found.setdefault(warp, {})
-        mine[each >> 2] = mine.get(each >> 2, 0) | 1 << (each & 3)
-    return {warp: tuple(lines.items()) for warp, lines in found.items()}
+def _lines_of(sectors: list[int]) -> Lines:
+    masks: dict[int, int] = {}
+    for sector in sectors:
+        masks[sector >> 2] = masks.get(sector >> 2, 0) | 1 << (sector & 3)
+    return tuple(masks.items())

@@ -180,7 +180,14 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
 def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     """Cycles a sub-core's tensor core takes for one HMMA, IMMA or QMMA."""
     m, n, k = _mma_shape(i)
-    return m * n * k * _bits(i) / 16 / model.mma_fma16
+    narrow = i.opcode == "IMMA" or _narrow_sums(i)
+    rate = model.mma_narrow_fma16 if narrow and model.mma_narrow_fma16 else model.mma_fma16
+    return m * n * k * _bits(i) / 16 / rate
+
+
+def _narrow_sums(i: MachineInstruction) -> bool:
+    """Whether a warp's product adds in fp16."""
+    return i.opcode in ("HMMA", "QMMA") and "F16" in i.modifiers
 
 
 def tensor_flops(i: MachineInstruction) -> int:
@@ -283,10 +290,11 @@ def _reads(i: MachineInstruction, before: MachineInstruction | None) -> tuple[in
     """
     if i.opcode not in _READERS:
         return 0, 0
-    if i.opcode in WARP_PRODUCTS:  # A, B and C have four, two and four registers, half of them in each bank
+    if i.opcode in WARP_PRODUCTS:  # A, B and C have four, two and four registers, half of them in each bank; fp16 C two
         same = before is not None and before.opcode == i.opcode and _sources(before)[0].number == _sources(i)[0].number
         kept_a = same and before is not None and "reuse" in _sources(before)[0].suffixes
-        return (3, 3) if kept_a else (5, 5)
+        each = (3 if kept_a else 5) - _narrow_sums(i)
+        return each, each
     kept = {n: o.number for n, o in enumerate(_sources(before)) if "reuse" in o.suffixes} if before is not None else {}
     banks = [0, 0]
     seen: set[int] = set()

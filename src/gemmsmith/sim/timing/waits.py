@@ -99,12 +99,14 @@ class Waits:
                 until = max(team.ends[group])
                 if until > ready:
                     ready, reason = until, GMMA
-        nxt = self.code[w][self.at[w]]
-        if nxt.wait:
-            boards = self.boards[w]
-            for board in nxt.wait:
-                if boards[board] > ready:
-                    ready, reason = boards[board], self.board_reason[w][board]
+        self._wait_for(w, ready, self.code[w][self.at[w]].wait, reason)
+
+    def _wait_for(self, w: int, ready: float, wait: Sequence[int], reason: int = WAIT) -> None:
+        """The same once all is known but the scoreboards that the next instruction waits for."""
+        boards = self.boards[w]
+        for board in wait:
+            if boards[board] > ready:
+                ready, reason = boards[board], self.board_reason[w][board]
         self.ready[w], self.reason[w] = ready, reason
 
     def _wake(self, w: int, when: float, reason: int) -> None:

@@ -68,6 +68,8 @@ __device__ __forceinline__ void store_transposed(const TensorMap& map, unsigned 
                                                  float (&acc)[MTiles][Cols / 2], const Epilogue<Out>& of_tile,
                                                  bool whole) {
     constexpr int TOGETHER = Boxes == 0 ? 1 : BOXES_OF_A_STORE<Boxes, Cols / 8>, BUFFERS = Boxes / TOGETHER;
+    // Where a tile takes every buffer equally often, its first store takes the buffer of the oldest one in flight.
+    constexpr int IN_FLIGHT = Boxes == 0 || MTiles * Cols / 8 % Boxes > 0 ? 0 : BUFFERS - 1;
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
     with_or_without_c(of_tile, [&](const Epilogue<Out>& epilogue, auto reads_c) {
 #pragma unroll
@@ -79,7 +81,7 @@ __device__ __forceinline__ void store_transposed(const TensorMap& map, unsigned 
                     const int box = j % TOGETHER, store = i * (Cols / 8 / TOGETHER) + j / TOGETHER;
                     const unsigned buffer = staging + store % BUFFERS * (TOGETHER * TRANSPOSED_BOX);
                     if (box == 0) {
-                        if (leader && store == 0) tma_store_wait_read<0>();  // those of the tile before
+                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before
                         if (leader && store > 0) tma_store_wait_read<BUFFERS - 1>();
                         named_barrier_sync(barrier, WARPGROUP_THREADS);
                     }

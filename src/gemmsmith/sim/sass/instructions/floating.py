@@ -275,12 +275,19 @@ def _f2fp(code: Code, i: MachineInstruction) -> Part:
     if "TF32" in i.modifiers:
         return _to_tf32(code, i)
     target, a, b, *rest = i.operands
-    if rest or "PACK_AB" not in i.modifiers:
+    if rest or ("PACK_AB" in i.modifiers) == ("MERGE_C" in i.modifiers):
         raise Refused
     kind = "bf16x2" if "BF16" in i.modifiers else "f16x2"
     mode = "rz" if "RZ" in i.modifiers else "rn"
     like = f"cvt.{mode}{_flags(i, 'relu')}.{kind}.f32"
+    if "MERGE_C" in i.modifiers:
+        return code.apply(i, _merged(function(like)), [(target, "u32")], [(a, "f32"), (b, "u32")], like)
     return code.apply(i, function(like), [(target, kind)], [(a, "f32"), (b, "f32")], like)
+
+
+def _merged(pack: Function) -> Function:
+    """One number is converted to the lower half; the lower half of the other register comes above it."""
+    return lambda a, c: np.asarray(pack(np.zeros_like(a), a)) | np.asarray(c) << np.uint32(16)
 
 
 def _to_tf32(code: Code, i: MachineInstruction) -> Part:
@@ -316,5 +323,5 @@ RECORDS = (
     Opcode("I2FP", _i2f, f"{_FROM} F32 {_ROUNDING}"),
     Opcode("F2F", _f2f, f"F16 F32 F64 BF16 FTZ {_ROUNDING}"),
     Opcode("FRND", _frnd, "F16 F32 F64 FTZ TRUNC FLOOR CEIL"),
-    Opcode("F2FP", _f2fp, "F16 BF16 TF32 PACK_AB PACK_B RELU RZ", "F32"),
+    Opcode("F2FP", _f2fp, "F16 BF16 TF32 PACK_AB PACK_B MERGE_C RELU RZ", "F32"),
 )  # fmt: skip

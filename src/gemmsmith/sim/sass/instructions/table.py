@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 
-from gemmsmith.sim.sass.instructions import bits, control, floating, hopper, integer, matrix, memory, warp
+from gemmsmith.sim.sass.instructions import (
+    bits,
+    control,
+    floating,
+    hopper,
+    integer,
+    matrix,
+    memory,
+    once,
+    tma,
+    warp,
+    warpgroup,
+)
 from gemmsmith.sim.sass.record import Opcode
 
-FAMILIES = (integer, bits, floating, memory, control, warp, matrix, hopper)
+FAMILIES = (integer, bits, floating, memory, control, warp, matrix, once, hopper, tma, warpgroup)
 
 
 @cache

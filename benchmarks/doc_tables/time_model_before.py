@@ -1,0 +1,75 @@
+"""Kernels whose times were predicted before any of them was measured: in common styles, and of public repositories."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from doc_tables.records import RESULTS, load, table
+
+_SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
+         "public": ("public_predicted.json", "h200_public.json")}  # fmt: skip
+_LONG = 44  # letters of a file name
+
+
+def points_before(which: str = "") -> list[dict[str, Any]]:
+    """A point for each prediction that was timed afterwards, as the record of the time model has them."""
+    found = []
+    for name, (predicted, measured) in _SETS.items():
+        if which in ("", name) and (RESULTS / measured).exists():
+            times = {(row["kernel"], row["k"]): row for row in load(measured)["rows"] if "us" in row}
+            for row in load(predicted)["rows"]:
+                one = times.get((row["kernel"], row["size"]))
+                if one is not None:
+                    found.append(row | {"set": name, "gpu": "H200", "preset": "", "fitted": False,
+                                        "measured_us": one["us"], "measured_mhz": one["mhz"], "predicted_us": row["us"],
+                                        "ratio": row["us"] / one["us"]})  # fmt: skip
+    return found
+
+
+def before_table() -> str:
+    """Kernels in common styles."""
+    return _told("styles")
+
+
+def public_table() -> str:
+    """Kernels of public repositories."""
+    return _told("public")
+
+
+def public_stalls_table() -> str:
+    """Where warps wait in public kernels: ncu's longest reasons, and what the model's have in common with them."""
+    rows = []
+    for row in load("h200_public_stalls.json")["rows"]:
+        three = list(row["cycles"].items())[:3]
+        seen = ", ".join(f"{name.replace('_', ' ')} {cycles:.2g}" for name, (cycles, _) in three)
+        rows.append([_shown(row["kernel"]), seen,
+                     ", ".join(f"{model:.2g}" for _, (_, model) in three), f"{row['common_reasons']:.0%}",
+                     f"{row['common_lines']:.0%}"])  # fmt: skip
+    heads = ["kernel at 2048", "ncu, cycles for each instruction", "the model's, same reasons", "in common, by reason",
+             "in common, by line"]  # fmt: skip
+    return "\n".join(table(heads, "lllrr", rows))
+
+
+def _told(which: str) -> str:
+    points = points_before(which)
+    rows = []
+    for p in points:
+        inside = p["low_us"] <= p["measured_us"] <= p["high_us"]
+        times = [f"{p['measured_us']:,.1f}", f"{p['predicted_us']:,.1f}", f"{p['ratio']:.2f}"]
+        rows.append([_shown(p["kernel"]), str(p["size"]), *times, "" if inside else "outside",
+                     f"{p['measured_mhz']:.0f} and {p['mhz']:.0f}"])  # fmt: skip
+    within = [sum(abs(p["ratio"] - 1) <= limit / 100 for p in points) for limit in (10, 15, 20)]
+    columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
+               "MHz, measured and predicted"]  # fmt: skip
+    text = f"Within 10 %: {within[0]} of {len(points)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
+    return "\n".join([text, "", *table(columns, "lrrrrlr", rows)])
+
+
+def _shown(title: str) -> str:
+    """A file alone, or its repository and its name, which may be long."""
+    if "/" not in title:
+        return f"`{title}`"
+    owner, name, *rest = PurePosixPath(title).parts
+    file = rest[-1] if len(rest[-1]) <= _LONG else f"{rest[-1][: _LONG // 2]}…{rest[-1][-_LONG // 2 :]}"
+    return f"{owner}/{name} `{file}`"

@@ -1,0 +1,122 @@
+"""Kernels of public repositories that the time model has never met: predicted first, then timed, counted and profiled.
+
+    python benchmarks/public_kernels.py FOLDER --predict benchmarks/results/public_predicted.json      (no GPU)
+    python benchmarks/public_kernels.py FOLDER --time benchmarks/results/h200_public.json              (needs a GPU)
+    python benchmarks/public_kernels.py FOLDER --list LIST.json      for record_machine_counts.py --files LIST.json
+
+FOLDER has the repositories, each as OWNER+NAME at the commit of ``KERNELS``; their files are not part of this project.
+They were taken because `explain` times them as they are; none was left out for its result, and no rule or parameter was
+set with them before public_predicted.json was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SIZES = (1024, 2048, 4096)
+COUNTED = (512, 512, 128)  # M, N, K of what is counted: whole tiles of all of them
+
+
+class Public(NamedTuple):
+    """A kernel: its repository, the commit, the file, and its name where the file has several."""
+
+    repository: str
+    commit: str
+    path: str
+    entry: str = ""
+
+    def file(self, folder: Path) -> Path:
+        return folder / self.repository.replace("/", "+") / self.path
+
+    @property
+    def title(self) -> str:
+        return f"{self.repository}/{self.path}" + (f":{self.entry}" if self.entry else "")
+
+
+_LEIMAO = "src/07_2d_block_tiling_2d_warp_tiling_2d_thread_tiling_matrix_transpose_wmma_vectorized_memory_access"
+KERNELS = (
+    Public("wangzyon/NVIDIA_SGEMM_PRACTICE", "d6068b13e9997ccff51c9d3cb773afd176fb7d8f", "src/kernel/kernel_7.cuh"),
+    Public("yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs", "a5c0d6ce593553cdf87848821b1433d7930d0cc4",
+           "include/kernel11.cuh"),
+    Public("Liu-xiandong/How_to_optimize_in_GPU", "5d2def3e082c4e1364c3ade54451b7b9d1d6f044", "sgemm/sgemm_v3.cu"),
+    Public("Bruce-Lee-LY/cuda_hgemm", "0d26c2e4415ab0d0af5a6bfae301275c608d46b4", "src/mma/mma_async_stage3.cu"),
+    Public("yencal/cuda-hgemm-mma", "7349d5e5f871ef957256d91abfc18518c46e93a1", "src/02_mma_swizzle.cuh"),
+    Public("yencal/cuda-hgemm-wmma", "7cd142e50fcf0d7fe0f9bea58e8dc71082ee7789", "src/05_wmma_multistage.cuh"),
+    Public("nicolaswilde/cuda-tensorcore-hgemm", "079d2863477af9dfbd7967ecfda4c95d30889c73",
+           "gemm-tc-f16f16-128x256-public/gemm.cu", "myHGEMMAlignedV5"),
+    Public("hua0x522/cuda-gemm", "d450abfe77d14c8375da3110990bb69ec13ceb5f", "mm12.cu"),
+    Public("alexarmbr/matmul-playground", "e831e96680dedaad99d9786885278764f59cbde5", "src/kernel6.cu"),
+    Public("leimao/CUDA-GEMM-Optimization", "747e49b418bca18557581969c78333443055fd43",
+           f"{_LEIMAO}_double_buffered.cu"),
+)  # fmt: skip
+
+
+def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
+    from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+
+    return find_kernel(str(kernel.file(folder)), KernelOptions(entry=kernel.entry))
+
+
+def predicted(folder: Path) -> dict[str, Any]:
+    from gemmsmith.explain.timing.predict import Predictor
+    from gemmsmith.gpus import gpu_named
+
+    rows = []
+    compiler = ""
+    for kernel in KERNELS:
+        spec, config = specified(kernel, folder)
+        before: list[Predictor] = []
+        for size in SIZES:
+            predictor = Predictor(spec, config, spec.problem(size, size, size), gpu_named("H200"))
+            any(predictor.adopt(other) for other in reversed(before))
+            before.append(predictor)
+            found = predictor.predict()
+            times = {"us": found.us, "low_us": found.low_us, "high_us": found.high_us, "mhz": found.mhz}
+            rows.append({"kernel": kernel.title, "size": size,
+                         **{name: round(value, 3) for name, value in times.items()},
+                         "cycles": round(found.main.cycles), "bound": found.bound})  # fmt: skip
+            print(json.dumps(rows[-1]), flush=True)
+            compiler = predictor.subject.compiled.compiler
+    return {"what": "times of kernels in public repositories, predicted before they were timed",
+            "date": datetime.now(UTC).date().isoformat(), "compiler": compiler,
+            "command": "python benchmarks/public_kernels.py FOLDER --predict OUTPUT",
+            "commits": {kernel.repository: kernel.commit for kernel in KERNELS}, "rows": rows}  # fmt: skip
+
+
+def timed(folder: Path, output: str) -> None:
+    import record_cycles
+
+    names = {kernel.title: kernel for kernel in KERNELS}
+    rung = record_cycles.kernel
+    record_cycles.kernel = lambda name, defines: (  # type: ignore[assignment]
+        specified(names[name], folder) if name in names else rung(name, defines)
+    )
+    record_cycles.measured([(name, (size,) * 3, {}) for name in names for size in SIZES], output)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--predict", default="")
+    parser.add_argument("--time", default="")
+    parser.add_argument("--list", default="")
+    given = parser.parse_args()
+    if given.predict:
+        made = predicted(given.folder)
+        lines = ",\n".join("  " + json.dumps(row) for row in made.pop("rows"))
+        Path(given.predict).write_text(f'{json.dumps(made, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', "utf-8")
+    if given.time:
+        timed(given.folder, given.time)
+    if given.list:
+        rows = [[str(k.file(given.folder).resolve()), specified(k, given.folder)[0].entry, *COUNTED] for k in KERNELS]
+        Path(given.list).write_text(json.dumps(rows), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Which of M, N and K each integer is, by all their names together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gemmsmith.kernel.role_names import extent_of, extent_role, words
+
+_EXTENTS = ("M", "N", "K")
+
+
+def extents_by_name(names: dict[int, str], matrices: Mapping[str, str] | None = None) -> dict[int, str]:
+    """Roles of the integers among a kernel's parameters, by their places: one alone is the size of square matrices.
+
+    ``matrices``: the role of each pointer, by its name.
+    """
+    if len(names) == 1:
+        return dict.fromkeys(names, "N")
+    named_after = {i: extent_of(name, matrices or {}) for i, name in names.items()}
+    if all(named_after.values()) and set(_EXTENTS) <= set(named_after.values()):
+        return named_after
+    roles = {i: extent_role(name) for i, name in names.items()}
+    known = set(roles.values())
+    unclear = "" in known and not {"M", "N", "K"} <= known
+    if unclear or known == {"M", "N"}:
+        # m, n, p: which of them is summed over differs from file to file.
+        return dict.fromkeys(names, "") | {i: r for i, r in roles.items() if _is_explicit(names[i], r)}
+    return roles
+
+
+def _is_explicit(name: str, role: str) -> bool:
+    return role == "K" or len(words(name)) > 1

@@ -1,0 +1,43 @@
+"""M, N and K of a kernel that takes none of them: constants of its file, or the sizes of one fragment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_EXTENTS = ("M", "N", "K")
+# Names of constants that fix an extent, the most explicit first.
+_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
+               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
+_FRAGMENT = re.compile(r"\bmatrix_[ab]\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,")
+_FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
+
+
+def fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """M, N and K of a kernel that takes none, by the constants of its file or by the one fragment that it makes."""
+    named = tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
+    return named or _one_fragment(body, constants)
+
+
+def _one_fragment(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes of a kernel that makes one fragment of C: a first example of wmma takes no others."""
+    if re.search(r"\b(?:blockIdx|for|while)\b", body):
+        return ()
+    found = set(_FRAGMENT.findall(body))
+    sizes = [constants.get(name, int(name) if name.isdecimal() else 0) for names in found for name in names]
+    return tuple(zip(_EXTENTS, sizes, strict=True)) if len(found) == 1 and all(sizes) else ()
+
+
+def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
+    """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
+    known = {name for name, value in constants.items() if value > 0}
+    for names in _FIXED:
+        used = known.issuperset(names) and ("_" in names[0] or set(names) & _words_of(body))
+        if used:
+            return dict(zip(_EXTENTS, names, strict=True))
+    side = next((name for name in _FIXED_SQUARE if name in known and name in _words_of(body)), "")
+    return dict.fromkeys(_EXTENTS, side) if side else {}
+
+
+def _words_of(body: str) -> set[str]:
+    return set(re.findall(r"\w+", body))

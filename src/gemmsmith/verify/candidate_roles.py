@@ -1,0 +1,56 @@
+"""Which meanings of its parameters are tried for a user's kernel: those that its text gives, then likely others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.kernel.other_readings import readings
+from gemmsmith.kernel.roles import with_written
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
+
+LEADING = ("lda", "ldb", "ldc", "ldd")
+_MOST_TRIALS = 14  # launches of readings; six orders of M, N and K, and of A and B
+
+
+def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) -> list[Signature]:
+    if spec.declared_signature:
+        return [own]
+    written = written_parameters(compiled.ptx, compiled.entry)
+    stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
+    own = _without_ignored(own, _used(own, compiled))
+    pointers_open = any(arg.code == "P" for arg in own.unknown)
+    if stored and (pointers_open or own.named(own.output) not in stored):
+        own = with_written(own, stored)
+    return [own, *_limited(readings(own))]
+
+
+def _used(own: Signature, compiled: CompiledKernel) -> set[int]:
+    """The arguments that the kernel reads; of a struct, the fields."""
+    parameters = used_parameters(compiled.ptx, compiled.entry)
+    found = {i for i in range(len(own.arguments)) if own.place(i) in parameters}
+    for i in [i for i in found if "." in own.arguments[i].name]:
+        loaded = used_bytes(compiled.ptx, compiled.entry, own.place(i))
+        if loaded is not None and not loaded.intersection(own.bytes_at(i)):
+            found.discard(i)
+    return found
+
+
+def _without_ignored(own: Signature, used: set[int]) -> Signature:
+    """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
+
+    One that uses some of them has forgotten the others, and is judged with all.
+    """
+    leading = [i for i, arg in enumerate(own.arguments) if arg.role in LEADING]
+    if not leading or used.intersection(leading):
+        return own
+    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
+    return replace(own, arguments=arguments)
+
+
+def _limited(found: Iterator[Signature]) -> Iterator[Signature]:
+    for _, signature in zip(range(_MOST_TRIALS), found, strict=False):
+        yield signature
