@@ -75,5 +75,5 @@ SHOWN = {
     "shown check": Shown("gemmsmith check tile.cu", exit_code=1,
                          without=(("  skipped", "sgemm races"), ("     = nothing", "  the result"), ("not run", ""))),
     "shown explain": Shown("gemmsmith explain tile_fixed.cu --gpu 4090", exit_code=0,
-                           without=(("Cycles that", "Where warps wait"), ("   22%", ""))),
+                           without=(("What costs time", "Where warps wait"), ("   22%", ""))),
 }  # fmt: skip

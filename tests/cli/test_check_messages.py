@@ -74,15 +74,15 @@ def test_the_verdict_and_its_cause_come_before_the_evidence(mine: Path, capsys: 
 
 
 def test_one_word_for_a_trial(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A shape that only restricts the kernel is a note in the list and above its source lines."""
+    """A shape that only restricts the kernel is a limit in the list and above its source lines."""
     text = RACING.replace("\t}\n", "\t\t__syncthreads();\n\t}\n").replace("= sum;", "= K > 700 ? -sum : sum;")
     mine.write_text(text, encoding="utf-8")
     assert run_command(["check", mine.name, "--cures", "0"]) == 1
     said = capsys.readouterr().out
-    assert "  note  a shape that is no multiple of the tile" in said
-    assert "\nnote: mine.cu 65x63x67" in said
+    assert "  limit a shape that is no multiple of the tile" in said
+    assert "\nlimit: mine.cu 65x63x67" in said
     assert "WRONG: mine.cu 65x63x67" not in said
-    assert said.index("\nWRONG: mine.cu") < said.index("\nnote: mine.cu")
+    assert said.index("\nWRONG: mine.cu") < said.index("\nlimit: mine.cu")
 
 
 def test_repeat_runs_the_failing_trial_alone(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,14 @@ from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
+from gemmsmith.cure.code import Program
+from gemmsmith.cure.edit import Candidate, applied
 from gemmsmith.cure.fault import fault_of
+from gemmsmith.cure.overflow import overflows
 from gemmsmith.cure.program import program_of, second_kernel
 from gemmsmith.cure.search import Outcome, find_cure
-from gemmsmith.cure.suggestion import Suggestion
+from gemmsmith.cure.suggestion import Suggestion, suggestion_of
+from gemmsmith.cure.unread import beta_tested
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
@@ -25,7 +29,7 @@ from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import joined_kernel, user_kernel
 from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
@@ -34,7 +38,8 @@ if TYPE_CHECKING:
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
-_EDGES = (RAGGED, ODD, GUARDED)
+_EDGES = (RAGGED, ODD, GUARDED, VECTORS)
+_SOON = ("random data", SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
 _PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, copies take too long, too
@@ -44,8 +49,7 @@ _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few ch
 def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
     """The causes of a failure that a changed copy confirmed; none for rungs, on a GPU, or with ``--cures 0``."""
     spec = runner.spec
-    own = not spec.is_rung and (not spec.edited or bool(second_kernel(spec)))  # of a chain, both stand in the file
-    if not asked.cures > 0 or not own or not report.failed or asked.device.wants_gpu:
+    if not asked.cures > 0 or spec.is_rung or _is_copy(asked) or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
     if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
@@ -70,10 +74,43 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     return (found,) if found is not None else ()
 
 
+def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:
+    """Changes for limits of a kernel that is right: C that is read when beta = 0, and 32-bit indices. Each is tried on
+    the trials that showed the limit, and on those that any change could break."""
+    spec = runner.spec
+    short = (bool(report.budget) and report.seconds > report.budget * _PATIENCE) or bool(second_kernel(spec))
+    if not asked.cures > 0 or spec.is_rung or _is_copy(asked) or not report.ok or asked.device.wants_gpu or short:
+        return ()
+    limits = [(trial, verdict) for trial, verdict in report.verdicts if report.is_remark(trial, verdict)]
+    failed = [trial for trial, verdict in limits if not verdict.trusted]
+    kinds = ((overflows, [t for t in failed if t.label.startswith(LARGE)]),
+             (beta_tested, [t for t in failed if t.label == UNREAD]))  # fmt: skip
+    found = []
+    try:
+        program = program_of(spec, with_grid=not asked.options.grid) if failed else None
+        for kind, trials in kinds:
+            bench = _CopyBench(report, runner, asked, check, trials[0], frozenset()) if trials else None
+            for candidate in kind(program) if program is not None and bench is not None else ():
+                if bench is not None and program is not None and bench.passes_all(candidate, program, trials):
+                    tried = "the trial passes" if len(trials) == 1 else f"all {len(trials)} trials pass"
+                    found.append(suggestion_of(candidate, program.files, tried))
+                    break
+    except GemmsmithError:
+        return tuple(found)
+    return tuple(found)
+
+
+def _is_copy(asked: Asked) -> bool:
+    """Whether the text is one that a caller changed. A copy that is made so that a kernel can be launched (structs by
+    value, overloads apart, two kernels joined) is made again from every changed text."""
+    return bool(asked.options.launch.edited)
+
+
 def _telling(report: Report) -> tuple[Trial, Verdict]:
-    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts."""
+    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts,
+    then one that no misaligned vector ends."""
     for trial, verdict in report.failed:
-        if trial.label == DISTINCT or not report.only_warns(trial, verdict):
+        if trial.label in (DISTINCT, VECTORS) or not report.only_warns(trial, verdict):
             return trial, verdict
     return report.failed[0]
 
@@ -104,6 +141,13 @@ class _CopyBench:
         except GemmsmithError:
             return None
         return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def passes_all(self, candidate: Candidate, program: Program, trials: list[Trial]) -> bool:
+        """Whether a copy passes some trials, and those that the kernel passed for its plain shapes."""
+        edited = applied(candidate.edits, program.files)
+        plain = [trial for trial, verdict in self.report.verdicts if verdict.trusted and trial.label in _SOON]
+        outcomes = (self.fails(edited, trial) for trial in (*trials, *plain))
+        return all(outcome is not None and outcome.cured for outcome in outcomes)
 
     def whole_check(self, edited: Edited) -> Outcome | None:
         try:

@@ -15,7 +15,7 @@ from itertools import chain
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
-from gemmsmith.cli.check_cures import find_causes
+from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
@@ -36,10 +36,10 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
-from gemmsmith.verify.verdict import Verdict, is_hazard
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 __all__ = ["Asked", "run_check"]
 
@@ -78,6 +78,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if passed and asked.certified:
         _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
+    report.remedies = find_remedies(report, runner, asked, run_check)
     return report
 
 
@@ -223,6 +224,9 @@ def _fitted_trials(
         report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked, report))))
         _after_failure(runner, trial, found.verdict, report, asked)
         return False
+    if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
+        verdict = runner.run(vectors)
+        report.verdicts.append((vectors, replace(verdict, repeat=_repeat(verdict, asked, report))))
     planned = list(edge_trials(subject))
     report.trials += planned
     report.budget = asked.budget
@@ -245,6 +249,17 @@ def _fitted_trials(
             _after_failure(runner, trial, verdict, report, asked)
             return False
     return True
+
+
+def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
+    """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
+    access ends a launch before anything else is seen."""
+    base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
+    if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
+        return None
+    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
+    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
+    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
 
 
 def _repeat(verdict: Verdict, asked: Asked, report: Report) -> str:

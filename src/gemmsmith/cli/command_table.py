@@ -36,7 +36,7 @@ COMMANDS = {
         CommandEntry("run", _VERIFY, "Run a kernel once and verify the result."),
         CommandEntry("verify", _VERIFY, "Verify kernels at tile edges, with special values, scalars and strides."),
         CommandEntry("accuracy", _VERIFY, "Measure a kernel's rounding errors over kinds of data and K."),
-        CommandEntry("explain", _EXPLAIN, "Say what bounds a kernel on a GPU, and list fixes by estimated gain."),
+        CommandEntry("explain", _EXPLAIN, "Say what bounds a kernel on a GPU, at which line, and what to change."),
         CommandEntry("profile", _EXPLAIN, "Count sectors, wavefronts, bank conflicts and instructions of a launch."),
         CommandEntry("view", _EXPLAIN, "See a launch move: owners, accesses lane by lane, the k-loop, fragments."),
         CommandEntry("compare", _EXPLAIN, "Compare two kernels: resources, memory, instructions, main loop."),

@@ -41,17 +41,19 @@ def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: Qui
         compiled = compiler(copy, fitted, seen, arch)
         again = subject.counted(copy, fitted, compiled, disassemble(compiled))
         verdict = quick_check(copy, subject.config, compiler, arch, subject.options.layout)
-        return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."))
+        return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."), copy)
 
     tried = with_array_names(with_trials(found, subject.spec, attempt), subject.spec.signature, subject.problem)
     return _with_exchange(subject, tried, attempt)
 
 
 def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[KernelSpec], Tried]) -> Diagnosis:
-    """x and y exchanged, where accesses are uncoalesced; of square blocks, which stay as they are."""
+    """x and y exchanged, where accesses are uncoalesced; of square blocks, which stay as they are. Of blocks along x
+    alone, quotient and remainder of threadIdx.x."""
     spec = subject.spec
     block = spec.geometry(subject.problem, subject.config).block
-    if spec.is_rung or block[0] != block[1] or subject.options.grid or subject.options.block:
+    flat = block[1] == block[2] == 1
+    if spec.is_rung or (block[0] != block[1] and not flat) or subject.options.grid or subject.options.block:
         return found
 
     def copied(edited: Edited) -> Tried:
@@ -60,6 +62,6 @@ def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[Kernel
         return attempt(copy.read_as(spec.signature, spec.layouts[0]))
 
     try:
-        return with_exchange(found, program_of(spec), copied)
+        return with_exchange(found, program_of(spec), copied, flat=flat)
     except GemmsmithError:
         return found

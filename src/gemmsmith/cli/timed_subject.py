@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from gemmsmith.cli.render.output import progress
 from gemmsmith.cli.subject import Subject
+from gemmsmith.errors import SimulationError, UnknownInstructionError, UnsupportedError
 from gemmsmith.explain.comparison_rows import Row
-from gemmsmith.explain.diagnosis import SPEED
+from gemmsmith.explain.diagnosis import SPEED, Diagnosis, first_finding
+from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.explain.timing.timed import TIME_MODEL, Timed, timed, to_json
 from gemmsmith.gpus import GPU
 from gemmsmith.ladder.registry import rung_named
@@ -38,6 +40,19 @@ def time_subject(subject: Subject, gpu: GPU, check: QuickCheck | None) -> Timed:
             None, missing=f"the kernel is compiled for {subject.compiled.arch}, and {gpu.name} is sm_{gpu.arch}"
         )
     return timed(subject.spec, subject.config, subject.problem, gpu)
+
+
+def with_copy_gain(found: Diagnosis, subject: Subject, gpu: GPU, time: Timed) -> Diagnosis:
+    """The diagnosis with the predicted gain of the change that comes first, from the copy that has it."""
+    first = first_finding(found)
+    if first is None or first.copy is None or time.predicted is None:
+        return found
+    try:
+        now = Predictor(first.copy, subject.config, subject.problem, gpu).predict()
+    except (UnsupportedError, UnknownInstructionError, SimulationError):
+        return found
+    made = replace(first, copy_gain=time.predicted.us / now.us)
+    return replace(found, findings=tuple(made if each is first else each for each in found.findings))
 
 
 def time_ladder(rungs: tuple[CollectedRung, ...], size: int, gpu: GPU) -> tuple[CollectedRung, ...]:

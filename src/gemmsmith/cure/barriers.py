@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import LOOPS, Code, Program, above, below
+from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault, Race
 from gemmsmith.cure.slots import Slot, children, parting
@@ -108,31 +108,6 @@ def _when(slot: Slot, race: Race, options: Sequence[tuple[Race, list[Slot]]]) ->
     return " in the next iteration" if again else ""
 
 
-def moved_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """A barrier in a branch that not all threads take: moved behind the branch."""
-    for function in program.reached:
-        code = function.code
-        for node in below(function.body, "expression_statement"):
-            if re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", code.of(node).strip()) is None:
-                continue
-            branch = _branch(node)
-            if branch is None or not _is_named(fault, code.path.name, code.line(node.start_byte)):
-                continue
-            slot = _behind(branch, function.code)
-            if slot is None:
-                continue
-            start = code.text.rfind("\n", 0, node.start_byte) + 1
-            end = code.text.find("\n", node.end_byte)
-            alone = code.text[start:end].strip() == code.of(node).strip()
-            in_copy = node.start_byte, node.end_byte, ";"
-            removed = Edit(code.path, start, end + 1, "", in_copy) if alone else Edit(code.path, *in_copy)
-            insertion = slot.insertion("__syncthreads();")
-            cause = (f"the `__syncthreads()` of line {code.line(node.start_byte)} is inside the branch of line "
-                     f"{code.line(branch.start_byte)}, which not all threads of the block take")  # fmt: skip
-            change = f"move it out of the branch, after line {slot.after_line}"
-            yield Candidate("divergent-barrier", cause, change, (removed, insertion))
-
-
 def late_returns(program: Program) -> Iterator[Candidate]:
     """Threads that return before a barrier, though others need what they would load: the return moved behind the last
     barrier."""
@@ -159,26 +134,3 @@ def _at(code: Code, node: Node) -> int:
     """How far into a statement its first barrier stands."""
     found = _BARRIER.search(code.of(node))
     return found.start() if found is not None else 0
-
-
-def _is_named(fault: Fault, file: str, line: int) -> bool:
-    return any(name.endswith(file) and at == line for name, at in fault.places) or not fault.places
-
-
-def _branch(node: Node) -> Node | None:
-    """The outermost `if` around a statement, within the same loop."""
-    found = None
-    for parent in above(node):
-        if parent.type in LOOPS or parent.type in ("function_definition", "lambda_expression"):
-            break
-        if parent.type == "if_statement":
-            found = parent
-    return found
-
-
-def _behind(branch: Node, code: Code) -> Slot | None:
-    parent = branch.parent
-    if parent is None or parent.type != "compound_statement":
-        return None
-    place = next(i for i, child in enumerate(children(parent)) if child.id == branch.id)
-    return Slot(code, parent, place)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from gemmsmith.cure import bounds, indices, launches, values
+from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
 from gemmsmith.cure.atomics import atomics
-from gemmsmith.cure.barriers import barriers, late_returns, moved_barriers
+from gemmsmith.cure.barriers import barriers, late_returns
+from gemmsmith.cure.branches import early_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.overflow import overflows
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -24,11 +26,16 @@ def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if fault.exited:
+        yield from early_returns(program, fault)
+        yield from opened_branches(program, fault)
+        yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
         yield from launches.floor_grids(program)
         yield from late_returns(program)
+        yield from zero_fill.unfilled_tiles(program)
         yield from _edges(program, fault)
-        yield from bounds.short_loops(program)
+        yield from tails.short_loops(program)
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
@@ -41,6 +48,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from indices.exchanged_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "barrier":
+        yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
         yield from late_returns(program)
         yield from values.masks(program)
@@ -49,12 +57,12 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from values.masks(program)
     elif fault.kind in ("bounds", "alignment"):
         if fault.large:
-            yield from indices.overflows(program)
+            yield from overflows(program)
         yield from bounds.comparisons(program, fault, tighter=True)
         yield from indices.leading_dimensions(program)[0]
         yield from _edges(program, fault)
         yield from _indices(program)
-        yield from bounds.short_loops(program)
+        yield from tails.short_loops(program)
     elif fault.kind == "value":
         yield from _values(program, fault)
 
@@ -62,7 +70,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from bounds.exchanged_guards(program)
-    yield from bounds.missing_guards(program)
+    yield from guards.missing_guards(program)
 
 
 def _indices(program: Program) -> Iterator[Candidate]:
@@ -73,31 +81,34 @@ def _indices(program: Program) -> Iterator[Candidate]:
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.large:
-        yield from indices.overflows(program)
+        yield from overflows(program)
     if fault.scaled:
         yield from values.scalars(program)
+        yield from values.repeated_scalars(program)
     likely, others = indices.leading_dimensions(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)
         yield from likely
         yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
-    yield from values.accumulators(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.not_reset(program)
     yield from values.masks(program)
     yield from late_returns(program)
     yield from likely
     yield from _in_turn(
-        bounds.short_loops(program),
+        tails.short_loops(program),
         others,
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
         launches.swapped_axes(program),
         indices.exchanged_indices(program),
+        chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
     )
-    yield from bounds.missing_guards(program)
+    yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
     yield from values.scalars(program)
-    yield from indices.overflows(program)
+    yield from overflows(program)
 
 
 def _in_turn(*groups: Iterable[Candidate]) -> Iterator[Candidate]:

@@ -55,6 +55,11 @@ class Function:
     head: str
     body: Node
 
+    @property
+    def starts(self) -> int:
+        """The line of its first word."""
+        return self.code.line(self.body.start_byte - len(self.head))
+
     def holds(self, line: int) -> bool:
         return self.code.line(self.body.start_byte) <= line <= self.code.last_line(self.body)
 
@@ -67,6 +72,7 @@ class Program:
     entry   the kernel's plain name
     names   the user's own name of each role: {"M": "rows", "A": "d_A"}
     grid    where the grid is written: file and line; None where that is not known
+    line    of the kernel's name, which tells overloads apart; 0: not known
     second  the plain name of the kernel that finishes the product; empty where one kernel makes it
     """
 
@@ -74,6 +80,7 @@ class Program:
     entry: str
     names: Mapping[str, str]
     grid: tuple[Path, int] | None = None
+    line: int = 0
     second: str = ""
     _functions: list[Function] = field(default_factory=list)
 
@@ -92,7 +99,8 @@ class Program:
     @property
     def kernel(self) -> Function | None:
         named = [f for f in self.functions if f.name == self.entry and "__global__" in f.head]
-        return named[0] if named else None
+        return next((f for f in named if f.starts <= self.line <= f.code.line(f.body.start_byte)),
+                    next(iter(named), None))  # fmt: skip
 
     @cached_property
     def reached(self) -> tuple[Function, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.hazards import EXITED, Hazard, HazardKind
 from gemmsmith.verify.verdict import Verdict
 
 Place = tuple[str, int]
@@ -48,6 +48,7 @@ class Fault:
     scaled  alpha or beta is not 0 or 1
     large   a matrix has more elements than an int can count
     at_edges  whole tiles are right
+    exited    barriers that some threads of the block did not reach, because they had returned
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Fault:
     scaled: bool = False
     large: bool = False
     at_edges: bool = False
+    exited: tuple[Place, ...] = ()
 
     @property
     def key(self) -> frozenset[object]:
@@ -68,15 +70,19 @@ class Fault:
 
 def fault_of(verdict: Verdict, files: Collection[str]) -> Fault:
     """The fault that a verdict names, by lines of the user's ``files``."""
+    exited = _places("\n".join(note for note in verdict.notes if EXITED in note))
     if verdict.hazards:
-        return Fault("race", tuple(_race(hazard, files) for hazard in verdict.hazards))
+        return Fault("race", tuple(_race(hazard, files) for hazard in verdict.hazards), exited=exited)
     text = "\n".join(verdict.reasons)
     kind = next((kind for words, kind in _KINDS if words in text), "value")
-    places = tuple(dict.fromkeys((name, int(line)) for name, line in _PLACE.findall(text)))
     problem = verdict.problem
     scaled = problem.alpha != 1 or problem.beta not in (0, 1)
     large = max(problem.m * problem.ldc, problem.m * problem.k, problem.n * problem.k) >= 2**31
-    return Fault(kind, (), places, verdict.unwritten > 0, scaled, large)
+    return Fault(kind, (), _places(text), verdict.unwritten > 0, scaled, large, exited=exited)
+
+
+def _places(text: str) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys((name, int(line)) for name, line in _PLACE.findall(text)))
 
 
 def _race(hazard: Hazard, files: Collection[str]) -> Race:

@@ -1,4 +1,4 @@
-"""Indices: one leading dimension for another, row and column exchanged, products that overflow an int."""
+"""Indices: one leading dimension for another, row and column exchanged, one array for another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LONG = "(size_t)"
 _WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
 
 
@@ -104,6 +103,42 @@ def _brackets(function: Function) -> Iterator[Candidate]:
                         f"write `{new}` in line {line}", edits)  # fmt: skip
 
 
+def exchanged_arrays(program: Program) -> Iterator[Candidate]:
+    """`Bs[ty][k] * As[k][tx]` for `As[ty][k] * Bs[k][tx]`: the two arrays of a product exchanged."""
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "binary_expression", "call_expression"):
+            one, two = _factors(code, node)
+            if one is None or two is None or code.of(one) == code.of(two):
+                continue
+            line, a, b = code.line(node.start_byte), code.of(one), code.of(two)
+            edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, two.start_byte, two.end_byte, a))
+            yield Candidate("exchanged-arrays", f"line {line} has {a} where {b} belongs, and {b} where {a} belongs: "
+                            f"`{' '.join(code.of(node).split())[:80]}`", f"exchange {a} and {b} in line {line}",
+                            edits)  # fmt: skip
+
+
+def _factors(code: Code, node: Node) -> tuple[Node | None, Node | None]:
+    """The names of the two arrays whose elements are multiplied, by `*` or as the first two arguments of an fma."""
+    if node.type == "binary_expression":
+        sign = node.child_by_field_name("operator")
+        if sign is None or code.of(sign) != "*":
+            return None, None
+        return _array(node.child_by_field_name("left")), _array(node.child_by_field_name("right"))
+    called, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if called is None or listed is None or "fma" not in code.of(called) or listed.named_child_count != 3:
+        return None, None
+    return _array(listed.named_children[0]), _array(listed.named_children[1])
+
+
+def _array(node: Node | None) -> Node | None:
+    """The name of the array whose element an expression is."""
+    is_element = False
+    while node is not None and node.type == "subscript_expression":
+        node, is_element = node.child_by_field_name("argument"), True
+    return node if is_element and node is not None and node.type == "identifier" else None
+
+
 def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candidate]:
     nodes = [node for node in below(index, "identifier") if code.of(node) in (one, other)]
     if one == other or len({code.of(node) for node in nodes}) != 2:
@@ -112,25 +147,3 @@ def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candid
     edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
     cause = f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}"
     yield Candidate("exchanged-index", cause, f"exchange them in line {line}", edits)  # fmt: skip
-
-
-def overflows(program: Program) -> Iterator[Candidate]:
-    """Products of two ints in indices: the first factor becomes a size_t, in all of them."""
-    edits: list[Edit] = []
-    lines: list[int] = []
-    for access in global_accesses(program):
-        if access.leading is None or access.leading.parent is None:
-            continue
-        product = access.leading.parent
-        while product.type == "parenthesized_expression" and product.parent is not None:
-            product = product.parent
-        left = product.child_by_field_name("left")
-        if left is None or _LONG in access.code.of(product):
-            continue
-        edits.append(Edit(access.code.path, left.start_byte, left.start_byte, _LONG))
-        lines.append(access.line)
-    if edits:
-        where = ", ".join(map(str, dict.fromkeys(lines)))
-        yield Candidate("overflow", f"the index of line {where} overflows an int for large matrices",
-                        f"compute it in 64 bits: `{_LONG}` before the product in line {where}",
-                        tuple(dict.fromkeys(edits)))  # fmt: skip

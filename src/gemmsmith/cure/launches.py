@@ -12,14 +12,15 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_HOLDERS = ("init_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
+# `dim3 grid(gx, gy)` is the declaration of a function to a parser that does not know the types of gx and gy.
+_HOLDERS = ("init_declarator", "function_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
 
 
 def floor_grids(program: Program) -> Iterator[Candidate]:
     """`N / 32` blocks become `(N + 32 - 1) / 32`: all divisions of the grid, then each."""
     found: list[Candidate] = []
     for code, arguments in _grids(program):
-        for argument in arguments:
+        for argument in (each for one in arguments for each in (one, *_defined(code, one))):
             for node in below(argument, "binary_expression"):
                 operator, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
                 if operator is None or left is None or right is None or code.of(operator) != "/":
@@ -84,13 +85,32 @@ def _grids(program: Program) -> Iterator[tuple[Code, list[Node]]]:
     for code in program.files:
         if code.path != path:
             continue
-        for node in below(code.root, *_HOLDERS):
-            if not code.line(node.start_byte) <= line <= code.last_line(node):
-                continue
+        at_line = [node for node in below(code.root, *_HOLDERS)
+                   if code.line(node.start_byte) <= line <= code.last_line(node)]  # fmt: skip
+        # `dim3 block(32, 8), grid(N / 32, M / 8);` declares two.
+        for node in sorted(at_line, key=lambda node: not _is_first_argument(code, node)):
             arguments = _members(code, node) or _arguments(code, node)
             if arguments:
                 yield code, arguments
                 return
+
+
+def _is_first_argument(code: Code, node: Node) -> bool:
+    """Whether a launch `<<<grid, …>>>` has the declared variable as its grid."""
+    declared = node.child_by_field_name("declarator")
+    grids = [each.named_children[0] for each in below(code.root, "kernel_call_syntax") if each.named_children]
+    return declared is not None and code.of(declared) in map(code.of, grids)
+
+
+def _defined(code: Code, argument: Node) -> Iterator[Node]:
+    """What the variables in an extent of the grid were set to, in the same function: `int gx = N / 32;`."""
+    holder = next((each for each in above(argument) if each.type == "function_definition"), None)
+    names = {code.of(each) for each in below(argument, "identifier", "type_identifier")}
+    for node in below(holder, "init_declarator", "assignment_expression") if holder is not None else ():
+        target = node.child_by_field_name("declarator") or node.child_by_field_name("left")
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+        if target is not None and value is not None and code.of(target) in names:
+            yield value
 
 
 def _members(code: Code, node: Node) -> list[Node]:
@@ -123,6 +143,11 @@ def _arguments(code: Code, node: Node) -> list[Node]:
         if value is not None and kind is not None and code.of(kind) == "dim3":
             return list(value.named_children)
         return [value] if value is not None and "/" in code.of(value) else []
+    if node.type == "function_declarator":
+        declared, listed = node.parent, node.child_by_field_name("parameters")
+        kind = declared.child_by_field_name("type") if declared is not None else None
+        is_grid = listed is not None and kind is not None and code.of(kind) == "dim3"
+        return list(listed.named_children) if is_grid and listed is not None else []
     if node.type == "call_expression" and re.match(r"(?:const\s+)?dim3\b", code.of(node)):
         return _listed(node)
     if node.type == "assignment_expression":

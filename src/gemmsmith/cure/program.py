@@ -31,8 +31,9 @@ def program_of(spec: KernelSpec, *, with_grid: bool = True) -> Program:
         grid = files[grid[0].resolve()].path, grid[1]
     signature = spec.signature.transposed() if spec.signature.column_major else spec.signature
     names = {argument.role: argument.name for argument in signature.arguments if argument.role}
+    line = getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "line", 0)
     entry, second = signature.entry.split("<")[0].rsplit("::", 1)[-1], second_kernel(spec)
-    return Program(tuple(files.values()), entry.removesuffix(chained_name("", second)), names, grid, second)
+    return Program(tuple(files.values()), entry.removesuffix(chained_name("", second)), names, grid, line, second)
 
 
 def second_kernel(spec: KernelSpec) -> str:

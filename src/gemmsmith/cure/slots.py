@@ -43,7 +43,7 @@ class Slot:
         listed, text = children(self.block), self.code.text
         at = listed[self.index].end_byte if self.index >= 0 else self.block.start_byte + 1
         model = listed[max(0, self.index)] if listed else self.block
-        indent = _indent(text, model.start_byte)
+        indent = indent_at(text, model.start_byte)
         end, flat = text.find("\n", at), statements.replace("\n", " ")
         rest = text[at : end if end >= 0 else len(text)].strip()
         if end >= 0 and (not rest or rest.startswith("//") or (rest.startswith("/*") and rest.endswith("*/"))):
@@ -52,7 +52,8 @@ class Slot:
         return Edit(self.code.path, at, at, " " + flat)
 
 
-def _indent(text: str, at: int) -> str:
+def indent_at(text: str, at: int) -> str:
+    """The white space that the line of a character begins with."""
     start = text.rfind("\n", 0, at) + 1
     lead = text[start:at]
     return lead if not lead.strip() else lead[: len(lead) - len(lead.lstrip())]

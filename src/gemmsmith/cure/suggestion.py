@@ -41,7 +41,12 @@ class Suggestion:
     @property
     def sentence(self) -> str:
         """One line: the cause, the change, and that it was tried."""
-        return f"Cause: {self.cause}. {self.change[0].upper()}{self.change[1:]} (tried in a copy: {self.tried})"
+        return f"Cause: {self.cause}. {self.advice}"
+
+    @property
+    def advice(self) -> str:
+        """The change alone, and that it was tried."""
+        return f"{self.change[0].upper()}{self.change[1:]} (tried in a copy: {self.tried})"
 
     def to_json(self) -> dict[str, Any]:
         return {

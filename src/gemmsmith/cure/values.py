@@ -1,4 +1,4 @@
-"""Values: accumulators without an initial value, alpha or beta left out, masks and distances of shuffles."""
+"""Values: alpha or beta left out or at the wrong place, masks and distances of shuffles."""
 
 from __future__ import annotations
 
@@ -13,30 +13,9 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
 _MASK = re.compile(
     r"\b__(?:shfl\w*_sync|syncwarp|ballot_sync|any_sync|all_sync|reduce_\w+_sync)\s*\(\s*(0[xX][0-9a-fA-F]+)"
 )
-
-
-def accumulators(program: Program) -> Iterator[Candidate]:
-    """`float acc;` becomes `float acc = 0;` where something is added to it."""
-    for function in program.reached:
-        code, body = function.code, function.code.of(function.body)
-        for node in below(function.body, "declaration"):
-            kind = node.child_by_field_name("type")
-            if kind is None or not _SUM.match(code.of(kind)) or "__shared__" in code.of(node):
-                continue
-            for declared in node.children_by_field_name("declarator"):
-                name = code.of(declared).split("[")[0].strip()
-                if declared.type not in ("identifier", "array_declarator") or not name.isidentifier():
-                    continue
-                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()", body):
-                    continue
-                line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
-                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
-                                f"write `{code.of(declared)}{value}` in line {line}",
-                                (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
 
 
 def scalars(program: Program) -> Iterator[Candidate]:
@@ -55,6 +34,7 @@ def scalars(program: Program) -> Iterator[Candidate]:
         right, operator = parent.child_by_field_name("right"), parent.child_by_field_name("operator")
         if right is None or operator is None or code.of(operator) != "=":
             continue
+        yield from _misplaced(code, right, alpha, beta)
         old, line, target = code.of(right), code.line(right.start_byte), code.of(access.node)
         product = _scaled(code, right, alpha, beta) if lacks_alpha else old
         new = f"{product} + {beta} * {target}" if lacks_beta else product
@@ -65,6 +45,62 @@ def scalars(program: Program) -> Iterator[Candidate]:
             yield Candidate("missing-scalar", f"the kernel takes {missing} and never uses it",
                             f"write `{target} = {new}` in line {line}",
                             (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def repeated_scalars(program: Program) -> Iterator[Candidate]:
+    """alpha or beta as a factor at several places: without one of them."""
+    names = [name for role in ("alpha", "beta") if (name := program.names.get(role, ""))]
+    for name in names:
+        factors = [(function.code, node, other) for function in program.reached
+                   for node in below(function.body, "binary_expression")
+                   if (other := _other_factor(function.code, node, name)) is not None]  # fmt: skip
+        squared = any(code.of(other) == name for code, _, other in factors)
+        for code, node, other in factors if len(factors) > 1 or squared else ():
+            line = code.line(node.start_byte)
+            yield Candidate("repeated-scalar", f"{name} multiplies more than once, in line {line} too",
+                            f"write `{' '.join(code.of(other).split())[:60]}` without {name} in line {line}",
+                            (Edit(code.path, node.start_byte, node.end_byte, code.of(other)),))  # fmt: skip
+
+
+def _other_factor(code: Code, node: Node, name: str) -> Node | None:
+    """What a product multiplies by ``name``."""
+    sign = node.child_by_field_name("operator")
+    sides = [node.child_by_field_name(part) for part in ("left", "right")]
+    if sign is None or code.of(sign) != "*":
+        return None
+    for one, other in (sides, sides[::-1]):
+        if one is not None and code.of(one) == name:
+            return other
+    return None
+
+
+def _misplaced(code: Code, right: Node, alpha: str, beta: str) -> Iterator[Candidate]:
+    """`alpha * (sum + beta * c)`, where alpha belongs to the sum alone; or beta to C alone."""
+    for node in below(right, "binary_expression"):
+        sides = [node.child_by_field_name(part) for part in ("left", "right")]
+        sign = node.child_by_field_name("operator")
+        if not alpha or not beta or None in sides or sign is None or code.of(sign) != "*":
+            continue
+        for scalar, other in (sides, sides[::-1]):
+            if scalar is None or other is None or other.type != "parenthesized_expression":
+                continue
+            inner = other.named_children[0]
+            plus, name = inner.child_by_field_name("operator"), code.of(scalar)
+            left, last = inner.child_by_field_name("left"), inner.child_by_field_name("right")
+            if name not in (alpha, beta) or plus is None or left is None or last is None or code.of(plus) != "+":
+                continue
+            held = [re.search(rf"\b{beta}\b", code.of(side)) is not None for side in (left, last)]
+            owners = [not each for each in held] if name == alpha else [not held[0], held[0]]
+            if name == alpha and sum(held) != 1:
+                continue
+            for mine in [owners] if name == alpha else [[True, False], [False, True]]:
+                parts = [f"{name} * {_factor(code, side)}" if own else code.of(side)
+                         for side, own in zip((left, last), mine, strict=True)]  # fmt: skip
+                new, line = " + ".join(parts), code.line(node.start_byte)
+                one = left if mine[0] else last
+                yield Candidate("misplaced-scalar", f"line {line} multiplies both terms by {name}, which belongs to "
+                                f"`{code.of(one)}` alone", f"write `{new}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
 
 def _scaled(code: Code, node: Node, alpha: str, beta: str) -> str:

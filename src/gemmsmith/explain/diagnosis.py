@@ -24,7 +24,8 @@ MODEL = (
 )
 
 IN_SHORT = "Times are predicted, not measured; counts are simulated."
-_WORTH = 1.005  # smaller gains are rounding
+WORTH = 1.005  # smaller gains are rounding
+_CLEAR = 1.05  # a change that was tried comes first from this gain on
 _NAMES = {
     FMA: "the FMA pipe", ISSUE: "instruction issue", LSU: "the load/store pipe", L2: "L2", DRAM: "DRAM",
     LATENCY: "waiting for memory between barriers",
@@ -47,10 +48,16 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Its form in a notebook."""
-        advice = [f"{each.kind}: {each.sentence} {each.fix}" for each in self.findings if each.gain > _WORTH]
+        advice = [f"{each.kind}: {each.sentence} {each.fix}" for each in self.findings if each.gain > WORTH]
         parts = [listing(self.sentences), folded("what to do, by estimated gain", listing(advice)),
                  paragraph(IN_SHORT, small=True)]  # fmt: skip
         return card(f"{self.case.profile.kernel} on {self.case.gpu.name}", parts)
+
+
+def first_finding(found: Diagnosis) -> Finding | None:
+    """The change that was tried and helps, else the one whose cost is largest."""
+    worth = [each for each in found.findings if each.gain >= WORTH]
+    return next((each for each in worth if each.confirmed and each.gain >= _CLEAR), next(iter(worth), None))
 
 
 def diagnose(profile: Profile, sass: Sass, gpu: GPU) -> Diagnosis:
@@ -202,6 +209,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "kind": finding.kind, "sentence": finding.sentence, "fix": finding.fix, "gain": plain(finding.gain),
         "origin": finding.origin, "numbers": {name: plain(value) for name, value in finding.numbers},
     }  # fmt: skip
+    made |= {"gain_of_copy": plain(finding.copy_gain)} if finding.copy_gain else {}
     pattern = finding.pattern
     if pattern is None:
         return made

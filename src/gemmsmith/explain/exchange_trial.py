@@ -22,6 +22,7 @@ Try = Callable[[Edited], Tried]
 KIND = "uncoalesced global"
 _AXIS = re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.([xy])")
 _INDEXED = re.compile(r"\b(\w+)\s*\[([^\[\]]+)\]")
+_OTHER = {"/": "%", "%": "/"}
 _WORTH = 1.02  # times as fast: less is no reason to change a kernel
 
 
@@ -41,10 +42,31 @@ def exchange(program: Program) -> Candidate | None:
                      (*edits, *grid))  # fmt: skip
 
 
-def with_exchange(found: Diagnosis, program: Program, attempt: Try) -> Diagnosis:
-    """The diagnosis with what the exchange did for uncoalesced accesses, if a copy is right and faster with it."""
+def exchange_lanes(program: Program) -> Candidate | None:
+    """`threadIdx.x / T` and `threadIdx.x % T` exchanged, for blocks along x alone; None unless there are both."""
+    edits: list[Edit] = []
+    signs: dict[str, set[str]] = {}
+    for function in program.reached[:1]:
+        code = function.code
+        for node in below(function.body, "binary_expression"):
+            sign, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
+            if sign is None or left is None or right is None or code.of(left) != "threadIdx.x":
+                continue
+            if code.of(sign) in _OTHER:
+                edits.append(Edit(code.path, sign.start_byte, sign.end_byte, _OTHER[code.of(sign)]))
+                signs.setdefault(code.of(right), set()).add(code.of(sign))
+    if len(signs) != 1 or set(*signs.values()) != set(_OTHER):
+        return None
+    (by,) = signs
+    return Candidate("exchanged-lanes", "neighbouring threads are in different rows",
+                     f"exchange threadIdx.x / {by} and threadIdx.x % {by}", tuple(edits))  # fmt: skip
+
+
+def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: bool = False) -> Diagnosis:
+    """The diagnosis with what the exchange did for uncoalesced accesses, if a copy is right and faster with it.
+    ``flat``: blocks have threads along x alone."""
     first = next((each for each in found.findings if each.kind.startswith(KIND)), None)
-    change = exchange(program) if first is not None else None
+    change = (exchange_lanes if flat else exchange)(program) if first is not None else None
     if first is None or change is None:
         return found
     try:
@@ -58,8 +80,10 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try) -> Diagnosis
     before, after = (each.case.profile.sectors(op) / max(1, each.case.profile.requests(op))
                      for each in (found, tried.diagnosis))  # fmt: skip
     text = f"Tried in a copy: a request touches {after:.1f} sectors in place of {before:.1f}, and the result is right."
-    fix = "Exchange x and y, so that neighbouring threads of a warp are in neighbouring columns:"
-    made = replace(first, fix=fix, tried=text, diff=unified(change.edits, program.files), confirmed=True)
+    what = f"{change.change[0].upper()}{change.change[1:]}"
+    fix = f"{what}, so that neighbouring threads of a warp are in neighbouring columns:"
+    made = replace(first, fix=fix, tried=text, diff=unified(change.edits, program.files), confirmed=True,
+                   copy=tried.copy)  # fmt: skip
     return replace(found, findings=tuple(made if each is first else each for each in found.findings))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.compile.sass import Sass
 from gemmsmith.explain.access_pattern import AccessPattern
@@ -30,6 +30,7 @@ from gemmsmith.explain.occupancy import Occupancy, Waves
 from gemmsmith.explain.pattern_words import conflict_words, remedy, sector_words
 from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
 from gemmsmith.gpus import GPU
+from gemmsmith.kernel.spec import KernelSpec
 
 _SCALAR = 6.0  # bytes per lane; at or below, most loads are 4 bytes wide
 _FULL_SECTOR = 24.0  # bytes used of 32; from here on, access counts as coalesced
@@ -51,7 +52,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """One cause of lost time: the numbers behind it, a fix, and the speedup from that fix alone.
+    """One cause of lost time: the numbers behind it, a fix, and the speedup without this cost. A fix may remove less.
 
     ``saved`` is the cycles per SM saved on the resource concerned; it orders findings of equal gain.
     """
@@ -67,6 +68,9 @@ class Finding:
     tried: str = ""  # what the fix did in a copy of the kernel
     diff: str = ""  # the fix as a patch, if it was tried
     confirmed: bool = False  # the copy with the fix is right, and has the cost no longer
+    copy: KernelSpec | None = field(default=None, repr=False, compare=False)  # the kernel with the fix, if confirmed
+    without: str = ""  # the cost whose absence ``gain`` is of, if the cycle model told it
+    copy_gain: float = 0.0  # how many times as fast the copy is predicted; 0: not predicted
 
     @property
     def where(self) -> str:

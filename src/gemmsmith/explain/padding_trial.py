@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.bottleneck import conflicts_of
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.findings import Finding
+from gemmsmith.explain.flat_padding import flat_copy, flat_paddings, flat_remedy
 from gemmsmith.explain.pattern_words import padded, paddings, remedy
 from gemmsmith.kernel.spec import KernelSpec
 
@@ -23,6 +24,7 @@ class Tried:
 
     diagnosis: Diagnosis
     wrong: str
+    copy: KernelSpec | None = None
 
 
 Try = Callable[[KernelSpec], Tried]
@@ -41,21 +43,31 @@ def with_trials(found: Diagnosis, spec: KernelSpec, attempt: Try) -> Diagnosis:
 def _tried(found: Diagnosis, finding: Finding, spec: KernelSpec, attempt: Try) -> Finding:
     """The finding with the longer rows that are right and predicted to be fastest, or with what failed."""
     pattern = finding.pattern
-    attempts = [
-        (more, copy, _attempted(copy, attempt))
-        for more in (paddings(pattern) if pattern is not None else ())
-        if pattern is not None and (copy := padded_copy(spec, pattern, more)) is not None
-    ]
+    attempts = [(fix, copy, _attempted(copy, attempt)) for fix, copy in _copies(spec, pattern)]
     if not attempts or pattern is None:
         return finding
-    right = [(more, copy, each) for more, copy, each in attempts if isinstance(each, Tried) and not each.wrong]
+    right = [(fix, copy, each) for fix, copy, each in attempts if isinstance(each, Tried) and not each.wrong]
     if not right:
         return replace(finding, tried=_why_not(attempts[0][2]))
-    more, copy, best = min(right, key=lambda one: one[2].diagnosis.case.estimate.longest)
+    fix, copy, best = min(right, key=lambda one: one[2].diagnosis.case.estimate.longest)
     before, after = (_share(each) for each in (found, best.diagnosis))
     text = f"Tried in a copy: bank conflicts fall from {before:.0%} to {after:.0%} of wavefronts; the result is right."
     helps = after < before
-    return replace(finding, fix=remedy(pattern, more), tried=text, confirmed=helps, diff=_patch(copy) if helps else "")
+    return replace(finding, fix=fix, tried=text, confirmed=helps, diff=_patch(copy) if helps else "",
+                   copy=copy if helps else None)  # fmt: skip
+
+
+def _copies(spec: KernelSpec, pattern: AccessPattern | None) -> Iterator[tuple[str, KernelSpec]]:
+    """Copies with longer rows, each with the change in words."""
+    if pattern is None:
+        return
+    for more in paddings(pattern):
+        if (copy := padded_copy(spec, pattern, more)) is not None:
+            yield remedy(pattern, more), copy
+    path = _file(spec, pattern.declaration.file) if pattern.declaration is not None else None
+    for more in flat_paddings(pattern):
+        if (copy := flat_copy(spec, pattern, more, path)) is not None:
+            yield flat_remedy(pattern, more), copy
 
 
 def _patch(copy: KernelSpec) -> str:

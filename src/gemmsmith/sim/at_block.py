@@ -9,6 +9,7 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.faults import divergent_barrier
+from gemmsmith.sim.hazards import EXITED
 from gemmsmith.sim.lanes import ALL, Lanes, compact
 from gemmsmith.sim.stepper import Group, Stepper
 from gemmsmith.sim.types import Array
@@ -113,5 +114,5 @@ class AtBlock:
         lane = int(lanes[short[machine.block[lanes]]][0])
         step, gone = machine.program.step(group.position), machine.wave.threads - int(machine.live[machine.block[lane]])
         machine.log.note(f"{step.traits.called} at {step.first.instruction.where}: {gone} of {machine.wave.threads} "
-                         "threads of the block had returned before it and are not waited for; "
+                         f"threads {EXITED} and are not waited for; "
                          "if others need what they load, let them reach it and guard their stores instead")  # fmt: skip

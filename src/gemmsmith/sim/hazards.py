@@ -11,6 +11,7 @@ from gemmsmith.sim.spots import Spot
 
 _MOST_REPORTED = 20
 _MOST_KEPT = 400
+EXITED = "of the block had returned before it"  # in notes on barriers that not all threads of a block reached
 
 
 class HazardKind(StrEnum):

@@ -97,10 +97,10 @@ def _headline(comparison: Comparison, wrong: Mask, mode: str) -> str:
     if worst is None:
         return what
     place = f"row {worst.row}" if mode == "projection" else f"({worst.row}, {worst.column})"
-    values = f"got {worst.got!r}, expected {worst.expected!r}"
     if mode in ("float", "projection"):
-        return f"{what}: rho {worst.rho:.3g} (gate {comparison.gate:.3g}) at {place}, {values}"
-    return f"{what}: the first that is not equal is at {place}, {values}"
+        ratio = f"rho {worst.rho:.3g}; rounding stays below {comparison.gate:.3g}"
+        return f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g} ({ratio})"
+    return f"{what}, the first at {place}: got {worst.got!r}, expected {worst.expected!r}"
 
 
 def _where(wrong: Mask) -> list[str]:

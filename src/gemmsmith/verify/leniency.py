@@ -31,8 +31,8 @@ def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = ""
     return verdict, read_note(strictly) if verdict.trusted else ""
 
 
-def read_note(strictly: Verdict) -> str:
-    """What a failure means that vanishes once C holds numbers."""
+def read_note(strictly: Verdict, change: str = "") -> str:
+    """What a failure means that vanishes once C holds numbers. ``change``: what cured it in a copy."""
     told = [f"{fault.title} ({mark.file.rpartition('/')[2]}:{mark.line})"
             for fault in strictly.faults for mark in fault.marks[:1]]  # fmt: skip
     text = "; ".join(told or strictly.reasons[:2])
@@ -40,4 +40,5 @@ def read_note(strictly: Verdict) -> str:
         what = "C is read when beta = 0, where BLAS lets it hold anything, NaN too: test beta first"
     else:
         what = "A or B is read when alpha = 0 or K = 0, where BLAS lets them hold anything, NaN too: test alpha first"
-    return f"{what}.\n  {text}\n  (--strict makes this a failure)"
+    todo = f"\n  {change}" if change else ""
+    return f"{what}.\n  {text}{todo}\n  (--strict makes this a failure)"

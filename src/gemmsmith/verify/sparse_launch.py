@@ -7,6 +7,7 @@ every sum is exact and no output is 0: what is not 0 was written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,10 +90,15 @@ def sparse_reasons(
         found = _written(device, problem, c)
         return _judged(problem, a, b, bias, found, written) or (_far_from_corner(problem, found) if corner else ())
     except SimulationError as error:
-        return (f"{type(error).__name__}: {error.message}", *filter(None, error.hint.split("\n")))
+        return (error.message, *(_without_instruction(line) for line in error.hint.split("\n") if line))
     finally:
         device.memory.keep_changes(False)
         device.garbage = None
+
+
+def _without_instruction(line: str) -> str:
+    """`kernel.cu:8: ld.global.f32 …; block (0,65534,0), …` without the PTX."""
+    return re.sub(r"^(\S+:\d+): [^;]*;;? (?=block )", r"at \1, ", line)
 
 
 def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, transposed: bool) -> _Matrix:

@@ -18,6 +18,7 @@ SQUARE = "M = N, and another K"
 TILES = "orders of tiles"  # a group
 LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
+VECTORS = "whole vectors, but no multiple of the tile"
 GUARDED = "a ragged edge, which the kernel guards"
 
 

@@ -58,8 +58,8 @@ class StudyOptions(OptionGroup):
         str, typer.Option("--distributions", help=f"Kinds of data, comma-separated: {', '.join(DISTRIBUTIONS)}.")
     ] = ""
     k: Annotated[str, typer.Option("--k", help="Values of K, comma-separated.")] = ""
-    m: Annotated[int, typer.Option("--m", help="Rows of C. Default: 64 on the simulator, 256 on a GPU.")] = 0
-    n: Annotated[int, typer.Option("--n", help="Columns of C. Default: as many as rows.")] = 0
+    m: Annotated[int, typer.Option("--m", show_default="64 on the simulator, 256 on a GPU", help="Rows of C.")] = 0
+    n: Annotated[int, typer.Option("--n", show_default="as many as rows", help="Columns of C.")] = 0
     against: Annotated[
         str,
         typer.Option(

@@ -1,4 +1,4 @@
-"""gemmsmith explain: what bounds a kernel, and fixes in order of estimated gain."""
+"""gemmsmith explain: what bounds a kernel, at which line, and what to change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.render.diagnosis_text import check_json, print_findings, print_quick_check
 from gemmsmith.cli.render.output import print_json, progress, say
 from gemmsmith.cli.render.short_answer import print_short_answer
-from gemmsmith.cli.render.stall_text import print_lines
+from gemmsmith.cli.render.stall_text import print_lines, untold
 from gemmsmith.cli.subject import Subject, find_subject
 from gemmsmith.cli.subject_check import checked_subject, diagnosed_subject
-from gemmsmith.cli.timed_subject import time_subject, timed_json
+from gemmsmith.cli.timed_subject import time_subject, timed_json, with_copy_gain
 from gemmsmith.explain.diagnosis import MODEL, SPEED, Diagnosis, to_json
 from gemmsmith.explain.timing.advice import with_model_gains
 from gemmsmith.explain.timing.summary import recorded_stalls, stalls_beside
@@ -25,7 +25,7 @@ def command(
     kernel: KernelName, options: KernelOptions, problem: ProblemOptions, arguments: ArgumentOptions,
     target: TargetOptions, cache: CacheOptions, output: OutputOptions,
 ) -> None:  # fmt: skip
-    """Say what bounds a kernel on a GPU, and list fixes by estimated gain.
+    """Say what bounds a kernel on a GPU, at which line, and what to change.
 
     A user's kernel is checked first, on one shape: a wrong one is not praised.
     """
@@ -43,7 +43,7 @@ def command(
         found = diagnosed_subject(subject, cache.compiler, gpu, check)
         bar.advance(task)
         time = time_subject(subject, gpu, check)
-        found = with_model_gains(found, time)
+        found = with_copy_gain(with_model_gains(found, time), subject, gpu, time)
         bar.advance(task)
     if output.json:
         print_json(check_json(check) | timed_json(to_json(found), time))
@@ -52,22 +52,26 @@ def command(
 
 
 def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: Timed) -> None:
+    """The answer first, then what costs time and what to do about it, then the figures behind both."""
     say(f"{subject.title} on {found.case.gpu.name}", "bold")
     print_quick_check(subject.spec.name, check)
     print_short_answer(found, time, check)
     say()
-    for sentence in time.sentences:
+    say(time.sentences[0])
+    # The bound and the speed of the older estimate give way to the cycle model's.
+    kept = [text for i, text in enumerate(found.sentences) if not (time.counts_only and i == SPEED)]
+    if time.predicted is None:
+        say(found.sentences[0])
+    print_findings(found.findings, check)
+    say()
+    say("Figures", "bold")
+    for sentence in untold(time, found.findings):
+        say(sentence)
+    for sentence in kept[1 if time.predicted is None else 2 :]:
         say(sentence)
     source, seen = recorded_stalls(subject.spec.name, str(subject.config), subject.problem, found.case.gpu)
     if seen and time.predicted is not None:
         say(stalls_beside(time, source, seen))
     print_lines(time)
-    say()
-    # The bound and the speed of the older estimate give way to the cycle model's.
-    kept = found.sentences if time.predicted is None else found.sentences[2:]
-    for i, sentence in enumerate(kept):
-        if not (time.counts_only and i == SPEED):
-            say(sentence)
-    print_findings(found.findings, check)
     say()
     say(MODEL if time.predicted is None else TIME_MODEL, "dim")

@@ -53,7 +53,7 @@ class ReportOptions(OptionGroup):
     ] = None
     html: Annotated[Path, typer.Option("--html", help="The page to write.")] = Path("report.html")
     size: Annotated[
-        int, typer.Option("--size", help="M = N = K of the ladder's chart. Default: 4096, or the run's largest.")
+        int, typer.Option("--size", show_default="4096, or the run's largest", help="M = N = K of the ladder's chart.")
     ] = 0
     db: Annotated[
         Path | None, typer.Option("--db", metavar="FILE", help="The results database.", envvar="GEMMSMITH_DB")

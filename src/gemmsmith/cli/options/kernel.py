@@ -66,7 +66,10 @@ class KernelOptions(ConfigOptions):
         str, typer.Option("--signature", help="What the kernel's parameters are, in order: 'A,B,C,M,N,K'.")
     ] = ""
     layout: Annotated[
-        str, typer.Option("--layout", help="NN, NT, TN, TT (row-major) or col, col-NT … (column-major), if check errs.")
+        str,
+        typer.Option(
+            "--layout", help="NN, NT, TN, TT (row-major) or col, col-NT … (column-major); found by trying if not given."
+        ),
     ] = ""
 
     include: Annotated[

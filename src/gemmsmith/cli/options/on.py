@@ -36,7 +36,8 @@ class OnOptions(OptionGroup):
         str, typer.Option("--gpu-kind", metavar="NAME", help="On a cluster with several kinds of GPU: which, as H200.")
     ] = ""
     task_limit: Annotated[
-        float, typer.Option("--task-limit", metavar="SECONDS", help="End a task that takes longer. Default: 3600.")
+        float,
+        typer.Option("--task-limit", metavar="SECONDS", show_default="3600", help="End a task that takes longer."),
     ] = 0.0
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many tasks there are and how long they should take.")

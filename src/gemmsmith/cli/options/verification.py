@@ -29,7 +29,7 @@ class VerificationOptions(OptionGroup):
         bool,
         typer.Option(
             "--strict",
-            help="Warnings are failures: right for some shapes or aligned rows only, C read when beta = 0, a fault "
+            help="Limits are failures: right for some shapes or aligned rows only, C read when beta = 0, a fault "
             "with K = 0, 32-bit indices that overflow.",
         ),
     ] = False

@@ -19,7 +19,7 @@ from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled, formula
-from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, Trial
+from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 _VECTORS = re.compile(
@@ -29,7 +29,7 @@ _VECTORS = re.compile(
 _HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 _SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
                         r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
-NOTE = "note"  # of a failure that restricts the kernel, and does not make it wrong
+LIMIT = "limit"  # of a failure that restricts the kernel, and does not make it wrong
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
@@ -68,6 +68,7 @@ class Report:
     more: int = 0  # trials of verify --full beyond those that were planned
     certificate: Certificate | None = None
     causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
+    remedies: tuple[Suggestion, ...] = ()  # of limits that ``advice`` and ``remarks`` name, each tried in a copy
 
     @property
     def ok(self) -> bool:
@@ -85,7 +86,7 @@ class Report:
             return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
-        if trial.label in (ODD, RAGGED):  # without guards, threads write into their neighbours' rows
+        if trial.label in (ODD, RAGGED, VECTORS):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
         return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
@@ -121,8 +122,7 @@ class Report:
         large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
         found = []
         if large and any(self.is_remark(t, v) for t, v in self.verdicts if t.label in large):
-            which = " and ".join(label.rsplit(" ", 1)[-1] for label in large)
-            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {which}: compute them in size_t")
+            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {_listed(large)}{self._advised()}")
         empty = next((v for t, v in self.verdicts if t.label == NO_K and not v.trusted and self.is_remark(t, v)), None)
         if empty is not None and any(MAP_REFUSED in why for why in empty.reasons):
             found.append("with K = 0 there is no tensor map to encode: its host code must not launch it")
@@ -133,6 +133,11 @@ class Report:
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
                          "which is for finite numbers")  # fmt: skip
         return found
+
+    def _advised(self) -> str:
+        """What to do about indices that overflow: the change that was tried, else in general."""
+        remedy = next((each for each in self.remedies if each.kind == "overflow"), None)
+        return f". {remedy.advice}" if remedy is not None else ": compute them in size_t"
 
     @property
     def status(self) -> str:
@@ -187,6 +192,7 @@ class Report:
             "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
                        for t, v in self.verdicts],
             "causes": [cause.to_json() for cause in self.causes],
+            "remedies": [remedy.to_json() for remedy in self.remedies],
             "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
             "warnings": self._warnings(), "notes": self.launch_notes,
             "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
@@ -230,7 +236,7 @@ class Report:
     def mark(self, trial: Trial, verdict: Verdict) -> str:
         """One word for a failed trial, wherever it is shown."""
         if not self.strict and self.only_warns(trial, verdict):
-            return NOTE
+            return LIMIT
         return "RACE" if _only_races(verdict) else "WRONG"
 
     def _certificate_json(self) -> dict[str, Any] | None:
@@ -266,8 +272,8 @@ class Report:
             return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         passed = sum(verdict.trusted for _, verdict in self.verdicts)
         others = len(self.verdicts) - passed
-        allowed = f"; {others} failed, which is allowed (see the notes)" if others else ""
-        return f"{self.entry} is right{kind}: {passed} trials passed{allowed}"
+        limits = f", {others} showed a limit" if others else ""
+        return f"{self.entry} is right{kind}: {passed} trials passed{limits}"
 
     def _restrictions(self) -> list[str]:
         """For what alone the kernel is right; empty if it is right for all or wrong."""
@@ -289,6 +295,11 @@ class Report:
         if any("out-of-bounds" in reason for reason in verdict.reasons):
             return f"{multiples}; elsewhere it accesses memory outside its matrices"
         misaligned = any("misaligned" in reason for reason in verdict.reasons)
+        beyond = next((v for t, v in self.failed if t.label == VECTORS), None)
+        if misaligned and beyond is not None:
+            outside = any("out-of-bounds" in reason for reason in beyond.reasons)
+            what = "accesses memory outside its matrices" if outside else "gives a wrong result"
+            return f"{multiples}; elsewhere it {what}, or its vector accesses are misaligned"
         return multiples + ("; elsewhere its vector accesses are misaligned" if misaligned else
                             "; elsewhere its result is wrong")  # fmt: skip
 
@@ -308,7 +319,7 @@ class Report:
         """What it means that only another shape failed; empty where that is not the case."""
         if not self.failed:
             return ""
-        trial, _ = self.failed[-1]
+        trial, verdict = self.failed[-1]
         if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
             return ""
         passed = [t for t, v in self.verdicts if v.trusted and not t.group]
@@ -324,12 +335,21 @@ class Report:
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
         if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
             return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
+        if verdict.unwritten and not verdict.wrong and not verdict.faulted:
+            return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
+                    "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 
     def _guards(self) -> str:
         """The guards that are missing, as far as the multiples tell."""
         missing = [text for name, text in _GUARDS.items() if getattr(self._own_multiples(), name) > 1]
         return ", ".join(missing or _GUARDS.values())
+
+
+def _listed(labels: list[str]) -> str:
+    """The matrices that labels of large products end with: `A, B and C`."""
+    names = sorted(label.rsplit(" ", 1)[-1] for label in labels)
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _only_races(verdict: Verdict) -> bool:

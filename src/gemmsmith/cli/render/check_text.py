@@ -6,13 +6,15 @@ from collections import Counter
 
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.certificate_text import certificate_lines
-from gemmsmith.cli.render.check_report import NOTE, Report
+from gemmsmith.cli.render.check_report import LIMIT, Report
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, patch, print_json, say
 from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
+from gemmsmith.verify.trial import UNREAD, Trial
+from gemmsmith.verify.verdict import Verdict
 
-_STYLES = {"ok": "green", NOTE: "yellow"}
+_STYLES = {"ok": "green", LIMIT: "yellow"}
 
 
 def show_report(report: Report, json: bool) -> None:
@@ -37,14 +39,14 @@ def print_report(report: Report) -> None:
             continue
         mark = "ok" if verdict.trusted else report.mark(trial, verdict)
         style = _STYLES.get(mark, "red")
-        text = f"  {mark:<5} {trial.label} ({report.own(trial.problem)})"
+        text = f"  {mark:<5} {_said(trial, verdict)} ({report.own(trial.problem)})"
         say(text, lead=f"  {mark:<5}", lead_style=style, hang=" " * 6)
     if fitted := _fitted_line(report):
         say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
-    for label, why in report.skipped if not report.only else ():
+    for label, why in _skipped(report) if not report.only else ():
         say(f"  skipped {label}: {why}", "dim", hang=" " * 6)
     for verdict in report.advice:
-        item(read_note(verdict), "yellow")
+        item(read_note(verdict, _advice(report, "c-read")), "yellow")
     for remark in report.remarks:
         item(f"{report.entry}: {remark} (--strict makes this a failure)", "yellow")
     for hint in report.hints if not report.ok else ():
@@ -71,12 +73,29 @@ def print_report(report: Report) -> None:
         item(f"next: {report.next_command()}")
 
 
+def _said(trial: Trial, verdict: Verdict) -> str:
+    """A trial's label; of one that says what must not happen, what happened."""
+    return "C is read when beta = 0" if trial.label == UNREAD and not verdict.trusted else trial.label
+
+
+def _skipped(report: Report) -> list[tuple[str, str]]:
+    """Trials that could not be run, those with the same reason on one line."""
+    labels: dict[str, list[str]] = {}
+    for label, why in report.skipped:
+        labels.setdefault(why, []).append(label)
+    return [("; ".join(some), why) for why, some in labels.items()]
+
+
+def _advice(report: Report, kind: str) -> str:
+    return next((each.advice for each in report.remedies if each.kind == kind), "")
+
+
 def _print_evidence(report: Report) -> None:
     """The failed trials with their source lines: what makes the kernel wrong before what only restricts it."""
     shown: Shown = set()
     told = [(t, v) for t, v in report.verdicts if not v.trusted and (report.strict or not report.is_remark(t, v))]
-    for trial, verdict in sorted(told, key=lambda each: report.mark(*each) == NOTE):
-        mark, style = report.mark(trial, verdict), "yellow" if report.mark(trial, verdict) == NOTE else "red"
+    for trial, verdict in sorted(told, key=lambda each: report.mark(*each) == LIMIT):
+        mark, style = report.mark(trial, verdict), "yellow" if report.mark(trial, verdict) == LIMIT else "red"
         head = verdict.head.replace(str(verdict.problem), report.own(verdict.problem), 1)
         print_verdict(verdict, head.replace("WRONG:", f"{mark}:", 1), style, report.verbose, shown)
 

@@ -31,17 +31,25 @@ def print_findings(findings: Sequence[Finding], check: QuickCheck | None = None)
     shown = [f for f in findings if f.gain >= _WORTH]
     hidden = [f for f in findings if f.gain < _WORTH]
     if shown:
-        say("\nWhat to do, by estimated gain", "bold")
+        say("\nWhat costs time, and what to do about it", "bold")
     for number, finding in enumerate(shown, 1):
         start = f"{number}. {finding.kind}"
-        gain = f"{finding.gain:.2f} times as fast" if sure else f"costs up to {1 - 1 / finding.gain:.0%} of the time"
-        say(f"{start}: {gain}", lead=start)
+        say(f"{start}: {_gain(finding, sure)}", lead=start)
         _print_body(finding)
     if hidden:
-        say("\nNo gain by itself, while the above bounds the kernel", "bold")
+        say("\nNo gain alone" + (", while the above bounds the kernel" if shown else ""), "bold")
     for finding in hidden:
-        say(f"- {finding.kind}", "bold")
-        _print_body(finding)
+        start = f"- {finding.kind}"
+        say(f"{start}: {finding.sentence}", lead=start, hang="  ")
+
+
+def _gain(finding: Finding, sure: bool) -> str:
+    """Of the copy with the change, else at most that of the cost; a share, if the kernel is not known to be right."""
+    if not sure:
+        return f"costs up to {1 - 1 / finding.gain:.0%} of the time"
+    if finding.copy_gain:
+        return f"{finding.copy_gain:.2f} times as fast with the change below"
+    return f"up to {finding.gain:.2f} times as fast"
 
 
 def _print_body(finding: Finding) -> None:

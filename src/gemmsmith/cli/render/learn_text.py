@@ -26,7 +26,7 @@ _WELCOME = (
 _FILES = "Edit the file in any editor; it is one kernel of 20 to 50 lines. Grading takes a few seconds."
 _INDENT = "   "
 _SEEN = 256  # rows, columns and steps of k that are enough for a view
-_RATIO = re.compile(r" rho \S+ \(gate \S+\) at")  # of no use to a learner
+_RATIO = re.compile(r" \(rho [^)]*\)")  # of no use to a learner
 
 
 def print_overview(tasks: Sequence[Task], done: Progress) -> None:
@@ -141,7 +141,7 @@ def _print_failure(graded: Graded) -> None:
     if verdict.faults:
         print_fault(verdict.faults[0], "red")
     for line in verdict.other_lines()[:2]:
-        item(_RATIO.sub(" the worst is at", line), "red", indent="  ")
+        item(_RATIO.sub("", line), "red", indent="  ")
 
 
 def print_progress(tasks: Sequence[Task], done: Progress, path: Path) -> None:

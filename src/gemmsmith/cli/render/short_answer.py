@@ -1,24 +1,21 @@
-"""explain's answer in three lines: what bounds the kernel, at which line, and what to change."""
+"""explain's answer in four lines: what bounds the kernel, at which line, what to change, and how much that may gain."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
 from gemmsmith.cli.render.output import say
-from gemmsmith.explain.diagnosis import Diagnosis
+from gemmsmith.explain.diagnosis import Diagnosis, first_finding
 from gemmsmith.explain.findings import Finding
 from gemmsmith.explain.timing.timed import Timed
 from gemmsmith.verify.quick_check import QuickCheck
-
-_WORTH = 1.005  # smaller gains are rounding
-_CLEAR = 1.05  # a change that was tried comes first from this gain on
 
 
 def print_short_answer(found: Diagnosis, time: Timed, check: QuickCheck | None) -> None:
     """Before all figures; nothing where the kernel is wrong or no finding has a gain."""
     if check is not None and not check.ok:
         return
-    for lead, text in short_answer(found, time, _first(found)):
+    for lead, text in short_answer(found, time, first_finding(found)):
         say(f"{lead} {text}", lead=lead, hang="        ")
 
 
@@ -30,16 +27,20 @@ def short_answer(found: Diagnosis, time: Timed, first: Finding | None) -> list[t
         text = first.pattern.source if first is not None and first.pattern is not None else ""
         lines.append(("Line:  ", f"{where}{f' | {text}' if text else ''}"))
     if first is not None:
-        tried = " (tried in a copy; the patch is below)" if first.diff else " (tried in a copy)" * first.confirmed
-        gain = f"Without this cost: {first.gain:.2f} times as fast."
-        lines.append(("Change:", f"{first.fix.rstrip(':.')}{tried}. {gain}"))
+        lines.append(("Change:", f"{first.fix.rstrip(':.')}."))
+        lines.append(("Gain:  ", _gain(first)))
     return lines
 
 
-def _first(found: Diagnosis) -> Finding | None:
-    """The change that was tried and helps, else the one with the largest gain."""
-    worth = [each for each in found.findings if each.gain >= _WORTH]
-    return next((each for each in worth if each.confirmed and each.gain >= _CLEAR), next(iter(worth), None))
+def _gain(first: Finding) -> str:
+    """Of the changed copy, where one was tried; else at most what the cost is."""
+    patch = " The patch is below." if first.diff else ""
+    if first.copy_gain:
+        return (
+            f"{first.copy_gain:.2f} times as fast, predicted for a copy with this change; its result is right.{patch}"
+        )
+    tried = f"a copy with the change is right.{patch}" if first.confirmed else "the change was not tried."
+    return f"up to {first.gain:.2f} times as fast, predicted without {first.without or 'this cost'}; {tried}"
 
 
 def _waiting(time: Timed) -> str:

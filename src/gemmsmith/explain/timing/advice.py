@@ -55,7 +55,7 @@ def _finding(finding: Finding, what_ifs: dict[str, WhatIf], time: Timed) -> Find
     there = what_ifs.get(_COSTS.get(finding.kind, ""))
     if there is None:
         return replace(finding, gain=1.0)
-    return replace(finding, gain=there.gain, sentence=f"{finding.sentence} {_told(there)}")
+    return replace(finding, gain=there.gain, without=there.cost, sentence=f"{finding.sentence} {_told(there)}")
 
 
 def _told(there: WhatIf) -> str:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.explain.timing.summary import TimeSummary
+from gemmsmith.explain.timing.timed import time_text
 
 _SAME = 0.02
 _MORE = 0.03  # by which the gain of a what-if must differ to be a reason
 _MOST = 4
+_TENTH = 0.095  # less is told as a fraction
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def step_of(one: tuple[str, TimeSummary | None], other: tuple[str, TimeSummary |
     assert x is not None
     assert y is not None
     ratio = x.us / y.us
-    times = f"{x.us:,.4g} µs and {y.us:,.4g} µs"
+    times = f"{time_text(x.us)} and {time_text(y.us)}"
     bounds = f"{slow} is bound by {x.bound}, {fast} by {y.bound}"
     if ratio < 1 + _SAME:
         first = f"Both are predicted to take the same time on {x.gpu}: {times}; {bounds}."
@@ -57,8 +59,12 @@ def _work(slow: str, x: TimeSummary, fast: str, y: TimeSummary) -> list[str]:
     for name, one in x.amounts:
         other = there.get(name, 0.0)
         if one > 0 and other > 0 and abs(one / other - 1) > 0.1:
-            found.append((abs(one / other - 1), f"{fast} needs {other / one:.2f} times the {name} of {slow}."))
+            found.append((abs(one / other - 1), f"{fast} needs {_part(other / one)} the {name} of {slow}."))
     return [text for _, text in sorted(found, reverse=True)]
+
+
+def _part(ratio: float) -> str:
+    return f"{ratio:.2f} times" if ratio >= _TENTH else f"1/{round(1 / ratio):,} of"
 
 
 def step_json(step: Step | None) -> dict[str, Any] | None:

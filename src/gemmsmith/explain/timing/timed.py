@@ -44,9 +44,9 @@ class Timed:
         found = self.predicted
         if found is None:
             return (f"No time is predicted: {self.missing}.",)
-        made = [f"Predicted on {found.gpu}: {_us(found.us)} ({self.flops / found.us / 1e6:.3g} TFLOPS at "
-                f"{found.mhz:.0f} MHz; nine in ten such kernels took {_us(found.low_us)} to {_us(found.high_us)}), "
-                f"bound by {found.bound}."]  # fmt: skip
+        made = [f"Predicted on {found.gpu}: {time_text(found.us)} ({self.flops / found.us / 1e6:.3g} TFLOPS at "
+                f"{found.mhz:.0f} MHz; nine in ten such kernels took {time_text(found.low_us)} to "
+                f"{time_text(found.high_us)}), bound by {found.bound}."]  # fmt: skip
         waits = [f"{name.replace('_', ' ')} {value:.1f}" for name, value in self.reasons if name != "selected"]
         made.append(f"Cycles that a warp waits for each instruction: {', '.join(waits[:_MOST_REASONS])}.")
         made += [f"{str(each)[0].upper()}{str(each)[1:]}." for each in self.what_ifs[:_MOST_WHAT_IFS]]
@@ -93,5 +93,6 @@ def _row(row: StallRow) -> dict[str, Any]:
     return made | ({"instruction": row.text} if row.text else {})
 
 
-def _us(us: float) -> str:
+def time_text(us: float) -> str:
+    """Microseconds with three digits, in the unit that fits."""
     return f"{us:.3g} µs" if us < 1000 else f"{us / 1000:.3g} ms"

@@ -1,0 +1,86 @@
+"""Accumulators: without an initial value, or not set to zero again for the next output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.code import LOOPS, Function, Program, above, below
+from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.slots import Slot
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
+
+
+def unset(program: Program) -> Iterator[Candidate]:
+    """`float acc;` becomes `float acc = 0;` where something is added to it."""
+    for function in program.reached:
+        code, body = function.code, function.code.of(function.body)
+        for node in below(function.body, "declaration"):
+            kind = node.child_by_field_name("type")
+            if kind is None or not _SUM.match(code.of(kind)) or "__shared__" in code.of(node):
+                continue
+            for declared in node.children_by_field_name("declarator"):
+                name = code.of(declared).split("[")[0].strip()
+                if declared.type not in ("identifier", "array_declarator") or not name.isidentifier():
+                    continue
+                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()", body):
+                    continue
+                line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
+                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
+                                f"write `{code.of(declared)}{value}` in line {line}",
+                                (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
+
+
+def not_reset(program: Program) -> Iterator[Candidate]:
+    """A sum that is set before a loop over outputs, and goes on in its next iteration: set in the loop instead."""
+    for function in program.reached:
+        for node in below(function.body, "declaration"):
+            yield from _set_in_loops(function, node)
+
+
+def _set_in_loops(function: Function, declaration: Node) -> Iterator[Candidate]:
+    code, kind = function.code, declaration.child_by_field_name("type")
+    declared = declaration.children_by_field_name("declarator")
+    if kind is None or not _SUM.match(code.of(kind)) or "__shared__" in code.of(declaration) or len(declared) != 1:
+        return
+    value = declared[0].child_by_field_name("value")
+    named = declared[0].child_by_field_name("declarator")
+    if declared[0].type != "init_declarator" or value is None or named is None:
+        return
+    name = code.of(named).split("[")[0].strip()
+    loops: dict[int, Node] = {}
+    for node in below(function.body, "assignment_expression"):
+        if node.start_byte < declaration.start_byte or not re.match(rf"{re.escape(name)}\b[^=]*\+=", code.of(node)):
+            continue
+        around = [each for each in above(node) if each.type in LOOPS and each.start_byte > declaration.start_byte]
+        loops |= {each.id: each for each in reversed(around[1:])}  # not the innermost: it sums
+    for loop in loops.values():
+        body = loop.child_by_field_name("body")
+        if body is None or body.type != "compound_statement":
+            continue
+        slot, line = Slot(code, body, -1), code.line(loop.start_byte)
+        cause = (f"`{name}` is set in line {code.line(declaration.start_byte)} only: in the next iteration of the loop "
+                 f"of line {line} it still has the sum of the last one")  # fmt: skip
+        if re.search(rf"\b{re.escape(name)}\b", code.text[loop.end_byte : function.body.end_byte]) is None:
+            taken = Edit(code.path, declaration.start_byte, declaration.end_byte, ";")
+            text, moved = code.of(declaration), _line_removed(function, declaration, taken)
+            yield Candidate("accumulator-not-reset", cause, f"move `{text}` into that loop, after line "
+                            f"{slot.after_line}", (moved, slot.insertion(text)))  # fmt: skip
+        elif named.type == "identifier":
+            text = f"{name} = {code.of(value)};"
+            yield Candidate("accumulator-not-reset", cause, f"insert `{text}` after line {slot.after_line}",
+                            (slot.insertion(text),))  # fmt: skip
+
+
+def _line_removed(function: Function, node: Node, in_copy: Edit) -> Edit:
+    """The declaration taken away, with its line where it has one of its own."""
+    text = function.code.text
+    start, end = text.rfind("\n", 0, node.start_byte) + 1, text.find("\n", node.end_byte)
+    if end >= 0 and text[start:end].strip() == function.code.of(node).strip():
+        return Edit(in_copy.path, start, end + 1, "", (in_copy.start, in_copy.end, in_copy.text))
+    return in_copy

@@ -1,0 +1,88 @@
+"""Indices that overflow an int in large matrices: their products, and the variables that hold them, get 64 bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.accesses import extents, global_accesses
+from gemmsmith.cure.code import Code, Function, Program, below
+from gemmsmith.cure.edit import Candidate, Edit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_WIDE = "size_t"
+_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b|\b\d+[uU]?[lL]")
+_SHORT = ("int", "unsigned", "unsigned int", "uint", "uint32_t", "int32_t")
+_MOST_SHOWN = 3
+
+
+def overflows(program: Program) -> Iterator[Candidate]:
+    """All products of an extent in indices of A, B and C, and all variables that hold such an index, in 64 bits."""
+    edits: dict[Edit, None] = {}
+    shown: list[tuple[int, str]] = []
+    for function in program.reached:
+        for node, kind in _variables(program, function):
+            code = function.code
+            if kind is not None:
+                edits[Edit(code.path, kind.start_byte, kind.end_byte, _WIDE)] = None
+            for product in _products(program, code, node):
+                edits[_cast(code, product)] = None
+                shown.append((code.line(product.start_byte), f"({_WIDE}){_flat(code.of(product))}"))
+    for access in global_accesses(program):
+        for product in _products(program, access.code, access.index):
+            edits[_cast(access.code, product)] = None
+            shown.append((access.code.line(product.start_byte), f"({_WIDE}){_flat(access.code.of(product))}"))
+    if edits and shown:
+        lines = sorted({line for line, _ in shown})
+        where = f"line{'s' * (len(lines) > 1)} {_listed(lines)}"
+        texts = list(dict.fromkeys(f"`{text}`" for _, text in sorted(shown)))
+        some = ", ".join(texts[:_MOST_SHOWN]) + " …" * (len(texts) > _MOST_SHOWN)
+        yield Candidate("overflow", f"the indices of {where} are computed in 32 bits, which overflow in matrices of "
+                        "more than 2³¹ elements", f"compute them in 64 bits: {some} in {where}",
+                        tuple(edits))  # fmt: skip
+
+
+def _cast(code: Code, product: Node) -> Edit:
+    return Edit(code.path, product.start_byte, product.start_byte, f"({_WIDE})")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())[:60]
+
+
+def _listed(lines: list[int]) -> str:
+    return " and ".join(filter(None, (", ".join(map(str, lines[:-1])), str(lines[-1]))))
+
+
+def _products(program: Program, code: Code, node: Node) -> list[Node]:
+    """The outermost products with an extent, unless they have 64 bits already."""
+    names = set(extents(program))
+    found: list[Node] = []
+    for each in below(node, "binary_expression"):
+        sign = each.child_by_field_name("operator")
+        sides = [each.child_by_field_name(part) for part in ("left", "right")]
+        if sign is None or code.of(sign) != "*" or any(o.start_byte <= each.start_byte < o.end_byte for o in found):
+            continue
+        if any(side is not None and code.of(side) in names for side in sides) and not _LONG.search(code.of(each)):
+            found.append(each)
+    return found
+
+
+def _variables(program: Program, function: Function) -> Iterator[tuple[Node, Node | None]]:
+    """Values that index variables are declared with, and the type to widen; None: it is wide already."""
+    code = function.code
+    used = " ".join(access.code.of(access.index) for access in global_accesses(program))
+    for node in below(function.body, "declaration"):
+        kind = node.child_by_field_name("type")
+        if kind is None:
+            continue
+        for declared in node.children_by_field_name("declarator"):
+            name, value = declared.child_by_field_name("declarator"), declared.child_by_field_name("value")
+            if name is None or value is None or not re.search(rf"\b{re.escape(code.of(name))}\b", used):
+                continue
+            short = code.of(kind) in _SHORT
+            if _products(program, code, value) and (short or _LONG.search(code.of(kind))):
+                yield value, kind if short else None

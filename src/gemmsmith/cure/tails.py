@@ -1,0 +1,77 @@
+"""Loops over K that leave out the tail, or go beyond: `K / BK` tiles, `k + BK <= K`, `K - 1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gemmsmith.cure.bounds import FLIPPED, is_loop
+from gemmsmith.cure.code import Code, Function, Program, above, below
+from gemmsmith.cure.edit import Candidate, Edit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+def short_loops(program: Program) -> Iterator[Candidate]:
+    """Loops that leave out the tail: `K / BK` tiles, `k + BK <= K`, `K - 1`; and loops that go beyond."""
+    names = [program.names[role] for role in ("K", "M", "N") if role in program.names]
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "binary_expression"):
+            operator, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
+            if operator is None or left is None or right is None or code.of(left) not in names:
+                continue
+            sign, line, extent, other = code.of(operator), code.line(node.start_byte), code.of(left), code.of(right)
+            if sign == "/" and not _in_subscript(node):
+                new = f"({extent} + {other} - 1) / {other}"
+                yield Candidate("missing-tail", f"line {line} counts whole tiles only: `{code.of(node)}` leaves out "
+                                "the last, partial one", f"write `{new}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+            elif sign in "+-" and (is_loop(node) or _in_comparison(code, node)):
+                yield Candidate("loop-bound", f"line {line} compares with `{code.of(node)}`, where {extent} belongs",
+                                f"write `{extent}` in line {line}",
+                                (Edit(code.path, left.end_byte, node.end_byte, ""),))  # fmt: skip
+        yield from _whole_steps(function, names)
+        yield from _loop_starts(function)
+
+
+def _whole_steps(function: Function, names: list[str]) -> Iterator[Candidate]:
+    """`k + BK <= K` as a loop's condition."""
+    code = function.code
+    for loop in below(function.body, "for_statement", "while_statement"):
+        test = loop.child_by_field_name("condition")
+        for node in below(test, "binary_expression") if test is not None else ():
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is None or right is None or code.of(right) not in names or left.type != "binary_expression":
+                continue
+            counter = left.child_by_field_name("left")
+            if counter is None or counter.type != "identifier" or "+" not in code.of(left):
+                continue
+            new, line = f"{code.of(counter)} < {code.of(right)}", code.line(node.start_byte)
+            yield Candidate("missing-tail", f"the loop of line {line} ends before the last, partial tile: "
+                            f"`{code.of(node)}`", f"write `{new}` in line {line}",
+                            (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _in_subscript(node: Node) -> bool:
+    return any(each.type == "subscript_argument_list" for each in above(node))
+
+
+def _in_comparison(code: Code, node: Node) -> bool:
+    parent = node.parent
+    operator = parent.child_by_field_name("operator") if parent is not None else None
+    return operator is not None and code.of(operator) in FLIPPED
+
+
+def _loop_starts(function: Function) -> Iterator[Candidate]:
+    code = function.code
+    for loop in below(function.body, "for_statement"):
+        start = loop.child_by_field_name("initializer")
+        for each in below(start, "init_declarator", "assignment_expression") if start is not None else ():
+            value = each.child_by_field_name("value") or each.child_by_field_name("right")
+            if value is not None and code.of(value) == "1":
+                line = code.line(value.start_byte)
+                yield Candidate("loop-start", f"the loop of line {line} starts at 1 and leaves out element 0",
+                                f"start at 0 in line {line}",
+                                (Edit(code.path, value.start_byte, value.end_byte, "0"),))  # fmt: skip
