@@ -7,16 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import Code, Program
-from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.code import Program
+from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault, Race
 from gemmsmith.cure.slots import Slot, children, parting
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    pass
 
-_BARRIER = re.compile(r"__syncthreads\s*\(\s*\)|\bblock\.sync\s*\(\s*\)")
-_RETURNS = re.compile(r"\)\s*\{?\s*return\s*;\s*\}?$")
 _MOST = 10  # single places tried
 _MOST_PAIRS = 6
 _MOST_WEAK = 2
@@ -106,31 +104,3 @@ def _when(slot: Slot, race: Race, options: Sequence[tuple[Race, list[Slot]]]) ->
     own = next(found for each, found in options if each is race)
     again = next(each.next_iteration for each in own if each.key == slot.key)
     return " in the next iteration" if again else ""
-
-
-def late_returns(program: Program) -> Iterator[Candidate]:
-    """Threads that return before a barrier, though others need what they would load: the return moved behind the last
-    barrier."""
-    for function in program.reached:
-        code, listed = function.code, children(function.body)
-        waits = [i for i, child in enumerate(listed) if _BARRIER.search(code.of(child))]
-        for i, child in enumerate(listed):
-            text = code.of(child).strip()
-            if not waits or i > waits[-1] or child.type != "if_statement" or not _RETURNS.search(text):
-                continue
-            slot, line = Slot(code, function.body, waits[-1]), code.line(child.start_byte)
-            start, end = code.text.rfind("\n", 0, child.start_byte) + 1, code.text.find("\n", child.end_byte)
-            alone = code.text[start:end].strip() == text
-            in_copy = child.start_byte, child.end_byte, ";" + "\n" * text.count("\n")
-            removed = Edit(code.path, start, end + 1, "", in_copy) if alone else Edit(code.path, *in_copy)
-            cause = (f"threads return in line {line}, before the `__syncthreads()` of line "
-                     f"{code.line(listed[waits[-1]].start_byte + _at(code, listed[waits[-1]]))}, "
-                     "though others need what they load")  # fmt: skip
-            change = f"move `{' '.join(text.split())}` behind the last barrier, after line {slot.after_line}"
-            yield Candidate("early-return", cause, change, (removed, slot.insertion(text)))
-
-
-def _at(code: Code, node: Node) -> int:
-    """How far into a statement its first barrier stands."""
-    found = _BARRIER.search(code.of(node))
-    return found.start() if found is not None else 0

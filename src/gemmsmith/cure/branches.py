@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
+_WAITS = re.compile(r"(?:__syncthreads|\bblock\.sync)\s*\(\s*\)")
 _RETURN = re.compile(r"\{?\s*return\s*;\s*\}?")
+_ENDS_IN_RETURN = re.compile(r"\)\s*\{?\s*return\s*;\s*\}?$")
 
 
 def opened_branches(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -169,6 +171,33 @@ def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
         )
         if guards and not made.clashes:
             yield made
+
+
+def late_returns(program: Program) -> Iterator[Candidate]:
+    """The same where each access has its guard already: the return moved behind the last barrier."""
+    for function in program.reached:
+        code, listed = function.code, children(function.body)
+        waits = [i for i, child in enumerate(listed) if _WAITS.search(code.of(child))]
+        for i, child in enumerate(listed):
+            text = code.of(child).strip()
+            if not waits or i > waits[-1] or child.type != "if_statement" or not _ENDS_IN_RETURN.search(text):
+                continue
+            slot, line = Slot(code, function.body, waits[-1]), code.line(child.start_byte)
+            start, end = code.text.rfind("\n", 0, child.start_byte) + 1, code.text.find("\n", child.end_byte)
+            alone = code.text[start:end].strip() == text
+            in_copy = child.start_byte, child.end_byte, ";" + "\n" * text.count("\n")
+            removed = Edit(code.path, start, end + 1, "", in_copy) if alone else Edit(code.path, *in_copy)
+            cause = (f"threads return in line {line}, before the `__syncthreads()` of line "
+                     f"{code.line(listed[waits[-1]].start_byte + _at(code, listed[waits[-1]]))}, "
+                     "though others need what they load")  # fmt: skip
+            change = f"move `{' '.join(text.split())}` behind the last barrier, after line {slot.after_line}"
+            yield Candidate("early-return", cause, change, (removed, slot.insertion(text)))
+
+
+def _at(code: Code, node: Node) -> int:
+    """How far into a statement its first barrier stands."""
+    found = _WAITS.search(code.of(node))
+    return found.start() if found is not None else 0
 
 
 def _guards(program: Program) -> list[Edit]:

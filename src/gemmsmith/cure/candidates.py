@@ -7,8 +7,8 @@ from itertools import chain, islice
 
 from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
 from gemmsmith.cure.atomics import atomics
-from gemmsmith.cure.barriers import barriers, late_returns
-from gemmsmith.cure.branches import early_returns, moved_barriers, opened_branches
+from gemmsmith.cure.barriers import barriers
+from gemmsmith.cure.branches import early_returns, late_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
