@@ -27,6 +27,7 @@ def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.exited:
+        yield from late_returns(program)
         yield from early_returns(program, fault)
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
