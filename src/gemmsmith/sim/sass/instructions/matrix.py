@@ -61,7 +61,7 @@ def _ldsm(code: Code, i: MachineInstruction) -> Part:
         raise Refused
     tiles = Tiles(count, transposed, generic=False)
     name = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
-    draft = Draft(tiles, code.targets(target, "u32", count), (), (code.pointer(at, wide=False),),
+    draft = Draft(tiles, code.targets(target, "u32", count), (), (code.pointer(at),),
                   tiles.access(Effect.READ))  # fmt: skip
     return replace(modelled(name, draft), traits=_at_once(name))
 
@@ -72,7 +72,7 @@ def _stsm(code: Code, i: MachineInstruction) -> Part:
     transposed = "MT88" in i.modifiers
     tiles = Tiles(count, transposed, generic=False)
     name = f"stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
-    draft = Draft(tiles, (), code.words(value, count), (code.pointer(at, wide=False),), tiles.access(Effect.WRITE))
+    draft = Draft(tiles, (), code.words(value, count), (code.pointer(at),), tiles.access(Effect.WRITE))
     return replace(modelled(name, draft), traits=_at_once(name))
 
 
