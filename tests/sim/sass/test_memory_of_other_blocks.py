@@ -25,38 +25,30 @@ CLUSTERS = [(2, 1, 1), (1, 2, 1), (4, 1, 1), (1, 4, 1), (2, 2, 1), (1, 3, 2)]
 # Each warp reads from another block, writes to the block before its own, and adds to the first block's sum. ``steps``
 # and ``found`` are indexed with data: they lie in constant and local memory, whose addresses have no rank.
 NEIGHBOURS = r"""
-#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
 __constant__ int steps[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+__device__ int flat(dim3 v) { return v.x + 10 * v.y + 100 * v.z; }
+__device__ void meet() { __cluster_barrier_arrive(); __cluster_barrier_wait(); }
+__device__ int* at(int* p, int rank) { return (int*)__cluster_map_shared_rank(p, rank); }
 extern "C" __global__ void k(const int* in, int* out) {
     __shared__ int mine[64], mail[64], sum[2];
-    cg::cluster_group cluster = cg::this_cluster();
-    const int t = threadIdx.x, me = cluster.block_rank(), blocks = cluster.num_blocks();
+    const int t = threadIdx.x, me = __clusterRelativeBlockRank(), blocks = __clusterSizeInBlocks();
     const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     mine[t] = in[block * 64 + t];
     if (t < 2) sum[t] = 0;
-    cluster.sync();
-    const int other = (me + 1 + t / 32) % blocks;
-    const int read = cluster.map_shared_rank(mine, other)[63 - t];
-    cluster.map_shared_rank(mail, (me + blocks - 1) % blocks)[t] = mine[t] * 2 + me;
-    atomicAdd(cluster.map_shared_rank(sum, 0) + t % 2, mine[t]);
-    const int* either = t < 32 ? cluster.map_shared_rank(mine, blocks - 1) : in;
+    meet();
+    const int read = at(mine, (me + 1 + t / 32) % blocks)[63 - t];
+    at(mail, (me + blocks - 1) % blocks)[t] = mine[t] * 2 + me;
+    atomicAdd(at(sum, 0) + t % 2, mine[t]);
+    const int* either = t < 32 ? at(mine, blocks - 1) : in;
     int found[16];
     #pragma unroll 1
     for (int i = 0; i < 16; ++i) found[(i * 5 + (in[0] & 15)) % 16] = i * i + t;
-    cluster.sync();
+    const int other = either[t];
+    meet();
     int* to = out + (block * 64 + t) * 10;
-    to[0] = read; to[1] = mail[t]; to[2] = sum[t % 2]; to[3] = either[t]; to[4] = found[mine[t] & 15];
-    to[5] = steps[mine[t] & 7];
-    to[6] = cluster.block_index().x + 10 * cluster.block_index().y + 100 * cluster.block_index().z;
-    to[7] = cluster.dim_blocks().x + 10 * cluster.dim_blocks().y + 100 * cluster.dim_blocks().z;
-    unsigned x, y, z, a, b, c;
-    asm("mov.u32 %0, %%clusterid.x; mov.u32 %1, %%clusterid.y; mov.u32 %2, %%clusterid.z;" : "=r"(x), "=r"(y), "=r"(z));
-    asm("mov.u32 %0, %%nclusterid.x; mov.u32 %1, %%nclusterid.y; mov.u32 %2, %%nclusterid.z;"
-        : "=r"(a), "=r"(b), "=r"(c));
-    to[8] = (z * b + y) * a + x + 1000 * c;
-    asm("{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }" : "=r"(x));
-    to[9] = x;
+    to[0] = read; to[1] = mail[t]; to[2] = sum[t % 2]; to[3] = other; to[4] = found[mine[t] & 15];
+    to[5] = steps[mine[t] & 7]; to[6] = flat(__clusterRelativeBlockIdx()); to[7] = flat(__clusterDim());
+    to[8] = flat(__clusterIdx()) + 1000 * flat(__clusterGridDimInClusters()); to[9] = __clusterDimIsSpecified();
 }
 """
 # No instruction of this one tells that there are clusters; a block's shared addresses have its rank all the same.
