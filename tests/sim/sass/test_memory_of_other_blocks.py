@@ -15,7 +15,9 @@ from gemmsmith.compile.render import CompileRequest
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.hazards import HazardError
 from gemmsmith.sim.sass.device import MachineDevice
+from gemmsmith.sim.sass.program import MachineProgram
 
 Numbers = NDArray[np.int32]
 
@@ -59,6 +61,23 @@ extern "C" __global__ void DIMS k(const int* in, int* out) {
     mine[t] = in[block * 64 + t];
     __syncthreads();
     out[(block * 64 + t) * 10] = mine[63 - t];
+}
+"""
+# A read of another block's memory between two writes; bits of ``cluster`` say which barriers are of the whole cluster.
+BARRIERS = r"""
+__device__ void meet(bool all) {
+    if (all) { __cluster_barrier_arrive(); __cluster_barrier_wait(); } else __syncthreads();
+}
+extern "C" __global__ void k(int* out, int cluster) {
+    __shared__ int mine[64];
+    const int t = threadIdx.x, me = __clusterRelativeBlockRank();
+    mine[t] = t;
+    meet(cluster & 1);
+    const int read = ((int*)__cluster_map_shared_rank(mine, 1 - me))[63 - t];
+    meet(cluster & 2);
+    mine[t] = read + 1;
+    meet(true);
+    out[me * 64 + t] = mine[63 - t];
 }
 """
 
@@ -120,7 +139,11 @@ def test_without_clusters() -> None:
 @pytest.mark.parametrize("at_launch", [False, True])
 def test_no_instruction_of_clusters(at_launch: bool) -> None:
     kernel = compiled(ALONE.replace("DIMS", "" if at_launch else "__cluster_dims__(2, 2, 1)"))
-    found = results(MachineDevice("sm_90"), kernel, (2, 2, 1), at_launch)
+    device = MachineDevice("sm_90")
+    program = device.load(kernel).lowered
+    assert isinstance(program, MachineProgram)
+    assert (program.for_clusters is not None) == at_launch  # else the cubin says so
+    found = results(device, kernel, (2, 2, 1), at_launch)
     assert (found[..., 0].reshape(-1, THREADS) == values()[:, ::-1]).all()
 
 
@@ -129,3 +152,19 @@ def test_instructions_that_are_meant() -> None:
     program = MachineDevice("sm_90").load(compiled(NEIGHBOURS)).lowered
     names = {re.split(r"\.(?!E)", operation.instruction.name)[0] for operation in program.operations}
     assert names >= {"LD.E", "ST.E", "ATOM.E", "LDL", "STL", "LDC", "UCGABAR_ARV", "S2R"}
+
+
+@pytest.mark.parametrize(("whole", "race"), [(3, ""), (2, "read-after-write"), (1, "write-after-read")])
+def test_races_between_blocks(whole: int, race: str) -> None:
+    """A barrier of a block orders nothing between two blocks."""
+    device = MachineDevice("sm_90", hazards=True)
+    out = device.allocate(4 * 2 * THREADS)
+    arguments = out.to_bytes(8, "little"), whole.to_bytes(4, "little")
+    geometry = Geometry((1, 2, 1), (THREADS, 1, 1), cluster=(1, 2, 1), cluster_at_launch=True)
+    device.launch(device.load(compiled(BARRIERS)), Launch(geometry, arguments))
+    if not race:
+        device.synchronize()
+        assert (device.read(out, 8 * THREADS).view(np.int32) == np.tile(np.arange(THREADS) + 1, 2)).all()
+        return
+    with pytest.raises(HazardError, match=f"{race} race.*barrier of the whole cluster"):
+        device.synchronize()
