@@ -38,7 +38,7 @@ def _maps_addresses(lowered: Lowered) -> bool:
     Machine code puts a rank into an address with plain arithmetic; generic accesses and STAS are what uses it.
     """
     if lowered.machine_code:
-        return any(operation.access is not None and operation.access.space is Space.GENERIC
+        return any((operation.access is not None and operation.access.space is Space.GENERIC)
                    or operation.instruction.name.startswith("STAS") for operation in lowered.operations)  # fmt: skip
     return any(operation.instruction.name.startswith("mapa") for operation in lowered.operations)
 

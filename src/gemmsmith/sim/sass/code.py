@@ -205,7 +205,8 @@ class Code:
 def _ranked(base: Any, offset: Any, rank: Any) -> Array:
     address = np.asarray(base) + offset
     inside = address - np.uint64(SHARED_WINDOW) < np.uint64(WINDOW_SIZE)  # a smaller address wraps around
-    return np.where(inside, address + rank, address)
+    found: Array = np.where(inside, address + rank, address)
+    return found
 
 
 @cache
