@@ -24,7 +24,7 @@ from gemmsmith.sim.types import Array
 SHARED_WINDOW = 0x0001_0000_0000_0000
 LOCAL_WINDOW = 0x0002_0000_0000_0000
 PARAM_WINDOW = 0x0003_0000_0000_0000
-_WINDOW_SIZE = 1 << 32
+WINDOW_SIZE = 1 << 32
 # The first global allocation: high enough that an address truncated to 32 bits is never valid.
 _FIRST_ADDRESS = 0x0000_7000_0000_0000
 # Variables of modules have addresses of their own: a kernel that is loaded on a fresh device finds them where it did
@@ -373,7 +373,7 @@ def space_of(addresses: Array) -> Array:
     """The space of each generic address: 0 for global, 1 for shared, 2 for local, 3 for parameters."""
     result = np.zeros(addresses.shape, np.uint8)
     for n, start in enumerate((SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW), 1):
-        result[(addresses >= np.uint64(start)) & (addresses < np.uint64(start + _WINDOW_SIZE))] = n
+        result[(addresses >= np.uint64(start)) & (addresses < np.uint64(start + WINDOW_SIZE))] = n
     return result
 
 
@@ -382,7 +382,7 @@ def resolve_generic(addresses: Array) -> tuple[Space, Array]:
     first = int(addresses.min()) if addresses.size else 0
     last = int(addresses.max()) if addresses.size else 0
     for space, start in ((Space.SHARED, SHARED_WINDOW), (Space.LOCAL, LOCAL_WINDOW), (Space.PARAM, PARAM_WINDOW)):
-        if start <= first and last < start + _WINDOW_SIZE:
+        if start <= first and last < start + WINDOW_SIZE:
             return space, addresses - np.uint64(start)
     found = np.unique(space_of(addresses)) if last >= SHARED_WINDOW else np.zeros(1, np.uint8)
     if found.size > 1:

@@ -33,7 +33,13 @@ _RELEASE_REMEDY = ("a barrier of the whole cluster (cluster.sync()), or an mbarr
 
 
 def _maps_addresses(lowered: Lowered) -> bool:
-    """Whether threads may access the shared memory of other blocks of their cluster."""
+    """Whether threads may access the shared memory of other blocks of their cluster.
+
+    Machine code puts a rank into an address with plain arithmetic; generic accesses and STAS are what uses it.
+    """
+    if lowered.machine_code:
+        return any((operation.access is not None and operation.access.space is Space.GENERIC)
+                   or operation.instruction.name.startswith("STAS") for operation in lowered.operations)  # fmt: skip
     return any(operation.instruction.name.startswith("mapa") for operation in lowered.operations)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.lowering import Refused, scalar
-from gemmsmith.sim.memory import PEER_SHIFT
+from gemmsmith.sim.memory import PEER_SHIFT, SHARED_WINDOW, WINDOW_SIZE
 from gemmsmith.sim.operation import FILE_DTYPES, Pointer, Slot, Source
 from gemmsmith.sim.sass.meaning import PLAIN, WIDE, Part, applied, join, lanewise, ptx, word_kind
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register, Symbol
@@ -151,11 +151,15 @@ class Code:
 
     # -- addresses --------------------------------------------------------------------------------
 
-    def pointer(self, operand: Operand, wide: bool) -> Pointer:
-        """An address operand: the sum of the terms of its last brackets. ``wide``: an address of 64 bits."""
+    def pointer(self, operand: Operand, space: str = "shared") -> Pointer:
+        """An address operand: the sum of the terms of its last brackets. ``space``: as PTX names it, "" if generic.
+
+        Addresses of global memory and generic ones have 64 bits.
+        """
         if not isinstance(operand, Bracketed) or operand.name not in ("", "desc") or operand.suffixes:
             raise Refused
-        terms, offset = operand.groups[-1], 0 if wide else self.rank
+        wide = space in ("global", "")
+        terms, offset = operand.groups[-1], self.rank if space == "shared" else 0
         registers: list[Register] = []
         for term in terms:
             if isinstance(term, Immediate) and term.value is not None:
@@ -170,7 +174,17 @@ class Code:
         plain = len(registers) == 1 and not registers[0].suffixes and not wide
         if plain:
             return Pointer(self.words(registers[0], 1)[0], offset)
-        return Pointer(self._sum(tuple(registers), wide), offset)
+        total = self._sum(tuple(registers), wide)
+        if not space and self.rank:
+            return Pointer(self._with_rank(total, offset), 0)
+        return Pointer(total, offset)
+
+    def _with_rank(self, base: Slot, offset: int) -> Slot:
+        """A new row with generic addresses: in those of shared memory, the rank is counted as in a shared address."""
+        target = self.unused("u64")
+        plus = np.uint64(offset % (1 << 64)), np.uint64(self.rank)
+        self.before.append(lanewise(_ranked, (target,), (base, *plus), counted=False))
+        return target
 
     def _sum(self, registers: tuple[Register, ...], wide: bool) -> Slot:
         """A new row with the sum of registers: pairs, scaled and sign-extended ones as their suffixes say."""
@@ -186,6 +200,13 @@ class Code:
         target = self.unused("u64" if wide else "u32")
         self.before.append(lanewise(_summing(tuple(forms), wide), (target,), tuple(sources), counted=False))
         return target
+
+
+def _ranked(base: Any, offset: Any, rank: Any) -> Array:
+    address = np.asarray(base) + offset
+    inside = address - np.uint64(SHARED_WINDOW) < np.uint64(WINDOW_SIZE)  # a smaller address wraps around
+    found: Array = np.where(inside, address + rank, address)
+    return found
 
 
 @cache

@@ -10,6 +10,7 @@ import numpy as np
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import SimulationError, UnsupportedError
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice, pack
 from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
@@ -22,8 +23,9 @@ from gemmsmith.sim.types import Array
 _RESERVED = 1024  # bytes of shared memory that CUDA keeps in each block, from sm_90 on
 _STACK = 0x28  # of bank 0: where a thread's stack begins
 _SHARED_WINDOW, _LOCAL_WINDOW = 0x18, 0x20
-# From sm_90 on: blocks of a cluster, and the address of the parameters, for tensor maps among them.
-_CLUSTER, _PARAMETERS = 0x140, 0x198
+# From sm_90 on: whether there are clusters, their blocks along x, y and z, one over those along y and z, clusters along
+# each axis, blocks of a cluster, and the address of the parameters, for tensor maps among them.
+_EXPLICIT, _CLUSTER, _RECIPROCALS, _CLUSTERS, _RANKS, _PARAMETERS = 0x140, 0x144, 0x154, 0x15C, 0x188, 0x198
 
 
 class MachineDevice(SimDevice):
@@ -48,7 +50,7 @@ class MachineDevice(SimDevice):
         reserved = _RESERVED if number >= 90 else 0
         shared = max(image.static_shared, reserved)
         lowered = lower_routine(routine, number, banks, shared, -(-image.local // 16) * 16,
-                                image.first_parameter, self.mod32, image.parameters)  # fmt: skip
+                                image.first_parameter, self.mod32, image.parameters, image.clusters)  # fmt: skip
         lowered = replace(lowered, reserved_shared=reserved)
         loaded = LoadedPtx(_entry(image, self), lowered)
         if not image.data and set(banks) == {0}:
@@ -78,6 +80,9 @@ class MachineDevice(SimDevice):
     def launch(self, loaded: LoadedPtx, launch: Launch, blocks: Sequence[int] | None = None) -> None:
         lowered = loaded.lowered
         assert isinstance(lowered, MachineProgram)
+        if math.prod(launch.geometry.cluster) > 1 and lowered.for_clusters is not None:
+            lowered = replace(lowered.for_clusters(), reserved_shared=lowered.reserved_shared)
+            loaded = LoadedPtx(loaded.entry, lowered)
         _, bank = lowered.banks[0]
         header = bank[:0x30].view(np.uint32)
         header[:6] = (*launch.geometry.block, *launch.geometry.grid)
@@ -91,8 +96,25 @@ class MachineDevice(SimDevice):
             bank[at : at + parameter.size] = np.frombuffer(value, np.uint8)
         if first >= _PARAMETERS + 8:
             bank[_PARAMETERS : _PARAMETERS + 8].view(np.uint64)[0] = lowered.banks[0][0] + first
-            bank[_CLUSTER : _CLUSTER + 4].view(np.uint32)[0] = math.prod(launch.geometry.cluster)
+            _describe_clusters(bank, launch.geometry)
         super().launch(loaded, launch, blocks)
+
+
+def _describe_clusters(bank: Array, geometry: Geometry) -> None:
+    """What machine code reads of clusters, for a launch without them too: each block is then a cluster."""
+    words, cluster = bank[:_PARAMETERS].view(np.uint32), geometry.cluster
+    blocks = math.prod(cluster)
+    words[_EXPLICIT // 4] = blocks > 1
+    words[_RANKS // 4] = blocks
+    words[_CLUSTER // 4 : _CLUSTER // 4 + 3] = cluster
+    words[_CLUSTERS // 4 : _CLUSTERS // 4 + 3] = [g // c for g, c in zip(geometry.grid, cluster, strict=True)]
+    words.view(np.float32)[_RECIPROCALS // 4 : _RECIPROCALS // 4 + 2] = [_reciprocal(c) for c in cluster[1:]]
+
+
+def _reciprocal(number: int) -> np.float32:
+    """Not below 1/number, so that the whole part of a product with a multiple of the number is right."""
+    nearest = np.float32(1 / number)
+    return nearest if float(nearest) * number >= 1 else np.nextafter(nearest, np.float32(1))
 
 
 def _entry(image: Image, device: SimDevice) -> Entry:

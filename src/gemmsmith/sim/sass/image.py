@@ -13,6 +13,7 @@ from gemmsmith.compile.elf import attributes, sections
 from gemmsmith.errors import SimulationError
 
 _PARAM_CBANK, _KPARAM_INFO, _MIN_STACK, _FRAME = 0x0A, 0x17, 0x12, 0x11
+_CTA_PER_CLUSTER = 0x3D
 _CONSTANT = ".nv.constant"
 _REL, _RELA = ".rel", ".rela"
 
@@ -45,7 +46,10 @@ class ImageRelocation(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """One kernel of a cubin. ``constants`` are banks with their initial bytes; ``data`` are sections of variables."""
+    """One kernel of a cubin. ``constants`` are banks with their initial bytes; ``data`` are sections of variables.
+
+    ``clusters``: the kernel was compiled for clusters of a given size.
+    """
 
     entry: str
     parameters: tuple[Parameter, ...]
@@ -56,6 +60,7 @@ class Image:
     data: dict[str, bytes]
     symbols: tuple[ImageSymbol, ...]
     relocations: tuple[ImageRelocation, ...]
+    clusters: bool = False
 
 
 def read_image(cubin: bytes, entry: str) -> Image:
@@ -84,7 +89,8 @@ def _read(cubin: bytes, entry: str) -> Image:
     relocations = [found for name in parts if name.startswith(_REL)
                    for found in _relocations(name, parts[name].data, symbols)]  # fmt: skip
     return Image(entry, tuple(parameters), first, shared.size if shared else 0, max(stacks, default=0), constants,
-                 data, tuple(symbols), tuple(relocations))  # fmt: skip
+                 data, tuple(symbols), tuple(relocations),
+                 any(number == _CTA_PER_CLUSTER for number, _ in info))  # fmt: skip
 
 
 def _parameter(value: bytes) -> tuple[int, int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class MachineProgram(Lowered):
     """The operations of a kernel's machine code.
 
     ``instructions`` has the instruction of each operation, by position; ``counted`` the positions that stand for one.
-    ``banks`` are the constant banks as bytes in global memory, with their addresses.
+    ``banks`` are the constant banks as bytes in global memory, with their addresses. ``for_clusters`` lowers the kernel
+    again, with shared addresses that name a block of a cluster; None where they do already.
     """
 
     instructions: tuple[MachineInstruction, ...] = ()
@@ -43,6 +44,7 @@ class MachineProgram(Lowered):
     banks: dict[int, tuple[int, Array]] = field(default_factory=dict)
     first_parameter: int = 0  # in bank 0
     parameters: tuple[Parameter, ...] = ()
+    for_clusters: Callable[[], MachineProgram] | None = None
 
     def special_value(self, name: str) -> Value:
         if name in SPECIAL:
@@ -61,11 +63,14 @@ class MachineProgram(Lowered):
 
 def lower_routine(
     routine: Routine, arch: int, banks: dict[int, tuple[int, Array]], static_shared: int, local: int,
-    first_parameter: int, mod32: bool = False, parameters: tuple[Parameter, ...] = (),
+    first_parameter: int, mod32: bool = False, parameters: tuple[Parameter, ...] = (), clusters: bool = False,
 ) -> MachineProgram:  # fmt: skip
-    """Lower all instructions of a kernel; raises ``UnknownInstructionError`` for one that is not known."""
-    code = Code(arch, mod32, clusters=any(i.opcode in _OF_CLUSTERS or "MULTICAST" in i.modifiers
-                                          for i in routine.instructions))  # fmt: skip
+    """Lower all instructions of a kernel; raises ``UnknownInstructionError`` for one that is not known.
+
+    ``clusters``: its blocks have a rank in a cluster, even if no instruction tells.
+    """
+    clusters = clusters or any(i.opcode in _OF_CLUSTERS or "MULTICAST" in i.modifiers for i in routine.instructions)
+    code = Code(arch, mod32, clusters)
     operations: list[Operation[Any]] = []
     instructions: list[MachineInstruction] = []
     counted: set[int] = set()
@@ -83,7 +88,10 @@ def lower_routine(
     labels = {name: starts.get(offset, end) for name, offset in routine.labels}
     return MachineProgram(tuple(operations), labels, code.heights, code.special, static_shared, local,
                           machine_code=True, instructions=tuple(instructions), counted=frozenset(counted),
-                          banks=banks, first_parameter=first_parameter, parameters=parameters)  # fmt: skip
+                          banks=banks, first_parameter=first_parameter, parameters=parameters,
+                          for_clusters=None if clusters else partial(
+                              lower_routine, routine, arch, banks, static_shared, local, first_parameter, mod32,
+                              parameters, clusters=True))  # fmt: skip
 
 
 def _parts(code: Code, i: MachineInstruction) -> Sequence[Part]:

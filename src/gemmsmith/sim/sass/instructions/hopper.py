@@ -55,7 +55,7 @@ def _syncs(code: Code, i: MachineInstruction) -> list[Part]:
     if "PHASECHK" in i.modifiers:
         return [_wait(code, i)]
     if "CCTL" in i.modifiers:
-        draft = Draft(False, pointers=(code.pointer(i.operands[0], wide=False),), access=_OBJECT)
+        draft = Draft(False, pointers=(code.pointer(i.operands[0]),), access=_OBJECT)
         return [modelled("mbarrier.inval.shared.b64", draft)]
     raise Refused
 
@@ -66,7 +66,7 @@ def _initialise(code: Code, i: MachineInstruction) -> Part:
         raise Refused
     count = code.unused("u32")
     code.before.append(lanewise(_count, (count,), code.words(value, 2), counted=False))
-    return modelled("mbarrier.init.shared.b64", Draft(False, (), (count,), (code.pointer(at, wide=False),), _OBJECT))
+    return modelled("mbarrier.init.shared.b64", Draft(False, (), (count,), (code.pointer(at),), _OBJECT))
 
 
 def _arrive(code: Code, i: MachineInstruction) -> list[Part]:
@@ -75,7 +75,7 @@ def _arrive(code: Code, i: MachineInstruction) -> list[Part]:
     if form == "A0T1":  # what an arrival of copies will complete: ARRIVES does both
         return [Part(STAYS, nothing, Draft(None))]
     source: Source = np.uint32(1) if form == "A1T0" else code.source(i, value, "u32")[0]
-    pointer = code.pointer(at, wide=False)
+    pointer = code.pointer(at)
     if form == "A0TR":
         draft: Draft[Any] = Draft(False, (), (source,), (pointer,), _OBJECT)
         return [modelled("mbarrier.expect_tx.relaxed.cta.shared::cluster.b64", draft)]
@@ -91,7 +91,7 @@ def _arrive(code: Code, i: MachineInstruction) -> list[Part]:
 
 def _arrives(code: Code, i: MachineInstruction) -> Part:
     """An arrival when the thread's asynchronous copies have landed; with TRANSCNT the phase is told to expect it."""
-    draft = Draft(Arrive(False, "TRANSCNT" not in i.modifiers), pointers=(code.pointer(i.operands[0], wide=False),),
+    draft = Draft(Arrive(False, "TRANSCNT" not in i.modifiers), pointers=(code.pointer(i.operands[0]),),
                   access=_OBJECT)  # fmt: skip
     return modelled("cp.async.mbarrier.arrive.shared.b64", draft)
 
@@ -102,7 +102,7 @@ def _wait(code: Code, i: MachineInstruction) -> Part:
     code.before.append(lanewise(_parity, (parity,), code.source(i, phase, "u32"), counted=False))
     name = "mbarrier.try_wait.parity.shared.b64"
     return modelled(name, Draft(PhaseWait(False, True), code.targets(done, "pred"), (parity,),
-                                (code.pointer(at, wide=False),), _OBJECT))  # fmt: skip
+                                (code.pointer(at),), _OBJECT))  # fmt: skip
 
 
 # -- clusters and registers ---------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def _load(space: str) -> Lower:
             raise Refused
         kind, count = _form(i)
         name = _name(kind, count, "ld", space)
-        draft = Draft(None, code.targets(target, kind, count), (), (code.pointer(at, space in ("global", "")),),
+        draft = Draft(None, code.targets(target, kind, count), (), (code.pointer(at, space),),
                       ptx(name).form.access(Effect.READ))  # fmt: skip
         return modelled(name, draft)
 
@@ -58,7 +58,7 @@ def _store(space: str) -> Lower:
             raise Refused
         kind, count = _form(i)
         name = _name(kind, count, "st", space)
-        draft = Draft(None, (), code.words(value, count, kind), (code.pointer(at, space in ("global", "")),),
+        draft = Draft(None, (), code.words(value, count, kind), (code.pointer(at, space),),
                       ptx(name).form.access(Effect.WRITE))  # fmt: skip
         return modelled(name, draft)
 
@@ -100,7 +100,7 @@ def _indexed_constant(code: Code, at: Bracketed, kind: str, count: int, targets:
     (bank,), terms = at.groups
     if not isinstance(bank, Immediate) or bank.value is None:
         raise Refused
-    inside = code.pointer(Bracketed("", (terms,)), wide=False)
+    inside = code.pointer(Bracketed("", (terms,)), "const")
     base = (
         code.special_row(f"bank {bank.value} address, lower word"),
         code.special_row(f"bank {bank.value} address, upper word"),
@@ -129,7 +129,7 @@ def _ldgsts(code: Code, i: MachineInstruction) -> Part:
     """
     to, start, *predicate = i.operands
     width = 4 * _form(i)[1]
-    target, source = code.pointer(to, wide=False), code.pointer(start, wide=True)
+    target, source = code.pointer(to), code.pointer(start, "global")
     size: Any = np.uint32(width)
     amount = Amount.ALL
     if predicate or "ZFILL" in i.modifiers:
@@ -212,7 +212,7 @@ def _atomic(space: str, has_result: bool, code: Code, i: MachineInstruction) -> 
     wanted = isinstance(target, Register) and target.number is not None
     old = code.unused(kind) if wanted else None
     form = ptx(name).form
-    draft = Draft(form, (old,) if old is not None else (), sources, (code.pointer(at, space != "shared"),),
+    draft = Draft(form, (old,) if old is not None else (), sources, (code.pointer(at, space),),
                   Access(form.space, Effect.UPDATE, width, width, width))  # fmt: skip
     parts = [modelled(name, draft)]
     if old is not None:

@@ -60,7 +60,7 @@ def _stas(code: Code, i: MachineInstruction) -> Part:
     pair = inside(at)
     count = next((n for m, n in (("64", 2), ("128", 4)) if m in i.modifiers), 1)
     assert pair.number is not None
-    places = tuple([code.pointer(Bracketed("", ((Register("R", pair.number + n),),)), wide=False) for n in range(2)])
+    places = tuple([code.pointer(Bracketed("", ((Register("R", pair.number + n),),))) for n in range(2)])
     form = AsyncStore("b32", count)
     name = f"st.async.shared::cluster.mbarrier::complete_tx::bytes{f'.v{count}' if count > 1 else ''}.b32"
     return modelled(name, Draft(form, (), code.words(value, count), places,
@@ -76,7 +76,7 @@ def _utmaldg(code: Code, i: MachineInstruction) -> list[Part]:
         raise Refused
     first = inside(block)
     assert first.number is not None
-    places = [code.pointer(Bracketed("", ((Register("UR", first.number + n),),)), wide=False) for n in range(2)]
+    places = [code.pointer(Bracketed("", ((Register("UR", first.number + n),),))) for n in range(2)]
     coordinates = code.words(Register("UR", first.number + 2), rank, "s32")
     masks = (_upper_half(code, rest[0]),) if multicast else ()
     sources = (joined(code, inside(tensor)), *coordinates, *masks)
@@ -94,7 +94,7 @@ def _utmastg(code: Code, i: MachineInstruction) -> list[Part]:
         raise Refused
     first = inside(block)
     assert first.number is not None
-    place = code.pointer(Bracketed("", ((Register("UR", first.number),),)), wide=False)
+    place = code.pointer(Bracketed("", ((Register("UR", first.number),),)))
     sources = (joined(code, inside(tensor)), *code.words(Register("UR", first.number + 1), rank, "s32"))
     name = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
     draft = Draft(Transfer(False, True, rank), (), sources, (place,), Access(Space.SHARED, Effect.READ, CHUNK, 4, 0))
@@ -119,7 +119,7 @@ def _ublkcp(code: Code, i: MachineInstruction) -> list[Part]:
         raise Refused
     first = inside(block)
     assert first.number is not None
-    to, barrier = (code.pointer(Bracketed("", ((Register("UR", first.number + n),),)), wide=False) for n in range(2))
+    to, barrier = (code.pointer(Bracketed("", ((Register("UR", first.number + n),),))) for n in range(2))
     nbytes = code.unused("u32")
     code.before.append(lanewise(_sixteens, (nbytes,), code.words(size, 1), counted=False))
     source = Pointer(joined(code, inside(start)), 0)
