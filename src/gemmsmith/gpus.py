@@ -161,6 +161,9 @@ class GPU(Architecture):
     def required_peak(self, arithmetic: str) -> float:
         """``peak_tflops``; raises for a GPU that has no units for it."""
         peak = self.peak_tflops(arithmetic)
+        if arithmetic == "fp64":
+            raise UsageError("the time of fp64 products on tensor cores is not modelled",
+                             "gemmsmith profile counts their instructions, gemmsmith check judges them")  # fmt: skip
         if not peak > 0:
             raise UsageError(f"{self.name} has no tensor cores for {arithmetic}", "name another GPU or input type")
         return peak

@@ -141,7 +141,8 @@ def settle(
     if unscaled is not None:
         return unscaled
     if smooth and not first.unknown and not rejected:
-        activation = said_function(own.entry)
+        scalars = first.has("alpha") or first.has("beta")  # which may belong to the function: x · sigmoid(beta · x)
+        activation = "" if scalars else said_function(own.entry)
         if not activation or find_readings(
             open_device(), spec, config, first, _fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
         ):
