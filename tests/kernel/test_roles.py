@@ -34,6 +34,8 @@ def roles(text: str, body: str = "", **more: object) -> str:
         ("float * y, const float * x, const float * w, int rows, int cols, int inner", "", "C,A,B,M,N,K"),
         ("const float * x, const float * w, const float * bias, float * y, int num_tokens, int out_features, "
          "int in_features", "", "A,B,bias,C,M,N,K"),
+        ("const float * A, const float * B, float * C, int n, int in_features, int out_features", "",
+         "A,B,C,?,?,?"),
         ("float * out, float * in1, float * in2, int m, int n, int k", "out[i] = s;", "C,A,B,M,N,K"),
         ("float * C, float * A, float * B, int wA, int wB", "", "C,A,B,K,N"),
         ("float * a, float * b, float * c, int hA, int wA, int wB", "", "A,B,C,M,K,N"),

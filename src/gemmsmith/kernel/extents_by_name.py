@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gemmsmith.kernel.role_names import extent_of, extent_role, words
+from gemmsmith.kernel.role_names import extent_of, extent_role, is_of_layer, words
 
 _EXTENTS = ("M", "N", "K")
 
@@ -20,6 +20,8 @@ def extents_by_name(names: dict[int, str], matrices: Mapping[str, str] | None = 
     if all(named_after.values()) and set(_EXTENTS) <= set(named_after.values()):
         return named_after
     roles = {i: extent_role(name) for i, name in names.items()}
+    if sorted(roles.values()) != sorted(_EXTENTS):  # n, in_features and out_features may be those of a gradient
+        roles = {i: "" if is_of_layer(names[i]) else role for i, role in roles.items()}
     known = set(roles.values())
     unclear = "" in known and not {"M", "N", "K"} <= known
     if unclear or known == {"M", "N"}:

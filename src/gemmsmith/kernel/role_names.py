@@ -27,13 +27,18 @@ _EXTENT_NOISE = frozenset((
     "num", "number", "of", "size", "dim", "dims", "ld", "d", "count", "total", "extent", "length", "len", "mat",
     "matrix", "global", "g",
 ))  # fmt: skip
-# The last of each are those of a linear layer: x is tokens × in_features, its result tokens × out_features.
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows", "tokens"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width", "outfeatures", "outputfeatures", "outchannels"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "infeatures", "inputfeatures", "inchannels"),
+    "M": ("m", "rows", "row", "height", "nrows"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
 }
-_EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in names}
+# Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
+_LAYER_NAMES = {
+    "M": ("tokens",),
+    "N": ("outfeatures", "outputfeatures", "outchannels"),
+    "K": ("infeatures", "inputfeatures", "inchannels"),
+}
+_EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in (*names, *_LAYER_NAMES[role])}
 _ROWS = frozenset(("rows", "row", "height", "h", "r"))
 _COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
 # Rows and columns of each operand.
@@ -106,6 +111,12 @@ def leading_of(name: str, matrices: Mapping[str, str]) -> str:
     whole = {role for pointer, role in matrices.items() if pointer.lower() == own}
     begun = whole or {role for pointer, role in matrices.items() if pointer.lower().startswith(own)}
     return f"ld{begun.pop().lower()}" if len(begun) == 1 and begun <= set("ABCD") else ""
+
+
+def is_of_layer(name: str) -> bool:
+    """Whether an extent is named as a linear layer has it: in_features."""
+    key = "".join(word for word in words(name) if word not in _EXTENT_NOISE)
+    return any(key in names for names in _LAYER_NAMES.values())
 
 
 def extent_of(name: str, matrices: Mapping[str, str]) -> str:
