@@ -25,24 +25,15 @@ def files() -> list[Path]:
 
 
 def predicted() -> dict[str, Any]:
-    from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
-    from gemmsmith.explain.timing.predict import Predictor
-    from gemmsmith.gpus import gpu_named
+    from predicted_sizes import predicted_sizes
 
-    rows = []
+    from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+
+    rows: list[dict[str, Any]] = []
     for path in files():
         spec, config = find_kernel(str(path), KernelOptions())
-        before: list[Predictor] = []
-        for size in SIZES:
-            predictor = Predictor(spec, config, spec.problem(size, size, size), gpu_named("H200"))
-            any(predictor.adopt(other) for other in reversed(before))
-            before.append(predictor)
-            found = predictor.predict()
-            times = {"us": found.us, "low_us": found.low_us, "high_us": found.high_us, "mhz": found.mhz}
-            rows.append({"kernel": path.name, "size": size, **{name: round(value, 3) for name, value in times.items()},
-                         "cycles": round(found.main.cycles), "bound": found.bound})  # fmt: skip
-            print(json.dumps(rows[-1]), flush=True)
-        compiler = predictor.subject.compiled.compiler
+        found, compiler = predicted_sizes(path.name, spec, config, SIZES)
+        rows += found
     return {"what": "times predicted before the kernels were timed", "date": datetime.now(UTC).date().isoformat(),
             "compiler": compiler, "command": "python benchmarks/outside_kernels.py --predict OUTPUT",
             "rows": rows}  # fmt: skip

@@ -63,25 +63,14 @@ def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
 
 
 def predicted(folder: Path) -> dict[str, Any]:
-    from gemmsmith.explain.timing.predict import Predictor
-    from gemmsmith.gpus import gpu_named
+    from predicted_sizes import predicted_sizes
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     compiler = ""
     for kernel in KERNELS:
         spec, config = specified(kernel, folder)
-        before: list[Predictor] = []
-        for size in SIZES:
-            predictor = Predictor(spec, config, spec.problem(size, size, size), gpu_named("H200"))
-            any(predictor.adopt(other) for other in reversed(before))
-            before.append(predictor)
-            found = predictor.predict()
-            times = {"us": found.us, "low_us": found.low_us, "high_us": found.high_us, "mhz": found.mhz}
-            rows.append({"kernel": kernel.title, "size": size,
-                         **{name: round(value, 3) for name, value in times.items()},
-                         "cycles": round(found.main.cycles), "bound": found.bound})  # fmt: skip
-            print(json.dumps(rows[-1]), flush=True)
-            compiler = predictor.subject.compiled.compiler
+        found, compiler = predicted_sizes(kernel.title, spec, config, SIZES)
+        rows += found
     return {"what": "times of kernels in public repositories, predicted before they were timed",
             "date": datetime.now(UTC).date().isoformat(), "compiler": compiler,
             "command": "python benchmarks/public_kernels.py FOLDER --predict OUTPUT",
