@@ -13,6 +13,7 @@ from gemmsmith.kernel.roles import EXTENTS, TIED
 from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
+_REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
 def readings(signature: Signature) -> Iterator[Signature]:
@@ -25,6 +26,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:
+    signature = _with_passed_reals(signature)
     pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
     flags = [arg.name for arg in signature.unknown if arg.code == "?"]  # "this is the first launch", and the like
     numbers = [arg.name for arg in signature.unknown if arg.code not in ("P", "?")]
@@ -49,6 +51,13 @@ def _completed(signature: Signature) -> Iterator[Signature]:
             arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
             all_extents = {a.role for a in arguments if a.role in EXTENTS}
             yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
+
+
+def _with_passed_reals(signature: Signature) -> Signature:
+    """The signature where a real number without a meaning is the one that host code passes: a slope, an epsilon."""
+    arguments = tuple(replace(arg, role=arg.passed) if not arg.role and arg.code in _REALS else arg
+                      for arg in signature.arguments)  # fmt: skip
+    return replace(signature, arguments=arguments)
 
 
 def _tied(signature: Signature) -> Iterator[Signature]:

@@ -67,7 +67,8 @@ class Argument:
     number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
     ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
     arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
-    ``table``: it is an array of pointers, one for each matrix of a batch.
+    ``table``: it is an array of pointers, one for each matrix of a batch. ``passed``: the number that host code passes,
+    or that is its default, if it is one.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Argument:
     at_launch: str = ""
     parameter: int = -1
     table: bool = False
+    passed: str = ""
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,12 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared)  # fmt: skip
+                     map_parameters(maps), shared, frozenset() if places else _left_out(parameters, passed))  # fmt: skip
+
+
+def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
+    """The names of parameters for which host code passes a null pointer as such."""
+    return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
