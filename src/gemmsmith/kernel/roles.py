@@ -208,7 +208,9 @@ def _roles_beside_maps(
 
 def with_written(signature: Signature, names: set[str]) -> Signature:
     """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
-    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role not in (SCRATCH, "0")}
+    pointers = {
+        i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role not in (SCRATCH, "0")
+    }
     roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
     arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
     return replace(signature, arguments=arguments)

@@ -1,4 +1,4 @@
-"""Arguments that a call leaves out: the defaults of the function's definition, or of a prototype that the caller sees."""
+"""Arguments that a call leaves out: defaults of the function's definition, or of a prototype that the caller sees."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def _prototypes(name: str, text: str) -> Iterable[tuple[str, ...]]:
         return
     for match in re.finditer(rf"[\w>*&]\s+[*&]?{re.escape(name)}\s*\(", text):
         end = closing(text, match.end() - 1)
-        if re.match(r"\)\s*(?:noexcept\s*)?;", text[end:]) and not re.search(r"\breturn\s+$", text[: match.start() + 2]):
+        if re.match(r"\)\s*;", text[end : end + 20]) and not text[: match.start() + 1].endswith("return"):
             listed = arguments_of(text[match.end() : end])
             yield tuple(found[1].strip() if (found := _DEFAULT.search(each)) else "" for each in listed)
