@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
+from gemmsmith.kernel.role_names import SEQUENCE, is_batch, words
 from gemmsmith.kernel.roles import EXTENTS, TIED
 from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
+PARTS, PART = "2-M%2", "M//(2-M%2)"  # of the rows: how many, and the rows of each
 _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
@@ -23,6 +25,31 @@ def readings(signature: Signature) -> Iterator[Signature]:
     else:
         yield from _permuted(signature)
     yield from _tied(signature)
+    yield from _flattened(signature)
+
+
+def _flattened(signature: Signature) -> Iterator[Signature]:
+    """Rows in two parameters, as [B, T, C] has them: M is B·T. Where M is even B is 2, so that both are seen to count.
+
+    Either M, N and K are known, and M is the rows of one of B matrices; or B and T are named so, and the other two are
+    N and K in either order.
+    """
+    integers = [i for i, arg in enumerate(signature.arguments) if arg.code in tuple("iIqQ") and not arg.table
+                and (not arg.role or arg.role in (*EXTENTS, "batch"))]  # fmt: skip
+    names = {i: signature.arguments[i].name for i in integers}
+    first = [i for i in integers if is_batch(names[i], short=True)]
+    if len(integers) != 4 or len(first) != 1 or signature.fixed:
+        return
+    others = [i for i in integers if i not in first]
+    rows = [i for i in others if signature.arguments[i].role == "M"]
+    if sorted(signature.arguments[i].role for i in others) != sorted(EXTENTS):
+        rows = [i for i in others if "".join(words(names[i])) in SEQUENCE]
+    if len(rows) != 1 or any(not arg.role for i, arg in enumerate(signature.arguments) if i not in integers):
+        return
+    for order in ("KN", "NK"):
+        roles = dict(zip((i for i in others if i not in rows), order, strict=True)) | {first[0]: PARTS, rows[0]: PART}
+        yield replace(signature, square=False, arguments=tuple(
+            replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments)))  # fmt: skip
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:

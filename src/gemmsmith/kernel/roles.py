@@ -20,6 +20,7 @@ from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
+    is_batch,
     is_weight,
     leading_of,
     leading_role,
@@ -283,9 +284,18 @@ def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, 
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    if len(extents) == 4 and "blockIdx.z" in body and "batch" not in roles.values():
+        own = [i for i in extents if is_batch(found[i].name, short=True)]
+        if len(own) == 1 and _extents_of(found, [i for i in extents if i not in own]) == set(EXTENTS):
+            roles[own[0]] = "batch"  # B beside M, N and K
+            extents.remove(own[0])
     if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
         return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
     return roles | extents_by_name({i: found[i].name for i in extents}, matrices)
+
+
+def _extents_of(found: list[WrittenParameter], places: list[int]) -> set[str]:
+    return set(extents_by_name({i: found[i].name for i in places}).values())
 
 
 def _field_roles(found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:

@@ -24,6 +24,7 @@ from gemmsmith.userfile.scratch import adds_into, is_zeroed, sets_to_zero
 _LARGE_TILE = 256
 _PARTS = 16
 _TELLING_SIZES = {"M": 1009, "N": 2003, "K": 3001}  # no product or sum of others
+_TELLING_BATCH = 7
 _OTHER = {"A": "B", "B": "A"}
 _STATIC_SMEM = 8192  # bytes that are left for arrays of fixed size, where all else is given to the launch
 _EXTERN_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b|\bextern\s+__shared__|\b__shared__[^;]*\bextern\b")
@@ -114,6 +115,23 @@ class LaunchMemory:
             if room is not None:
                 counts = {_TELLING_SIZES[name] * element.itemsize: name for name in ("M", "N")}
                 found.add(counts.get(room, ""))
+        return found.pop() if len(found) == 1 else ""
+
+    def copies(self, signature: Signature, role: str) -> str:
+        """Whether host code allocates one matrix A or B for a batch ("one") or one for each product ("each"); empty if
+        that is not known."""
+        given = next((arg for arg in signature.arguments if arg.role == role), None)
+        element = parameter_type(given.ctype, {}).element if given is not None else None
+        if given is None or element is None or not given.at_launch or self.site is None:
+            return ""
+        sizes = _TELLING_SIZES | {"batch": _TELLING_BATCH}
+        matrix = sizes["K"] * sizes["M" if role == "A" else "N"] * element.itemsize
+        found: set[str] = set()
+        for site in callers_of(self.site.site):
+            values = SiteValues(site, roles_of(signature), self.site.given)
+            room = allocated_by_owner(given.at_launch, values.scope(sizes, Asked()))
+            if room is not None:
+                found.add({matrix: "one", matrix * _TELLING_BATCH: "each"}.get(room, ""))
         return found.pop() if len(found) == 1 else ""
 
     def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:

@@ -19,6 +19,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.other_readings import PART, PARTS
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
@@ -351,7 +352,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
     if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
-    if tried := [arg for arg in changed if arg.name not in ignored]:
+    roles = {arg.role: arg.name for arg in reading.signature.arguments}
+    if PARTS in roles:
+        lines.append(f"its rows are {roles[PARTS]}·{roles[PART]}: M is their product, and {roles[PARTS]} is 2 where M is "
+                     "even")  # fmt: skip
+    if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in (PARTS, PART)]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
         words += ["--signature", reading.signature.declaration()]
@@ -372,7 +377,7 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         lines.append(
             f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
         )
-    elif len(given) == 2 and not reading.signature.fixed:
+    elif len(given) == 2 and not reading.signature.fixed and PARTS not in roles:
         lacking = next(role for role in EXTENTS if role not in given)
         lines.append(f"it takes no {lacking}: the grid decides it")
     return Settled(found, reading, shape, tuple(lines), tuple(words))
