@@ -354,8 +354,8 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
     roles = {arg.role: arg.name for arg in reading.signature.arguments}
     if PARTS in roles:
-        lines.append(f"its rows are {roles[PARTS]}·{roles[PART]}: M is their product, and {roles[PARTS]} is 2 where M is "
-                     "even")  # fmt: skip
+        parts = roles[PARTS]
+        lines.append(f"its rows are {parts}·{roles[PART]}: M is their product, and {parts} is 2 where M is even")
     if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in (PARTS, PART)]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
