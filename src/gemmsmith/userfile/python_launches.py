@@ -56,10 +56,10 @@ def _parts(call: ast.Call, values: PythonValues) -> Parts | None:
     """Grid, block, shared memory and arguments; None where it is no launch."""
     named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     shared = next((named[name] for name in _SHARED if name in named), None)
-    if "block" in named and "grid" in named:
+    if "block" in named:  # PyCUDA's grid is one block unless it is given
         listed = values.assigned(named["args"]) if "args" in named else None
         given = list(listed.elts) if isinstance(listed, (ast.Tuple, ast.List)) else list(call.args)
-        return named["grid"], named["block"], shared, given
+        return named.get("grid", ast.Constant(1)), named["block"], shared, given
     if len(call.args) >= 3:
         listed = values.assigned(call.args[2])
         if isinstance(listed, (ast.Tuple, ast.List)):

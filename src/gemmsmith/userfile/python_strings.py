@@ -68,9 +68,12 @@ def _strings(tree: ast.Module, values: PythonValues) -> Iterator[CudaString]:
 
 
 def _quoted(text: str) -> Iterator[CudaString]:
+    """The same of a file that cannot be parsed; ``%(NAME)s`` is the number that a line sets NAME to."""
+    numbers = dict(re.findall(r"^[ \t]*(\w+)[ \t]*=[ \t]*(\d+)[ \t]*(?:#.*)?$", text, re.M))
     for match in _TRIPLE.finditer(text):
         if _DEVICE.search(match[2]):
-            yield CudaString(text.count("\n", 0, match.start()) + 1, match[2])
+            filled = re.sub(r"%\((\w+)\)[dsi]", lambda word: numbers.get(word[1], word[1]), match[2])
+            yield CudaString(text.count("\n", 0, match.start()) + 1, filled)
 
 
 def _undefine(lines: list[str], string: CudaString, defined: set[str]) -> None:

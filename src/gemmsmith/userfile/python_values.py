@@ -199,6 +199,10 @@ class PythonValues:
                 return self.as_c(value)
             case ast.Name(id=name):
                 return name
+            case ast.Subscript(value=value, slice=ast.Constant(value=int() as place)):
+                whole = self.assigned(value)
+                if isinstance(whole, (ast.Tuple, ast.List)) and -len(whole.elts) <= place < len(whole.elts):
+                    return self.as_c(whole.elts[place])
         return re.sub(r"\W+", "_", ast.unparse(node)).strip("_") or "unknown"
 
     def _rounded_up(self, node: ast.expr) -> tuple[str, str] | None:
