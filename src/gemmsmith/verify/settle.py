@@ -18,7 +18,8 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.extents_by_use import extents_by_use
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.other_readings import PART, PARTS
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
@@ -162,6 +163,12 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
+    if first.unknown and blocks is None and not rejected and (meant := extents_by_use(first, _body(spec))) is not None:
+        read = spec.read_as(meant, spec.layouts[0])
+        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
+        said = ", ".join(f"{arg.name} is {meant.tied if arg.role == meant.tied[:1] else arg.role}"
+                         for arg in meant.arguments if arg.name in {each.name for each in first.unknown})  # fmt: skip
+        return replace(settled, lines=(f"by its indices, {said}", *settled.lines))
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -220,6 +227,12 @@ def settle(
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _body(spec: KernelSpec) -> str:
+    """The text of the kernel itself; empty where it is not known."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    return str(getattr(kernel, "body", ""))
 
 
 def _table_hint(signature: Signature) -> str:
@@ -346,7 +359,11 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     found = reading.applied(spec)
     lines, words = [], []
     if reading.layout != ROW_MAJOR:
-        lines.append(f"this is a {reading.layout}")
+        by_columns = [reading.signature.named(role) for role, is_so in zip("AB", reading.layout.stored, strict=False)
+                      if is_so and not reading.layout.column_major]  # fmt: skip
+        said = layout_in_name(own.entry)
+        more = f": {' and '.join(by_columns)} is column-major" if by_columns and said and said.column_major else ""
+        lines.append(f"this is a {reading.layout}{more}")
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
