@@ -45,9 +45,16 @@ class LaunchMemory:
         """Bytes of dynamic shared memory. Where host code's number is not understood, or there is no launch, a kernel
         that uses such memory gets as much as a GPU has: too little would make a right kernel fail."""
         known = self._known_smem(problem)
-        if known is None or (self.site is None and _EXTERN_SHARED.search(self.facts.reached)):
-            return largest_smem() - _STATIC_SMEM
-        return known
+        return largest_smem() - _STATIC_SMEM if known is None or self._lacks_smem else known
+
+    @property
+    def _lacks_smem(self) -> bool:
+        """Whether it uses dynamic shared memory, and no launch is known."""
+        return self.site is None and _EXTERN_SHARED.search(self.facts.reached) is not None
+
+    def guesses_smem(self, problem: Problem) -> bool:
+        """Whether the bytes of dynamic shared memory are as many as a GPU has, since host code's are not known."""
+        return self._known_smem(problem) is None or self._lacks_smem
 
     def shown_smem(self, problem: Problem) -> str:
         known = self._known_smem(problem)
