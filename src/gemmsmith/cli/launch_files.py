@@ -19,8 +19,9 @@ from gemmsmith.call.any_kernel.ptx_file import SUFFIX, read_ptx, required_block
 from gemmsmith.call.any_kernel.spec import parse_arguments
 from gemmsmith.call.launch import Launch
 from gemmsmith.cli.names import did_you_mean
-from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions, describes_launches
+from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.python_files import describes_launches
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.kernel.expressions import evaluate, split
 

@@ -51,7 +51,7 @@ def command(
         typer.Argument(
             metavar="RUNG|FILE.cu[:KERNEL]|FOLDER...",
             show_default=False,
-            help="A rung, .cu files, launches (.py), or folders with kernels.",
+            help="A rung, .cu files, launches or kernels in strings (.py), or folders with kernels.",
         ),
     ],
     options: KernelOptions,
