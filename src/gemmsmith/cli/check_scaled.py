@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gemmsmith.call.any_kernel.types import parse_type
 from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
@@ -104,6 +105,8 @@ def scaled_report(
     if found is None:
         raise refused
     spec, parameters = found
+    if any(each.pointer and each.role != "0" and parse_type(each.type).element is None for each in parameters):
+        raise refused
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     kind = "gpu" if device.wants_gpu else "sim"
     check = check_scaled(spec, parameters, _passed_group(spec.signature.arguments, parameters), kind, timeout, own,

@@ -54,6 +54,7 @@ _UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float6
 _MOST_MEANINGS = 20_000
 _NEARLY_ALL = 0.9  # of the results
 _SMALL = (16, 16, 256)
+_LARGE = 1000  # of integers of more than a byte, which may be packed numbers
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,8 @@ def _elements(rng: np.random.Generator, size: int, kind: np.dtype[Any], most: in
     """Small integers; or, up to ``most``, values of the type's range: real numbers are then normally distributed."""
     if kind.kind in "iu":
         low, high = (0, 4) if kind.kind == "u" else (-2, 3)
-        if most and kind.itemsize == 1:
+        if most:
+            most = most if kind.itemsize == 1 else _LARGE
             low, high = (0, 2 * most + 2) if kind.kind == "u" else (-most - 1, most + 1)
         return rng.integers(low, high, size).astype(kind)
     values = rng.standard_normal(size) if most else rng.integers(-2, 3, size)
