@@ -33,6 +33,10 @@ INT8, DOT = "signed char,signed char,float", "A[row * K + k] * B[k * N + col]"
 SCALES = "const float* scale_a, const float* scale_b"
 ZEROS = "int zp_a, int zp_b"
 GROUPED = "(float)A[row * K + k] * ((float)B[k * N + col] * __half2float(scales[k / group_size * N + col]))"
+BYTES = "signed char,signed char,signed char"
+OF_ALL = "float scale_a, float scale_b, float scale_c, int zero_a, int zero_b, int zero_c"
+ZERO_DOT = "(A[row * K + k] - zero_a) * (B[k * N + col] - zero_b)"
+ROUNDED = "max(-128, min(127, (int)roundf(sum * scale_a * scale_b / scale_c) + zero_c))"
 RIGHT = {
     "scales of rows and columns": (
         kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[col]", "int"),
@@ -51,6 +55,10 @@ RIGHT = {
         kernel("__nv_fp8_e4m3,__nv_fp8_e5m2,float", "float scale_a, float scale_b",
                "float(A[row * K + k]) * float(B[col * K + k])", "sum * scale_a * scale_b"),
         "Σ A·scale_a·B·scale_b",
+    ),
+    "bytes again": (
+        kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED, "int"),
+        "the rounded Σ (A − zero_a)·scale_a·(B − zero_b)·scale_b / scale_c + zero_c (half away from zero)",
     ),
     "two types": (kernel("__half,float,float", "", "__half2float(A[row * K + k]) * B[k * N + col]", "sum"), "Σ A·B"),
 }  # fmt: skip
@@ -92,6 +100,7 @@ REFUSED = {
     "a column's scale by rows": kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int"),
     "one zero point for both": kernel("unsigned char,signed char,int", ZEROS,
                                       "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_a)", "sum", "int"),
+    "no division by the scale of C": kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED.replace("/ scale_c", ""), "int"),
     "groups of another length": kernel("__half,signed char,__half", "const __half* scales, int group_size",
                                        GROUPED.replace("k / group_size", "k / (group_size + 1)"), "__float2half(sum)"),
 }  # fmt: skip

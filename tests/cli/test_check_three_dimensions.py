@@ -50,7 +50,20 @@ def in_grid(offset: str, name: str = "linear", second: str = "w", count: str = "
     return source.replace("ALLOCATED", allocated)
 
 
+FOUR = """
+__global__ void tensor(const float* A, const float* B, float* C, size_t b, size_t i, size_t j, size_t l, size_t k) {
+    size_t at = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (at >= b * i * j * k) return;
+    float sum = 0.0f;
+    for (size_t q = 0; q < l; ++q) sum += A[at / k * l + q] * B[q * k + at % k];
+    C[at] = sum;
+}
+void run(const float* A, const float* B, float* C, size_t b, size_t i, size_t j, size_t l, size_t k) {
+    tensor<<<(b * i * j * k + 127) / 128, 128>>>(A, B, C, b, i, j, l, k);
+}
+"""
 RIGHT = {
+    "four dimensions": (FOUR, QUICK),
     "rows of B and T": (ROWS, QUICK),
     "each product its own": (in_grid("b * K * N", "bmm", "other"), BATCH),
     "weights for all": (in_grid("0", "linear", "w", "batch_size"), BATCH),
@@ -78,6 +91,9 @@ def test_wrong_kernels(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (code, found["status"]) == (1, "wrong"), found
 
 
-def test_rows_of_one_of_them_alone_are_no_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, ROWS.replace("row >= B * T", "row >= T"), capsys, *QUICK)
+@pytest.mark.parametrize("source", [ROWS.replace("row >= B * T", "row >= T"), FOUR.replace("b * i * j * k)", "i * k)")])
+def test_rows_of_some_of_them_alone_are_no_product(
+    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, source, capsys, *QUICK)
     assert code == 2, found

@@ -15,6 +15,9 @@ from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
 PARTS, PART = "2-M%2", "M//(2-M%2)"  # of the rows: how many, and the rows of each
+_SECOND = f"2-({PART})%2"
+_PARTS_OF = {2: (PARTS, PART), 3: (PARTS, _SECOND, f"M//(({PARTS})*({_SECOND}))")}
+ROW_PARTS = frozenset(part for parts in _PARTS_OF.values() for part in parts)
 _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
@@ -29,27 +32,37 @@ def readings(signature: Signature) -> Iterator[Signature]:
 
 
 def _flattened(signature: Signature) -> Iterator[Signature]:
-    """Rows in two parameters, as [B, T, C] has them: M is B·T. Where M is even B is 2, so that both are seen to count.
+    """Rows in two or three parameters, as [B, T, C] and [B, I, J, L] have them: M is B·T. Where M is even B is 2, so
+    that all are seen to count.
 
     Either M, N and K are known, and M is the rows of one of B matrices; or B and T are named so, and the other two are
-    N and K in either order.
+    N and K in either order; or the first of four or five are the rows.
     """
     integers = [i for i, arg in enumerate(signature.arguments) if arg.code in tuple("iIqQ") and not arg.table
                 and (not arg.role or arg.role in (*EXTENTS, "batch"))]  # fmt: skip
     names = {i: signature.arguments[i].name for i in integers}
-    first = [i for i in integers if is_batch(names[i], short=True)]
-    if len(integers) != 4 or len(first) != 1 or signature.fixed:
+    if len(integers) not in (4, 5) or signature.fixed:
         return
-    others = [i for i in integers if i not in first]
-    rows = [i for i in others if signature.arguments[i].role == "M"]
-    if sorted(signature.arguments[i].role for i in others) != sorted(EXTENTS):
-        rows = [i for i in others if "".join(words(names[i])) in SEQUENCE]
-    if len(rows) != 1 or any(not arg.role for i, arg in enumerate(signature.arguments) if i not in integers):
+    if any(not arg.role for i, arg in enumerate(signature.arguments) if i not in integers):
         return
-    for order in ("KN", "NK"):
-        roles = dict(zip((i for i in others if i not in rows), order, strict=True)) | {first[0]: PARTS, rows[0]: PART}
+    for rows, order in product(_rows(signature, integers, names), ("KN", "NK")):
+        inner = dict(zip((i for i in integers if i not in rows), order, strict=True))
+        roles = inner | dict(zip(rows, _PARTS_OF[len(rows)], strict=True))
         yield replace(signature, square=False, arguments=tuple(
             replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments)))  # fmt: skip
+
+
+def _rows(signature: Signature, integers: list[int], names: dict[int, str]) -> list[list[int]]:
+    """Which integers may be the rows together, the likeliest first."""
+    first = [i for i in integers if is_batch(names[i], short=True)]
+    others = [i for i in integers if i not in first]
+    found = []
+    if len(integers) == 4 and len(first) == 1:
+        named = [i for i in others if signature.arguments[i].role == "M"]
+        if sorted(signature.arguments[i].role for i in others) != sorted(EXTENTS):
+            named = [i for i in others if "".join(words(names[i])) in SEQUENCE]
+        found += [[*first, *named]] if len(named) == 1 else []
+    return [*found, *([integers[:-2]] if integers[:-2] not in found else [])]
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:

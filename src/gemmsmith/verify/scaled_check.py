@@ -39,6 +39,7 @@ RIGHT, WRONG, RACY, WHOLE_TILES, ALIGNED = "right", "wrong", "racy", "whole_tile
 _GROUP = 32  # elements that share a scale, where a parameter says how many and host code passes no number
 _VECTOR = 16  # elements of a vector access: 16 bytes of int8
 _SCALARS = (2.0, 4.0, 0.5, 8.0)  # one after another: no two of them can stand for each other
+_SMALL_SCALARS = (0.5, 0.25, 2.0, 0.125)  # where results are bytes again
 # The unit roundoff of what PTX computes in, the widest first that is found; sums of fp8 products keep about 14 bits.
 _COARSE = (
     (re.compile(r"\b(?:fma|add|mul|sub|cvt)\.[\w.]*\bbf16"), 2.0**-8),
@@ -137,7 +138,9 @@ class _Runner:
         sizes = {"A": m * k, "B": k * n, "C": m * n, "bias": max(m, n)}
         numbers = {"M": m, "N": n, "K": k, "lda": m if layout[0] == "T" else k, "ldb": k if layout[1] == "T" else n,
                    "ldc": n, "group": self.group}  # fmt: skip
-        scalars = iter(_SCALARS)
+        narrow = self.type_of(next(each for each in self.parameters if each.role == "C")).itemsize == 1
+        scalars = iter(_SMALL_SCALARS if narrow else _SCALARS)
+        lone = narrow and sum(each.role == "scale" for each in self.parameters) == 1
         made: dict[str, Any] = {}
         for each in self.parameters:
             if each.role in numbers:
@@ -154,7 +157,8 @@ class _Runner:
                 if each.pointer:
                     made[each.name] = values.astype(self.type_of(each))
                 elif each.role == "scale":
-                    made[each.name] = float(values[0]) if wide else next(scalars)
+                    of_range = 1.0 if each.operand == "C" and narrow else float(values[0]) / (100 if lone else 1)
+                    made[each.name] = of_range if wide else next(scalars)
                 else:
                     made[each.name] = int(values[0]) + 1
             else:

@@ -114,9 +114,10 @@ def meanings(parameters: Sequence[ScaledParameter], group: int, narrow: Mapping[
 
 
 def _sharings(parameter: ScaledParameter, group: int, narrow: Mapping[str, bool]) -> Iterator[Sharing]:
-    if parameter.role == "zero" and parameter.operand == "C":
+    if parameter.operand == "C" and narrow["C"] and not parameter.pointer:  # a scale of the result divides it
         yield Sharing("one", "C")
-        return
+        if parameter.role == "zero":
+            return
     for operand in _owners(parameter, narrow):
         yield Sharing("one", operand)
         if not parameter.pointer:
@@ -146,10 +147,20 @@ def result(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mappin
         if each.role == "bias":
             bias = np.asarray(data[each.name]).astype(np.float64)
             total = total + (bias[None, : shape[1]] if meaning.bias == "column" else bias[: shape[0], None])
+    of_result = [
+        each for each in parameters if each.name in meaning.sharing and meaning.sharing[each.name].operand == "C"
+    ]
+    for each in of_result:
+        total = total / float(data[each.name]) if each.role == "scale" else total
     if meaning.rounding:
         total = _ROUNDINGS[meaning.rounding](total)
-        total = total + sum(float(data[name]) for name, each in meaning.sharing.items() if each.operand == "C")
+        total = total + sum(float(data[each.name]) for each in of_result if each.role == "zero")
     return total
+
+
+def _of_result(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> list[ScaledParameter]:
+    """The scales and zero points of C."""
+    return [each for each in parameters if each.name in meaning.sharing and meaning.sharing[each.name].operand == "C"]
 
 
 def magnitude(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape) -> float:
@@ -192,7 +203,11 @@ def formula(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> str:
         factors += [meaning.sharing[each.name].text(each.name) for each in own if each.role == "scale"]
     bias = next((each.name for each in parameters if each.role == "bias"), "")
     line = "n" if meaning.bias == "column" else "m"
-    after = "".join(f" + {name}" for name, each in meaning.sharing.items() if each.operand == "C")
+    of_result = [
+        each for each in parameters if each.name in meaning.sharing and meaning.sharing[each.name].operand == "C"
+    ]
+    factors[-1] += "".join(f" / {each.name}" for each in of_result if each.role == "scale")
+    after = "".join(f" + {each.name}" for each in of_result if each.role == "zero")
     if meaning.rounding:
         return f"the rounded Σ {'·'.join(factors)}{f' + {bias}[{line}]' if bias else ''}{after} ({meaning.rounding})"
     return f"Σ {'·'.join(factors)}" + (f" + {bias}[{line}]" if bias else "")

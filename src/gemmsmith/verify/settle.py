@@ -20,7 +20,7 @@ from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
-from gemmsmith.kernel.other_readings import PART, PARTS
+from gemmsmith.kernel.other_readings import ROW_PARTS
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
@@ -369,11 +369,9 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
     if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
-    roles = {arg.role: arg.name for arg in reading.signature.arguments}
-    if PARTS in roles:
-        parts = roles[PARTS]
-        lines.append(f"its rows are {parts}·{roles[PART]}: M is their product, and {parts} is 2 where M is even")
-    if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in (PARTS, PART)]:
+    if parts := [arg.name for arg in reading.signature.arguments if arg.role in ROW_PARTS]:
+        lines.append(f"its rows are {'·'.join(parts)}: M is their product, and {parts[0]} is 2 where M is even")
+    if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in ROW_PARTS]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
         words += ["--signature", reading.signature.declaration()]
@@ -394,7 +392,7 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         lines.append(
             f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
         )
-    elif len(given) == 2 and not reading.signature.fixed and PARTS not in roles:
+    elif len(given) == 2 and not reading.signature.fixed and not parts:
         lacking = next(role for role in EXTENTS if role not in given)
         lines.append(f"it takes no {lacking}: the grid decides it")
     return Settled(found, reading, shape, tuple(lines), tuple(words))
