@@ -33,6 +33,7 @@ class WaveState:
         self.alive = np.ones(wave.lanes, bool)
         self.time = 0  # steps that the running lanes have taken
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
+        self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)
@@ -51,8 +52,11 @@ class WaveState:
         """How many warps have a lane in this set, and how many lanes it has."""
         if isinstance(lanes, slice) and lanes == ALL:
             return self.warps_per_block * len(self.wave.blocks), self.wave.lanes
-        warps = self.warp[lanes]  # in ascending order
-        return (int(np.count_nonzero(warps[1:] != warps[:-1])) + 1 if warps.size else 0), warps.size
+        if lanes is not self._counted[0]:  # lanes that go together stay one object until they part or meet others
+            warps = self.warp[lanes]  # in ascending order
+            count = int(np.count_nonzero(warps[1:] != warps[:-1])) + 1 if warps.size else 0
+            self._counted = lanes, (count, warps.size)
+        return self._counted[1]
 
     def whole_warps(self, lanes: Lanes) -> bool:
         """Whether this set of lanes has all 32 lanes of each of its warps."""

@@ -109,10 +109,9 @@ class Predictor:
         together = self.subject.together
         middle = self.blocks // together // 2 * together
         found = []
-        for block in dict.fromkeys((self.chosen[0], middle)):
-            self.chosen = [block]
-            sample = self._sampled(k)
-            self._tried = None
+        tried = list(dict.fromkeys((self.chosen[0], middle)))
+        *samples, self._senders[k] = self.subject.samples(self._short(k), [*([block] for block in tried), [0]])
+        for block, sample in zip(tried, samples, strict=True):
             model = self.rates.sm(self.resident, sample.apart)
             memory = self._after_sender(sample, model, self._memory(self.resident, False, _NONE, sample.workspace))
             run = Sm(rows_of(self.program, model), sample.streams, model, memory, sample.sm_of).run()
@@ -125,7 +124,12 @@ class Predictor:
         return sum(p in stores for stream in sample.streams for p in stream.positions)
 
     def _sampled(self, k: int) -> Sample:
-        return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
+        if self._tried and self._tried.k == k:
+            return self._tried
+        if not self.shares_tiles:
+            return self.subject.sample(self._short(k), self.chosen)
+        sample, self._senders[k] = self.subject.samples(self._short(k), [self.chosen, [0]])
+        return sample
 
     def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
