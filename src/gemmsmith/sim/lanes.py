@@ -28,7 +28,7 @@ class WaveState:
 
     def __init__(self, lowered: Lowered, wave: Wave) -> None:
         self.lowered, self.wave = lowered, wave
-        self.files = {f: np.full((h, wave.lanes), _UNSET[f], FILE_DTYPES[f]) for f, h in lowered.heights.items()}
+        self.files = {f: _rows(h, wave, f) for f, h in lowered.heights.items()}
         self.every = np.arange(wave.lanes)
         self.alive = np.ones(wave.lanes, bool)
         self.time = 0  # steps that the running lanes have taken
@@ -72,6 +72,8 @@ class WaveState:
 
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
         """Values of these lanes, one row of 32 for each warp, −1 where a lane is inactive."""
+        if self.wave.threads % WARP == 0 and self.whole_warps(lanes):
+            return np.asarray(values, np.int64).reshape(-1, WARP)
         warps = self.warps_per_block * len(self.wave.blocks)
         return warp_rows(self.warp[lanes], self.thread[lanes] % WARP, warps, values)
 
@@ -119,7 +121,9 @@ class WaveState:
                 table = table.view(operand.dtype)
             else:
                 values = np.asarray(values).astype(f"{operand.dtype.kind}{table.dtype.itemsize}").view(table.dtype)
-        if isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
+        if isinstance(rows, int):
+            table[rows][lanes] = values
+        elif isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
             table[rows[:, None], lanes] = values
         else:
             table[rows, lanes] = values
@@ -136,6 +140,13 @@ class WaveState:
             values = values + offset.astype(values.dtype)
         whole = shape if count == 1 else (count, *shape)
         return values if values.shape == whole else np.broadcast_to(values, whole)  # which costs more than all else
+
+
+def _rows(height: int, wave: Wave, file: str) -> Array:
+    """A register file. Of a dry wave most rows are never written: those of zeros take no time until they are used."""
+    if wave.dry:
+        return np.zeros((height, wave.lanes), FILE_DTYPES[file])
+    return np.full((height, wave.lanes), _UNSET[file], FILE_DTYPES[file])
 
 
 def compact(lanes: Array) -> Lanes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
@@ -66,7 +66,9 @@ def once(code: Code, i: MachineInstruction, part: Part) -> list[Part]:
 def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     """The value of the first lane of each warp whose guard holds, in all lanes that are together. A predicate, if there
     is one, says for each of those lanes whether its own value is another, or what was in the predicate holds."""
-    if step.sources[1].constant is not None and step.sources[1].constant != step.detail and machine.whole_warps(lanes):
+    guard = step.sources[1]
+    always = isinstance(guard, Operand) and guard.constant is not None and guard.constant != step.detail
+    if always and machine.whole_warps(lanes):
         _broadcast_all(machine, step, lanes)
         return
     mine = machine.indices(lanes)
