@@ -37,6 +37,7 @@ from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
+from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
@@ -232,16 +233,21 @@ def _fitted_trials(
     report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
     pace, waiting = 0.0, list[Trial]()  # seconds per multiply-add of trials of many tiles; those that come last
+    paces = Paces()
     for trial in chain(planned, waiting):
         before = seconds_used()
         left = asked.budget * (1 - _SPARE) - (before - started)
         costly = trial.group == TILES and pace * work_of(trial.problem) > max(1.0, left / 3)
+        costly = costly or paces.at_least(trial) > left
         if costly and trial not in waiting:
             waiting.append(trial)
             continue
-        if left < 0 or costly:
+        if left < 0:
             break
+        if costly:
+            continue  # it is named among those that were not run
         verdict = runner.run(trial)
+        paces.ran(trial, seconds_used() - before)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
         advance()
