@@ -113,15 +113,18 @@ class _Wanted:
                 wanted |= at.get(use.leads_to, 0)
             elif use.jumps:
                 wanted = self.everything
-            used = wanted & writes
-            for some in under.values():
-                used |= some & writes
-            needs = self._needs(use, bool(used))
+            where = [key for key, some in under.items() if some & writes]
+            used = bool(wanted & writes or where)
+            needs = self._needs(use, used)
             if use.under is None:
+                only = where[0] if len(where) == 1 and use.kind == _COMPUTES and not wanted & writes else None
                 if use.replaces:
                     wanted &= ~use.replaces
                     under = {key: some & ~use.replaces for key, some in under.items()}
-                wanted |= needs
+                if only is None:
+                    wanted |= needs
+                else:  # the address of a guarded access, for example
+                    under[only] |= needs
             else:
                 under[use.under] = under.get(use.under, 0) & ~use.replaces | needs
                 wanted |= use.guard
