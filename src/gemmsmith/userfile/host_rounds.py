@@ -80,11 +80,11 @@ def divided(values: SiteValues) -> frozenset[str]:
     return frozenset(role for role, text in passed if role in _EXTENTS and computed(text))
 
 
-class _Break(Exception):
+class _Break(Exception):  # noqa: N818 - control flow
     """``break``, on its way to its loop."""
 
 
-class _Continue(Exception):
+class _Continue(Exception):  # noqa: N818 - control flow
     """``continue``, on its way to its loop."""
 
 
