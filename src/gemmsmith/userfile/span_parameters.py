@@ -1,5 +1,5 @@
-"""Matrices that are passed as a std::mdspan or as PyTorch's packed accessor: a pointer, two extents, and two strides where
-the layout has any."""
+"""Matrices that are passed as a std::mdspan or as PyTorch's packed accessor: a pointer, two extents, and two strides
+where the layout has any."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gemmsmith.userfile.parts import Field, SourceFile
 _DEEPEST = 4  # aliases of aliases
 _ALIAS_TEMPLATE = r"template\s*<([^<>]*)>\s*using\s+{name}\s*=\s*([^;]+);"
 # PyTorch's accessors of a tensor, with the type of their sizes and strides.
-_ACCESSORS = {"PackedTensorAccessor32": "int", "PackedTensorAccessor64": "long long", "PackedTensorAccessor": "long long",
-              "GenericPackedTensorAccessor": "long long"}  # fmt: skip
+_ACCESSORS = {"PackedTensorAccessor32": "int", "PackedTensorAccessor64": "long long",
+              "PackedTensorAccessor": "long long", "GenericPackedTensorAccessor": "long long"}  # fmt: skip
 _OF_TENSOR = re.compile(r"(\w+)\s*(?:\.|->)\s*(?:template\s+)?(?:generic_)?packed_accessor\w*\s*<.*>\s*\(\s*\)", re.S)
 _WITH_INDEX = 4  # template arguments of an accessor that names this type itself
 # Fields in the order of libcu++'s mdspan; the last stride of a row-major matrix is one.

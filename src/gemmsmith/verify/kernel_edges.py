@@ -21,7 +21,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Immediate
-from gemmsmith.verify.edges import Edge, KernelEdges
+from gemmsmith.verify.edges import UNKNOWN_STEPS, Edge, KernelEdges
 from gemmsmith.verify.extents import far_problem, with_extent
 from gemmsmith.verify.guard_probe import GuardProbe
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
@@ -35,6 +35,8 @@ _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 
 _MOST_K = 2**15  # for constants that the code compares with
 _MASK = re.compile(r"\band\.b\d+\s.*\s(\d+)$")
 _SIXTEEN_BITS = re.compile(r"\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s")
+# The lower half of a 32-bit register with its sign, or without: (short)k.
+_HALF_OF_WORD = re.compile(r"\bcvt\.[us](?:32|64)\.([us])16\s+%[a-z]+\d+, *%r\d")
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
 _MOST_EDGES = 24  # for each axis
 _MOST_CONSTANTS = 12
@@ -51,7 +53,10 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         entry = parse(compiled.ptx).entry(compiled.entry)
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
         narrow = narrow_indices([site.text for site in probe.walk.sites], [each.text for each in entry.instructions])
-        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, masks_k=masks_k(spec))
+        steps = tuple(probe.steps_of_one_output(limit) for limit in narrow)
+        return replace(
+            probe.found(), stored=_stored(compiled.ptx), narrow=narrow, long_steps=steps, masks_k=masks_k(spec)
+        )
     except GemmsmithError:
         return KernelEdges()
 
@@ -71,6 +76,9 @@ def narrow_indices(conversions: Iterable[str], masks: Iterable[str]) -> tuple[in
     found = set()
     for match in filter(None, map(_SIXTEEN_BITS.search, conversions)):
         found.add(2**15 if "s" in match.groups() else 2**16)
+    masks = list(masks)
+    for match in filter(None, map(_HALF_OF_WORD.search, masks)):
+        found.add(2**15 if match[1] == "s" else 2**16)
     for match in filter(None, map(_MASK.search, masks)):
         mask = int(match[1])
         ones = mask // (mask & -mask) if mask else 0
@@ -129,6 +137,15 @@ class _Probe(GuardProbe):
         if launch is None:
             return {}
         return self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem)).jumps
+
+    def steps_of_one_output(self, k: int) -> int:
+        """Integer instructions of all threads for a product of one row and one column; many where that is not known."""
+        problem = self.base.with_(m=1, n=1, k=k)
+        launch = self._launch(problem)
+        if launch is None:
+            return UNKNOWN_STEPS
+        walk = self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem))
+        return walk.steps * launch[0].blocks * launch[0].threads if walk.complete else UNKNOWN_STEPS
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
