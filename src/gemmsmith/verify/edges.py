@@ -29,7 +29,7 @@ class KernelEdges:
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
-    long_steps  integer instructions of all threads of a product with one output and K beyond each number of ``narrow``
+    long_steps  integer instructions of a thread, for a product with one output and K beyond each number of ``narrow``
     """
 
     depths: tuple[int, ...] = ()

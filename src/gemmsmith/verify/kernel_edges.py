@@ -139,13 +139,13 @@ class _Probe(GuardProbe):
         return self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem)).jumps
 
     def steps_of_one_output(self, k: int) -> int:
-        """Integer instructions of all threads for a product of one row and one column; many where that is not known."""
+        """Integer instructions of a thread for a product of one row and one column; many where that is not known."""
         problem = self.base.with_(m=1, n=1, k=k)
         launch = self._launch(problem)
         if launch is None:
             return UNKNOWN_STEPS
         walk = self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem))
-        return walk.steps * launch[0].blocks * launch[0].threads if walk.complete else UNKNOWN_STEPS
+        return walk.steps if walk.complete else UNKNOWN_STEPS
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
