@@ -133,7 +133,10 @@ __global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t
     spec = user_kernel(tmp_path / "mine.cu", UserOptions())
     base = spec.problem(64, 64, 64)
     labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "16 bits" in t.group]
-    assert labels == ["N = 65552", "M = 65552"]  # a K as long takes too many seconds with a tile of 16 x 16
+    assert labels == ["K = 65555", "N = 65552", "M = 65552"]  # of one output: the walk of a thread is short
+    slow = replace(edges, long_steps=(2**20,))
+    longer = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), slow)) if "16 bits" in t.group]
+    assert longer == ["N = 65552", "M = 65552"]
     assert not any(
         "16 bits" in t.group
         for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), replace(edges, narrow=(), long_steps=())))

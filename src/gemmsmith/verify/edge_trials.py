@@ -303,14 +303,17 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
     """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
     be run alone (others have far blocks)."""
     most = 16 * _MOST_WORK if full else 2 * _MOST_WORK
-    for limit, steps in zip(subject.edges.narrow, subject.edges.long_steps, strict=True):
+    steps = dict(zip(subject.edges.narrow, subject.edges.long_steps, strict=False))
+    for limit in subject.edges.narrow:
         problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K
         for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
             problems[axis] = subject.multiples.up(with_extent(subject.problem(1, 1, subject.depth), axis, limit + tile))
         for axis, problem in problems.items():
             # Along K a block works on its whole tile, however few outputs there are.
             outputs = math.prod(subject.of_block) if axis == "K" else problem.m * problem.n
-            if outputs * problem.k <= most or (axis == "K" and steps <= (8 * _MOST_STEPS if full else _MOST_STEPS)):
+            if outputs * problem.k <= most or (
+                axis == "K" and steps.get(limit, most) <= (8 * _MOST_STEPS if full else _MOST_STEPS)
+            ):
                 yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
