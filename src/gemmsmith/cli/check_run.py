@@ -36,7 +36,7 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
@@ -66,7 +66,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        passed = passed and _launched_trials(runner, prepared, report, asked)
+        passed = passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report)
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
@@ -180,6 +180,23 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
             _after_failure(runner, trial, verdict, report, asked)
             return False
     return True
+
+
+def _is_cleared(prepared: Prepared, report: Report) -> bool:
+    """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
+    spec = prepared.spec
+    if spec.is_rung or not spec.signature.accumulates or report.only:
+        return True
+    not_cleared = getattr(spec.geometry, "not_cleared", None)
+    why = not_cleared(prepared.distinct) if not_cleared is not None else ""
+    trial, verdict = report.verdicts[-1]
+    if not why:
+        return True
+    reason = f"host code: {why}; the kernel adds to what is there, so that the rest of C keeps what it held"
+    again = verdict.repeat.partition(" --trial ")[0]
+    told = replace(verdict, problem=prepared.distinct, reasons=(reason,), repeat=again)
+    report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), told))
+    return False
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:
