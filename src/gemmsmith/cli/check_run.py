@@ -29,6 +29,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.verify.check_shapes import few_tiles, work_of
+from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.float_constants import adds_in_memory
@@ -184,19 +185,11 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
 
 def _is_cleared(prepared: Prepared, report: Report) -> bool:
     """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
-    spec = prepared.spec
-    if spec.is_rung or not spec.signature.accumulates or report.only:
-        return True
-    not_cleared = getattr(spec.geometry, "not_cleared", None)
-    why = not_cleared(prepared.distinct) if not_cleared is not None else ""
-    trial, verdict = report.verdicts[-1]
-    if not why:
-        return True
-    reason = f"host code: {why}; the kernel adds to what is there, so that the rest of C keeps what it held"
-    again = verdict.repeat.partition(" --trial ")[0]
-    told = replace(verdict, problem=prepared.distinct, reasons=(reason,), repeat=again)
-    report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), told))
-    return False
+    trial, last = report.verdicts[-1]
+    found = not_cleared(prepared.spec, prepared.distinct, last) if not report.only else None
+    if found is not None:
+        report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), found))
+    return found is None
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:
