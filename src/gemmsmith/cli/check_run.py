@@ -29,6 +29,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.verify.check_shapes import few_tiles, work_of
+from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.float_constants import adds_in_memory
@@ -36,7 +37,7 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -67,7 +68,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        passed = passed and _launched_trials(runner, prepared, report, asked)
+        passed = passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report)
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
@@ -181,6 +182,15 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
             _after_failure(runner, trial, verdict, report, asked)
             return False
     return True
+
+
+def _is_cleared(prepared: Prepared, report: Report) -> bool:
+    """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
+    trial, last = report.verdicts[-1]
+    found = not_cleared(prepared.spec, prepared.distinct, last) if not report.only else None
+    if found is not None:
+        report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), found))
+    return found is None
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:

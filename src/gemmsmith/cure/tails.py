@@ -33,6 +33,7 @@ def short_loops(program: Program) -> Iterator[Candidate]:
                                 f"write `{extent}` in line {line}",
                                 (Edit(code.path, left.end_byte, node.end_byte, ""),))  # fmt: skip
         yield from _whole_steps(function, names)
+        yield from _short_of_one(function, names)
         yield from _loop_starts(function)
 
 
@@ -52,6 +53,25 @@ def _whole_steps(function: Function, names: list[str]) -> Iterator[Candidate]:
             yield Candidate("missing-tail", f"the loop of line {line} ends before the last, partial tile: "
                             f"`{code.of(node)}`", f"write `{new}` in line {line}",
                             (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _short_of_one(function: Function, names: list[str]) -> Iterator[Candidate]:
+    """`s < PARTS - 1` as a loop's condition, where PARTS is no extent of the product."""
+    code = function.code
+    for loop in below(function.body, "for_statement", "while_statement"):
+        test = loop.child_by_field_name("condition")
+        for node in below(test, "binary_expression") if test is not None else ():
+            operator, right = node.child_by_field_name("operator"), node.child_by_field_name("right")
+            if operator is None or right is None or code.of(operator) not in ("<", "!="):
+                continue
+            sign, count, one = (right.child_by_field_name(part) for part in ("operator", "left", "right"))
+            if sign is None or count is None or one is None or (code.of(sign), code.of(one)) != ("-", "1"):
+                continue
+            if count.type == "identifier" and code.of(count) not in names:
+                line = code.line(node.start_byte)
+                yield Candidate("loop-bound", f"the loop of line {line} leaves out the last of {code.of(count)}: "
+                                f"`{code.of(node)}`", f"write `{code.of(count)}` in line {line}",
+                                (Edit(code.path, count.end_byte, right.end_byte, ""),))  # fmt: skip
 
 
 def _in_subscript(node: Node) -> bool:

@@ -20,6 +20,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
+from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -167,6 +168,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
         read = _read_now(path, whole, chain)
         read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
+        return read
+    edited = passed_as_arguments(entry.kernel, project.sources(path), options.edited)
+    if edited != options.edited:
+        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
+        read = _read_now(path, whole, chain)
+        read.launch.notes += (passed_note(entry.kernel, project.sources(path)),)
         return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))

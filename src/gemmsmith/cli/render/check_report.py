@@ -156,7 +156,10 @@ class Report:
     def _needs_vectors(self) -> bool:
         """Whether rows must start on multiples of 16 bytes, and nothing else."""
         vector = max(1, 16 // self.base.dtype.itemsize)
-        return vector > 1 and (self.multiples.m, self.multiples.n, self.multiples.k) == (1, vector, vector)
+        m, rows = self.multiples.m, (self.multiples.n, self.multiples.k)
+        ragged = next((v for t, v in self.verdicts if t.label == RAGGED), None)
+        some = ragged is not None and is_misaligned(ragged) and sorted(rows) == [1, vector]  # those of one matrix
+        return vector > 1 and m == 1 and (rows == (vector, vector) or some)
 
     @property
     def _is_column_major(self) -> bool:
