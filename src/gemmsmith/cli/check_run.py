@@ -45,6 +45,7 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 __all__ = ["Asked", "run_check"]
 
+_SMEM_UNKNOWN = "how much host code gives it is not known, so it gets as much as a GPU has; --smem says it"
 _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 
@@ -340,6 +341,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if not asked.fitted and (dispatch := dispatch_of(spec)) is not None:
         skipped += [(t.label, _FOR_ANOTHER) for t in trials if not taken(spec, dispatch, t.problem)]
         trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]
+    if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
+        skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
     trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gemmsmith.userfile.default_arguments import defaults_of, with_defaults
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
@@ -112,6 +113,8 @@ def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, f
     if len(arguments) == 1 and arguments[0].startswith("*"):
         arguments = _pointed(frame, arguments[0].lstrip("*& "))
     arguments = tuple(each for text in arguments for each in _expanded(text, frame))
+    if arguments:  # else it may be one that is not read: an array of pointers
+        arguments = with_defaults(arguments, kernel.name, kernel.parameters, frame.sources)
     grid, block, smem = how
     return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (grid, block, smem), arguments,
                       frame, cluster)  # fmt: skip
@@ -287,11 +290,12 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             if other is function or function.name not in other.body:
                 continue
             for start, called, arguments in calls_of(other, function.name):
-                whole = _unpacked(function, len(arguments))
-                required = sum(1 for p in whole.parameters if not p.default)
                 outer = Frame(source, frame.project, other, start)
-                fits = required <= len(arguments) or _has_defaults(function.name, outer)
-                if fits and len(arguments) <= len(whole.parameters):
+                whole = _unpacked(function, len(arguments))
+                if len(arguments) < len(whole.parameters):
+                    whole = _with_declared(whole, outer)
+                required = sum(1 for p in whole.parameters if not p.default)
+                if required <= len(arguments) <= len(whole.parameters):
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
                                   template=_template_of(called, outer))  # fmt: skip
                     found += 1
@@ -299,10 +303,11 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                     return
 
 
-def _has_defaults(name: str, frame: Frame) -> bool:
-    """Whether a prototype that the caller sees has defaults: the definition may not repeat them."""
-    declared = re.compile(rf"\b{re.escape(name)}\s*\([^;{{}}]*[\w*&>]\s+\*?\w+\s*=[^=;{{}}][^;{{}}]*\)\s*;")
-    return any(declared.search(source.text) for source in frame.sources)
+def _with_declared(function: FunctionSource, frame: Frame) -> FunctionSource:
+    """A function with the defaults of a prototype that the caller sees."""
+    defaults = defaults_of(function.name, function.parameters, frame.sources)
+    pairs = zip(function.parameters, defaults, strict=True)
+    return replace(function, parameters=tuple(replace(each, default=text) for each, text in pairs))
 
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import BATCH, extent_role, words
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Signature, formula_value, is_formula
 from gemmsmith.userfile.argument_text import last_value, uncast, with_values
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
@@ -118,6 +118,8 @@ class SiteValues:
         if self.roles.places:
             passed = flat_arguments(passed, self.roles.names, self.roles.places)
         for i, (role, text) in enumerate(zip(self.roles.roles, passed, strict=False)):
+            if role not in sizes and is_formula(role) and self._paths(text):
+                bound |= {path: frozenset({formula_value(role, sizes)}) for path in self._paths(text)}
             if role not in sizes:
                 continue
             if i < len(self.roles.names) and role in _EXTENTS:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
-from gemmsmith.kernel.roles import recognise
+from gemmsmith.kernel.roles import EXTENTS, recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
@@ -35,6 +35,7 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
+from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
@@ -141,6 +142,27 @@ def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) ->
     return _read(path, options).launch.found(problem)
 
 
+def scaled_kernel(path: Path, options: UserOptions) -> tuple[KernelSpec, tuple[ScaledParameter, ...]] | None:
+    """A kernel with scales, zero points or two types of operands, and its parameters; None for any other. The spec
+    tells launches and extents, not types."""
+    read = _read(path, options)
+    launch, kernel = read.launch, read.entry.kernel
+    parameters = scaled_parameters(launch.signature, launch.facts.reached) if not options.signature else None
+    if parameters is None or launch.maps:
+        return None
+    known = (*EXTENTS, "A", "B", "C", "lda", "ldb", "ldc")
+    arguments = tuple(replace(arg, role=each.role if each.role in known else "0")
+                      for arg, each in zip(launch.signature.arguments, parameters, strict=True))  # fmt: skip
+    signature = replace(launch.signature, arguments=arguments, square=False)
+    spec = KernelSpec(
+        path.name, path, f"{kernel.name} in {path.name}", "", launch.read_as(signature),
+        entry=name_expression(kernel, dict(read.defines), FP32), known_signature=signature,
+        unit=launch.facts.project.path, include=read.options.include, edited=read.options.edited,
+        extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(kernel)),
+    )  # fmt: skip
+    return spec, parameters
+
+
 def read_facts(path: Path, options: UserOptions) -> tuple[KernelFacts, Mapping[str, int]]:
     """What the sources tell about the kernel, and the values of its constants."""
     launch = _read(path, options).launch
@@ -235,7 +257,12 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared)  # fmt: skip
+                     map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+
+
+def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
+    """The names of parameters for which host code passes a null pointer as such."""
+    return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

@@ -356,7 +356,7 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         # M, N and K all different: so are the strides of A, B and C.
         bm, bn = subject.tile
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
-        problem = subject.problem(2 * bm, bn, k).with_(batch=7)
+        problem = subject.spec.signature.batch_of(subject.problem(2 * bm, bn, k), 7)
         yield _exact(subject, "a batch of seven", problem)
         strides = {f"stride_{name}": stride + ld for name, stride, ld in (
             ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),

@@ -18,7 +18,9 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.extents_by_use import extents_by_use
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
+from gemmsmith.kernel.other_readings import ROW_PARTS
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
@@ -161,6 +163,12 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
+    if first.unknown and blocks is None and not rejected and (meant := extents_by_use(first, _body(spec))) is not None:
+        read = spec.read_as(meant, spec.layouts[0])
+        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
+        said = ", ".join(f"{arg.name} is {meant.tied if arg.role == meant.tied[:1] else arg.role}"
+                         for arg in meant.arguments if arg.name in {each.name for each in first.unknown})  # fmt: skip
+        return replace(settled, lines=(f"by its indices, {said}", *settled.lines))
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -219,6 +227,12 @@ def settle(
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _body(spec: KernelSpec) -> str:
+    """The text of the kernel itself; empty where it is not known."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    return str(getattr(kernel, "body", ""))
 
 
 def _table_hint(signature: Signature) -> str:
@@ -345,13 +359,19 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
     found = reading.applied(spec)
     lines, words = [], []
     if reading.layout != ROW_MAJOR:
-        lines.append(f"this is a {reading.layout}")
+        by_columns = [reading.signature.named(role) for role, is_so in zip("AB", reading.layout.stored, strict=False)
+                      if is_so and not reading.layout.column_major]  # fmt: skip
+        said = layout_in_name(own.entry)
+        more = f": {' and '.join(by_columns)} is column-major" if by_columns and said and said.column_major else ""
+        lines.append(f"this is a {reading.layout}{more}")
         words += ["--layout", reading.layout.word]
     before = {arg.name: arg.role for arg in own.arguments}
     changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
     if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
         lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
-    if tried := [arg for arg in changed if arg.name not in ignored]:
+    if parts := [arg.name for arg in reading.signature.arguments if arg.role in ROW_PARTS]:
+        lines.append(f"its rows are {'·'.join(parts)}: M is their product, and {parts[0]} is 2 where M is even")
+    if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in ROW_PARTS]:
         lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
     if changed:
         words += ["--signature", reading.signature.declaration()]
@@ -372,7 +392,7 @@ def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -
         lines.append(
             f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
         )
-    elif len(given) == 2 and not reading.signature.fixed:
+    elif len(given) == 2 and not reading.signature.fixed and not parts:
         lacking = next(role for role in EXTENTS if role not in given)
         lines.append(f"it takes no {lacking}: the grid decides it")
     return Settled(found, reading, shape, tuple(lines), tuple(words))

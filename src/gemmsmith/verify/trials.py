@@ -38,7 +38,7 @@ def planned_trials(
         (SCALED, _scaled(spec, base)),
         (PADDED, padded(base)),
         (DISTINCT, distinct if distinct != base else None),
-        (BATCH, base.with_(batch=3) if spec.batched and not spec.is_rung else None),
+        (BATCH, spec.signature.batch_of(base, 3) if spec.batched and not spec.is_rung else None),
         # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
         (ODD, _odd(base)),
         (RAGGED, _ragged(spec, base)),
