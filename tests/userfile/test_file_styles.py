@@ -183,8 +183,9 @@ def test_a_pytorch_extension(entry: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [b"\xef\xbb\xbf" + PLAIN.encode(), PLAIN.replace("{", "{\n").replace("\n", "\r\n").encode(),
-     "// größe 行列\n".encode("gbk", errors="replace") + PLAIN.encode(), ("\ufeff" + PLAIN).encode("utf-16-le")],
-    ids=["byte order mark", "carriage returns", "another encoding", "UTF-16"],
+     "// größe 行列\n".encode("gbk", errors="replace") + PLAIN.encode(), ("\ufeff" + PLAIN).encode("utf-16-le"),
+     b"\n%%cu --profile\n" + PLAIN.encode()],
+    ids=["byte order mark", "carriage returns", "another encoding", "UTF-16", "a notebook's cell"],
 )  # fmt: skip
 def test_encodings(source: bytes, tmp_path: Path) -> None:
     assert compiled(tmp_path, source).resources.registers > 0
