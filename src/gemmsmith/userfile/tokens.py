@@ -24,7 +24,7 @@ _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)((?:\\\n|[^\n])*)", re.M)
 _WORD = re.compile(r"(?:\\\n|\s)*(\w*)(.*)", re.S)
 _DEFINE = re.compile(r"\s*(\w+)(\(([^()]*)\))?(.*)", re.S)
 _ZERO = re.compile(r"\s*(?:0|false)\s*")
-_CELL_MAGIC = re.compile(r"\s*%%[A-Za-z][^\n]*")
+_CELL_MAGIC = re.compile(r"\s*+%%[A-Za-z][^\n]*")
 _OPENING = ("if", "ifdef", "ifndef")
 _OTHERWISE = ("else", "elif", "elifdef", "elifndef")
 
