@@ -13,7 +13,7 @@ from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.kernel_tables import assigned, entries, passed_to_lambda
 from gemmsmith.userfile.launch_text import launched, split_template
-from gemmsmith.userfile.launcher_references import references
+from gemmsmith.userfile.launcher_references import belongs_elsewhere, references
 from gemmsmith.userfile.overloads import may_take, was_overloaded
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
@@ -280,7 +280,8 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             if instance.name == function.name and function.template:
                 yield replace(frame, template=instance.template)
                 found += 1
-        for outer, template in references(source, frame.project, function.name) if function.template else ():
+        named = references(source, frame.project, function.name, function) if function.template else ()
+        for outer, template in named:
             yield replace(frame, caller=outer, arguments=(), template=template)
             found += 1
         for other in source.functions:
@@ -290,6 +291,8 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                 whole = _unpacked(function, len(arguments))
                 required = sum(1 for p in whole.parameters if not p.default)
                 outer = Frame(source, frame.project, other, start)
+                if belongs_elsewhere(_owner(called), function, outer):
+                    continue
                 fits = required <= len(arguments) or _has_defaults(function.name, outer)
                 if fits and len(arguments) <= len(whole.parameters):
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
@@ -297,6 +300,12 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                     found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _owner(called: str) -> str:
+    """The namespaces and classes of a called function as written: "a::b" of ``a::b<3>::f<float>``."""
+    bare = re.sub(r"<[^()]*?>|\s", "", called)
+    return bare.rpartition("::")[0] if re.fullmatch(r"\w+(?:::\w+)+", bare) else ""
 
 
 def _has_defaults(name: str, frame: Frame) -> bool:
