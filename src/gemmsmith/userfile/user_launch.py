@@ -246,6 +246,15 @@ class UserLaunch(LaunchRounds):
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
 
     @cached_property
+    def counts_products(self) -> bool:
+        """Whether only the launch tells how many products there are: the kernel takes one for each ``blockIdx.z``, and
+        the grid's third extent is host code's number of them."""
+        if "blockIdx.z" not in self.facts.reached:
+            return False
+        one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
+        return one is not None and three is not None and (one[2], three[2]) == (1, 3)
+
+    @cached_property
     def _usual_block(self) -> Dim3 | None:
         """The launch site's block for a large square."""
         return self._site(1, SAMPLE)
