@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from gemmsmith.userfile.host_choices import path_of
@@ -20,7 +21,8 @@ from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValueError, evaluate
 
 _MOST_CALLERS = 12
-_MOST_SITES = 48
+_MOST_SITES = 72
+_MOST_OF_ONE = 24  # of one launch, by the calls that lead there
 _LEVELS = 3  # of callers
 _PACKED = "__packed"  # between the name of a pack and the number of one of its parameters
 _LONGEST = 100  # characters of a launch that are shown
@@ -92,15 +94,19 @@ def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Ite
         start = Frame(source, project, function, launch.start)
         if overloaded and not may_take(kernel, launch.arguments, HostScope(start, {}, Sizes(), Asked()).declared_type):
             continue
-        if _names(launch.kernel, kernel, start):
-            for frame in _with_callers(start, _LEVELS):
-                yield _site(launch, launch.template, kernel, frame)
-            continue
-        if re.fullmatch(r"\w+", launch.kernel):
-            for frame, template in _indirect(launch.kernel, kernel, start):
-                yield _site(launch, template, kernel, frame)
-        for frame, template in _from_tables(launch.kernel, kernel, start):
+        yield from islice(_sites_of(launch, kernel, start), _MOST_OF_ONE)
+
+
+def _sites_of(launch: LaunchText, kernel: KernelSource, start: Frame) -> Iterator[LaunchSite]:
+    if _names(launch.kernel, kernel, start):
+        for frame in _with_callers(start, _LEVELS):
+            yield _site(launch, launch.template, kernel, frame)
+        return
+    if re.fullmatch(r"\w+", launch.kernel):
+        for frame, template in _indirect(launch.kernel, kernel, start):
             yield _site(launch, template, kernel, frame)
+    for frame, template in _from_tables(launch.kernel, kernel, start):
+        yield _site(launch, template, kernel, frame)
 
 
 def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, frame: Frame) -> LaunchSite:
