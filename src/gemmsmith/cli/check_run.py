@@ -73,6 +73,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     report.seconds = seconds_used() - started
     if not passed and asked.free:
         _refuse_unfinished(report, config)
+        _refuse_several_products(report)
         _refuse_other_parts(report)
         refuse_guessed_grid(report)
     if passed and asked.certified:
@@ -125,6 +126,18 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
             "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
+
+
+def _refuse_several_products(report: Report) -> None:
+    """Raise for a kernel that takes a product for each ``blockIdx.z`` and faults: host code's number of them is a
+    number of heads, for example, and where their matrices begin is not known."""
+    counter = getattr(report.spec.geometry, "counter_of_z", "")
+    if not counter or report.spec.batched or report.verdicts[0][1].trusted or not report.verdicts[0][1].faulted:
+        return
+    raise UsageError(
+        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not known",
+        "gemmsmith.launch runs it with arguments of your own; --signature with batch for it, if they are packed",
+    )
 
 
 def _plain_trials(

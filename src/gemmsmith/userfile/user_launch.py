@@ -255,6 +255,16 @@ class UserLaunch(LaunchRounds):
         return one is not None and three is not None and (one[2], three[2]) == (1, 3)
 
     @cached_property
+    def counter_of_z(self) -> str:
+        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too:
+        heads, or other products of one launch. Empty: none."""
+        if self.site is None or "blockIdx.z" not in self.facts.reached:
+            return ""
+        written = self.site.origin(0)[1]
+        numbers = (arg for arg in self.signature.arguments if arg.role.isdecimal() and arg.at_launch)
+        return next((a.name for a in numbers if re.search(rf",\s*{re.escape(a.at_launch)}\s*[)}}]\s*$", written)), "")
+
+    @cached_property
     def _usual_block(self) -> Dim3 | None:
         """The launch site's block for a large square."""
         return self._site(1, SAMPLE)
