@@ -170,11 +170,57 @@ def test_a_launch_found_by_trying_keeps_what_the_sources_tell(
             yield launch
 
     monkeypatch.setattr(settle, "search_launches", watched)
-    two_rows = ONE_OUTPUT_A_THREAD.replace("* 16 + threadIdx.y", "* 32 + 2 * threadIdx.y").replace(
-        "    if (row >= M || col >= N) return;\n    float", "    for (int r = row; r < row + 2 && r < M && col < N; ++r) {\n    float"
-    ).replace("A[row", "A[r").replace("C[row * N + col] = sum;", "C[r * N + col] = sum; }")  # fmt: skip
+    rows = "    for (int r = row; r < row + 2 && r < M && col < N; ++r) {\n    float"
+    two_rows = ONE_OUTPUT_A_THREAD.replace("* 16 + threadIdx.y", "* 32 + 2 * threadIdx.y")
+    two_rows = two_rows.replace("    if (row >= M || col >= N) return;\n    float", rows).replace("A[row", "A[r")
+    two_rows = two_rows.replace("C[row * N + col] = sum;", "C[r * N + col] = sum; }")
     code, _ = check(tmp_path, two_rows, capsys, *QUICK)
     assert code == 0
     assert found
     own = user_kernel(tmp_path / "k.cu", UserOptions()).geometry.facts  # type: ignore[attr-defined]
     assert all(launch.facts is not None and launch.facts.reached == own.reached for launch in found)
+
+
+def test_a_grid_for_as_many_columns_as_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host = """
+void solve(const float* scores, const float* V, float* out, int M, int d) {
+    dim3 threads(16, 16), blocks((M + 15) / 16, (M + 15) / 16);
+    mine<<<blocks, threads>>>(scores, V, out, M, d, M);
+}
+"""
+    code, found = check(tmp_path, ONE_OUTPUT_A_THREAD + host, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+    assert "it is right for N ≤ M" in found["verdict"]
+    stride = ONE_OUTPUT_A_THREAD.replace("B[k * N + col]", "B[k * K + col]").replace("A[row * K", "A[row * M")
+    code, found = check(tmp_path, stride + host, capsys, *QUICK)
+    assert code == 1
+    assert "N ≤ M" not in found["verdict"]
+
+
+FIELDS = """
+struct Mat { float* data; size_t w, h, n; };
+__global__ void product(Mat* A, Mat* B, Mat* C) {
+    size_t row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= C->h || col >= C->w) return;
+    float sum = 0.0f;
+    for (size_t k = 0; k < A->w; ++k) sum += A->data[row * A->w + k] * B->data[k * B->w + col];
+    C->data[row * C->w + col] = sum;
+}
+"""
+
+
+def test_a_field_that_is_never_read_needs_no_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch = ("--grid", "ceil(N/16),ceil(M/16)", "--block", "16,16")
+    code, found = check(tmp_path, FIELDS, capsys, *QUICK, *launch)
+    assert (code, found["status"]) == (0, "right"), found
+    assert check(tmp_path, FIELDS.replace("k * B->w", "k * A->w"), capsys, *QUICK, *launch)[0] == 1
+
+
+def test_doubled_letters_are_extents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doubled = ONE_OUTPUT_A_THREAD
+    for name in "MNK":
+        doubled = doubled.replace(f"int {name}", f"int {name * 2}").replace(f">= {name}", f">= {name * 2}")
+        doubled = doubled.replace(f"* {name} ", f"* {name * 2} ").replace(f"k < {name};", f"k < {name * 2};")
+    assert "NN" in doubled
+    code, found = check(tmp_path, doubled, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found

@@ -135,7 +135,8 @@ def _refuse_several_products(report: Report) -> None:
     if not counter or report.spec.batched or report.verdicts[0][1].trusted or not report.verdicts[0][1].faulted:
         return
     raise UsageError(
-        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not known",
+        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
+        "known",
         "gemmsmith.launch runs it with arguments of your own; --signature with batch for it, if they are packed",
     )
 

@@ -115,7 +115,10 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products,
+        batched=signature.has("batch")
+        or signature.has("strideA")
+        or signature.takes_table("A")
+        or launch.counts_products,
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
