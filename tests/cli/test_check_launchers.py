@@ -99,6 +99,13 @@ def test_heads_are_no_wrong_product(tmp_path: Path, capsys: pytest.CaptureFixtur
     code, said = check(tmp_path, HEADS, capsys)
     assert code == 2, said
     assert "makes H products, one for each blockIdx.z, and where their matrices begin is not known" in said
+    packed = EACH.replace("int K) {\n    A", "int K, int H) {\n    A").replace("int BATCH", "int h").replace(
+        "BATCH)", "h)").replace("M, N, K);", "M, N, K, h);") + HEADS[HEADS.index("int main"):]  # fmt: skip
+    sizes = ("--m", "16", "--n", "48", "--k", "8")
+    code, found = check(tmp_path, packed, capsys, *sizes, "--trial", BATCH)
+    assert (code, found["status"]) == (0, "right"), found
+    code, found = check(tmp_path, packed.replace("k < K;", "k < K - 1;"), capsys, *sizes, "--trial", "random data")
+    assert (code, found["status"]) == (1, "wrong"), found
 
 
 PARTS = """

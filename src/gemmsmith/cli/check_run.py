@@ -129,15 +129,16 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
 
 
 def _refuse_several_products(report: Report) -> None:
-    """Raise for a kernel that takes a product for each ``blockIdx.z`` and faults: host code's number of them is a
-    number of heads, for example, and where their matrices begin is not known."""
-    counter = getattr(report.spec.geometry, "counter_of_z", "")
-    if not counter or report.spec.batched or report.verdicts[0][1].trusted or not report.verdicts[0][1].faulted:
+    """Raise for a kernel that is right for one product and not for several, if the number that host code launches it for
+    may be one of heads, whose matrices lie beside one another."""
+    counter = getattr(report.spec.geometry, "products", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
         return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
-        "known",
-        "gemmsmith.launch runs it with arguments of your own; --signature with batch for it, if they are packed",
+        "known: it is right for one, and not for several that follow one another",
+        "gemmsmith.launch runs it with arguments of your own; with --signature and batch for it, they follow",
     )
 
 

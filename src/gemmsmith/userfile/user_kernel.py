@@ -100,7 +100,7 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
     """The kernel in ``path``; of a chain, both of its kernels as one."""
     read = _read(path, options) if chain is None else _read_now(path, options, chain)
-    launch = read.launch
+    launch = read.launch.with_products_along_z()
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)

@@ -23,6 +23,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
@@ -43,7 +44,7 @@ _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative g
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
-class UserLaunch(LaunchRounds):
+class UserLaunch(LaunchRounds, LaunchProducts):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -57,6 +58,7 @@ class UserLaunch(LaunchRounds):
         self.swapped = self.flipped = self.padded = self.one_launch = False
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
+        self.products = ""
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
     def __copy__(self) -> Self:
@@ -73,7 +75,8 @@ class UserLaunch(LaunchRounds):
     def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        other.__dict__.pop("in_rounds", None)
+        for known in ("in_rounds", "counts_products"):
+            other.__dict__.pop(known, None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
@@ -244,25 +247,6 @@ class UserLaunch(LaunchRounds):
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
-
-    @cached_property
-    def counts_products(self) -> bool:
-        """Whether only the launch tells how many products there are: the kernel takes one for each ``blockIdx.z``, and
-        the grid's third extent is host code's number of them."""
-        if "blockIdx.z" not in self.facts.reached:
-            return False
-        one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
-        return one is not None and three is not None and (one[2], three[2]) == (1, 3)
-
-    @cached_property
-    def counter_of_z(self) -> str:
-        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too:
-        heads, or other products of one launch. Empty: none."""
-        if self.site is None or "blockIdx.z" not in self.facts.reached:
-            return ""
-        written = self.site.origin(0)[1]
-        numbers = (arg for arg in self.signature.arguments if arg.role.isdecimal() and arg.at_launch)
-        return next((a.name for a in numbers if re.search(rf",\s*{re.escape(a.at_launch)}\s*[)}}]\s*$", written)), "")
 
     @cached_property
     def _usual_block(self) -> Dim3 | None:
