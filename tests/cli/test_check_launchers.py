@@ -231,3 +231,35 @@ def test_doubled_letters_are_extents(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "NN" in doubled
     code, found = check(tmp_path, doubled, capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
+
+
+BYTES = """
+__global__ void product(float* X, float* Y, float* Z, int r, int s, int t, unsigned int first, unsigned int second) {
+    extern __shared__ char tiles[];
+    float *x = (float*)tiles, *y = (float*)(tiles + first);
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x, w = blockDim.x;
+    float sum = 0.0f;
+    for (int k = 0; k < s; k += w) {
+        x[threadIdx.y * w + threadIdx.x] = row < r && k + threadIdx.x < s ? X[row * s + k + threadIdx.x] : 0.0f;
+        y[threadIdx.y * w + threadIdx.x] = col < t && k + threadIdx.y < s ? Y[(k + threadIdx.y) * t + col] : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < w; ++i) sum += x[threadIdx.y * w + i] * y[i * w + threadIdx.x];
+        __syncthreads();
+    }
+    if (row < r && col < t) Z[row * t + col] = sum;
+}
+void run(unsigned n1, unsigned n2, unsigned n3, float* a, float* b, float* c) {
+    int side = 16;
+    size_t bytes = side * side * 2 * sizeof(float);
+    dim3 block(side, side), grid(ceil((float)n3 / block.x), ceil((float)n1 / block.y));
+    product<<<grid, block, bytes>>>(a, b, c, n1, n2, n3, bytes / 2, bytes / 2);
+}
+"""
+
+
+def test_numbers_beside_three_extents_of_unknown_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, BYTES, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "found by trying: r is M, s is K, t is N" in found["found"]
+    code, _ = check(tmp_path, BYTES.replace("Y[(k + threadIdx.y) * t", "Y[(k + threadIdx.y) * s"), capsys, *QUICK)
+    assert code != 0
