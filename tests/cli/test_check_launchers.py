@@ -87,6 +87,22 @@ def test_products_that_only_the_grid_counts(tmp_path: Path, capsys: pytest.Captu
         assert (code, found["status"]) == (1, "wrong"), (wrong, found)
 
 
+def test_one_matrix_for_all_products(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The weights of a layer. Where host code allocates as many as products, the kernel has forgotten them."""
+    sizes = ("--m", "16", "--n", "48", "--k", "8", "--trial", BATCH)
+    for missing, name in (("    B += blockIdx.z * K * N;\n", "B"), ("    A += blockIdx.z * M * K;\n", "A")):
+        code, found = check(tmp_path, EACH.replace(missing, ""), capsys, *sizes)
+        assert (code, found["status"]) == (0, "right"), found
+        assert any(line.startswith(f"{name} one for all products") for line in found["launch"]["found"]), found[
+            "launch"
+        ]
+    allocated = EACH.replace("    B += blockIdx.z * K * N;\n", "").replace(
+        "const float* A, const float* B, float* C, int BATCH", "float* A, float* B, float* C, int BATCH").replace(
+        "    dim3", "    cudaMalloc(&B, sizeof(float) * BATCH * K * N);\n    dim3")  # fmt: skip
+    code, found = check(tmp_path, allocated, capsys, *sizes)
+    assert (code, found["status"]) == (1, "wrong"), found
+
+
 HEADS = EACH.replace("int K) {\n    A", "int K, int H) {\n    A").replace(
     "B += blockIdx.z * K * N", "B += blockIdx.z * N").replace("C += blockIdx.z * M * N", "C += blockIdx.z * N").replace(
     "B[k * N + col]", "B[k * N * H + col]").replace("C[row * N + col]", "C[row * N * H + col]").replace(

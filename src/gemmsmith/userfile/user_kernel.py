@@ -105,6 +105,9 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
     launch = launch.read_as(signature)
+    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
+    if batched and launch.shared_operand:
+        launch.notes += (launch.shared_note(),)
     return KernelSpec(
         name=path.name,
         source=path,
@@ -115,10 +118,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch")
-        or signature.has("strideA")
-        or signature.takes_table("A")
-        or launch.counts_products,
+        batched=batched,
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
