@@ -76,6 +76,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     report.seconds = seconds_used() - started
     if not passed and asked.free:
         _refuse_unfinished(report, config)
+        _refuse_several_products(report)
         _refuse_other_parts(report)
         refuse_guessed_grid(report)
     if passed and asked.certified:
@@ -128,6 +129,20 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
             "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
+
+
+def _refuse_several_products(report: Report) -> None:
+    """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
+    for may be one of heads, whose matrices lie beside one another."""
+    counter = getattr(report.spec.geometry, "products", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
+        return
+    raise UsageError(
+        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
+        "known: it is right for one, and not for several that follow one another",
+        "gemmsmith.launch runs it with arguments of your own; with --signature and batch for it, they follow",
+    )
 
 
 def _plain_trials(

@@ -102,6 +102,7 @@ def recognise(
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
+    roles |= _numbers_beside_extents(roles, found, computed)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself
@@ -120,6 +121,17 @@ def _number(text: str) -> str:
         return ""
     value = float(text.rstrip("fF"))
     return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < _LARGEST else ""
+
+
+def _numbers_beside_extents(
+    roles: Mapping[int, str], found: Sequence[WrittenParameter], computed: Sequence[str]
+) -> dict[int, str]:
+    """Numbers that the launch passes as such, where as many other parameters of unknown meaning are left as extents:
+    the bytes of a tile, for example."""
+    missing = set(EXTENTS) - set(roles.values())
+    open_ = [i for i, p in enumerate(found) if not roles.get(i) and p.type.is_integer and not p.is_pointer]
+    numbers = {i: computed[i] for i in open_ if i < len(computed) and is_number(computed[i])}
+    return numbers if missing and len(open_) - len(numbers) == len(missing) else {}
 
 
 def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[WrittenParameter]) -> bool:

@@ -98,7 +98,10 @@ class SiteValues:
         return tuple(found)
 
     def _passed_number(self, text: str) -> str:
-        if not text.isidentifier() or self.site.frame.caller is None:
+        names = set(re.findall(r"[A-Za-z_]\w*", text))
+        if text.isidentifier() and self.site.frame.caller is None:
+            return text
+        if not text.isidentifier() and (not names or names.intersection(self.site.arguments)):  # a formula of a size
             return text
         asked = Asked()
         try:

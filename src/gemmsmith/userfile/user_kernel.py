@@ -102,11 +102,14 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
     """The kernel in ``path``; of a chain, both of its kernels as one."""
     read = _read(path, options) if chain is None else _read_now(path, options, chain)
-    launch = read.launch
+    launch = read.launch.with_products_along_z()
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
     launch = launch.read_as(signature)
+    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
+    if batched and not signature.has("batch") and launch.shared_operand:
+        launch.notes += (launch.shared_note(),)
     return KernelSpec(
         name=path.name,
         source=path,
@@ -117,7 +120,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch") or signature.has("strideA") or signature.takes_table("A"),
+        batched=batched,
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
