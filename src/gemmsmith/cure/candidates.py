@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
+from gemmsmith.cure import (
+    accumulators,
+    bounds,
+    epilogues,
+    guards,
+    indices,
+    launches,
+    stages,
+    swizzles,
+    tails,
+    values,
+    zero_fill,
+)
 from gemmsmith.cure.atomics import atomics
 from gemmsmith.cure.barriers import barriers
-from gemmsmith.cure.branches import early_returns, late_returns, moved_barriers, opened_branches
+from gemmsmith.cure.branches import dissolved_branches, early_returns, late_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
@@ -29,6 +41,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
+        yield from dissolved_branches(program, fault)
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
@@ -45,7 +58,9 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from _edges(program, fault)
             yield from _indices(program)
         else:
+            yield from stages.unlike_stages(program)
             yield from barriers(program, fault)
+            yield from stages.other_stages(program)
             yield from indices.exchanged_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "barrier":
@@ -86,6 +101,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.scaled:
         yield from values.scalars(program)
         yield from values.repeated_scalars(program)
+    yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)
@@ -94,6 +110,9 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from launches.swapped_axes(program)
     yield from accumulators.unset(program)
     yield from accumulators.not_reset(program)
+    yield from epilogues.too_often(program)
+    yield from stages.unlike_stages(program)
+    yield from swizzles.unlike_swizzles(program)
     yield from values.masks(program)
     yield from late_returns(program)
     yield from likely
@@ -105,6 +124,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
+        stages.other_stages(program),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
