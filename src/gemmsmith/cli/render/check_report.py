@@ -335,9 +335,12 @@ class Report:
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
         if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
             return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
-        if verdict.unwritten and not verdict.wrong and not verdict.faulted:
+        if verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted:
             return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
                     "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
+        if not verdict.faulted and (self.multiples.m, self.multiples.n) == (1, 1) and self.multiples.k > 1:
+            return (f"{same}: {right}. For every other K the loop ends before the last terms: add the last "
+                    f"K % {self.multiples.k} of them after it, or guard them with k < K inside it.")  # fmt: skip
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 
     def _guards(self) -> str:
