@@ -59,6 +59,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from _indices(program)
         else:
             yield from stages.unlike_stages(program)
+            yield from stages.racing_stores(program, fault)
             yield from barriers(program, fault)
             yield from stages.other_stages(program)
             yield from indices.exchanged_indices(program)
@@ -110,7 +111,9 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from launches.swapped_axes(program)
     yield from accumulators.unset(program)
     yield from accumulators.not_reset(program)
+    yield from accumulators.reset_too_often(program)
     yield from epilogues.too_often(program)
+    yield from epilogues.late_biases(program)
     yield from stages.unlike_stages(program)
     yield from swizzles.unlike_swizzles(program)
     yield from values.masks(program)

@@ -46,12 +46,20 @@ def rewritten_stores(program: Program) -> Iterator[Candidate]:
 
 
 def _accumulated(function: Function) -> frozenset[str]:
-    """Variables that something is added to in a loop."""
+    """Variables that something is added to, but for pointers, indices and counters."""
     text = function.code.of(function.body)
     added = re.findall(r"\b([A-Za-z_]\w*)(?:\s*\[[^\]]*\])*\s*\+=", text)
     fused = re.findall(r"\b([A-Za-z_]\w*)(?:\s*\[[^\]]*\])*\s*=\s*(?:__)?fma\w*\s*\(", text)
     longhand = re.findall(r"\b([A-Za-z_]\w*)\s*=\s*\1\s*\+", text)
-    return frozenset((*added, *fused, *longhand))
+    found = frozenset((*added, *fused, *longhand))
+    return frozenset(name for name in found if not _is_place(text, name))
+
+
+def _is_place(text: str, name: str) -> bool:
+    """Whether a variable is a pointer, an index or a loop's counter."""
+    declared = rf"\b(?:float|double|half|__half|char|int|void|T)\w*\s*\*\s*(?:__restrict__\s+|const\s+)*{name}\b"
+    return bool(re.search(declared, text) or re.search(rf"\[[^\]]*\b{name}\b[^\]]*\]", text)
+                or re.search(rf"\bfor\s*\([^;]*\b{name}\b", text))  # fmt: skip
 
 
 def _base(code: Code, node: Node) -> str:
@@ -78,6 +86,29 @@ def _terms(text: str) -> frozenset[tuple[str, ...]]:
     """A sum of products, whatever the order."""
     flat = "".join(text.split())
     return frozenset(tuple(sorted(term.split("*"))) for term in re.split(r"\+(?![^\[]*\])", flat))
+
+
+def late_biases(program: Program) -> Iterator[Candidate]:
+    """`relu(sum) + bias[j]`, where the bias belongs to the sum: `relu(sum + bias[j])`."""
+    for function in program.reached:
+        code, sums = function.code, _accumulated(function)
+        for node in below(function.body, "binary_expression"):
+            sign = node.child_by_field_name("operator")
+            sides = [node.child_by_field_name(part) for part in ("left", "right")]
+            for call, bias in (sides, sides[::-1]) if sign is not None and code.of(sign) == "+" else ():
+                if call is None or bias is None or call.type != "call_expression" or bias.type == "call_expression":
+                    continue
+                inner = [
+                    each for each in below(call, "identifier", "subscript_expression") if _base(code, each) in sums
+                ]
+                if not inner:
+                    continue
+                at, line, added = inner[0].end_byte, code.line(node.start_byte), code.of(bias)
+                whole = code.text[call.start_byte : at] + f" + {added}" + code.text[at : call.end_byte]
+                yield Candidate("bias-after-activation", f"line {line} adds `{added}` to the result of "
+                                f"`{' '.join(code.of(call).split())[:60]}`, where it belongs to the sum inside",
+                                f"write `{' '.join(whole.split())[:80]}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, whole),))  # fmt: skip
 
 
 def too_often(program: Program) -> Iterator[Candidate]:

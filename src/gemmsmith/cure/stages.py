@@ -8,17 +8,33 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.cure.code import Function, Program, statement_of
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.shared_arrays import SharedAccess, shared_accesses
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST = 8
+_MOST_STORES = 3
+# `int next = (t + 1) % STAGES;`, `int other = stage ^ 1;`, `int other = 1 - stage;`
+_STAGE_VARIABLE = re.compile(r"\b(\w+)\s*=\s*(?:[^;,=]*[%^]|1\s*-|[^;,=]*&\s*1\b)")
 
 
 def unlike_stages(program: Program) -> Iterator[Candidate]:
     """A statement that reads two stages at once: all of it from one of them."""
     yield from (made for is_mixed, made in _stages(program) if is_mixed)
+
+
+def racing_stores(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """Stores of a race that go to the stage in use: to another stage, all of them together."""
+    lines = {access.place[1] for race in fault.races for access in (race.first, race.second)}
+    for function in program.reached:
+        buffers = _buffers(program, function)
+        for accesses in _stores(buffers):
+            if lines & {access.line for access in accesses}:
+                own, used = accesses[0].text(0), _used(function, buffers)
+                others = [text for text in used if text != own and _is_known(function, accesses[0].node, text)]
+                yield from (_in_stage(accesses, text) for text in others[:_MOST_STORES])
 
 
 def other_stages(program: Program) -> Iterator[Candidate]:
@@ -29,8 +45,7 @@ def other_stages(program: Program) -> Iterator[Candidate]:
 def _stages(program: Program) -> Iterator[tuple[bool, Candidate]]:
     for function in program.reached:
         buffers = _buffers(program, function)
-        every = list(dict.fromkeys(access.text(0) for _, accesses in buffers for access in accesses))
-        used = [text for text in every if re.search(r"[A-Za-z_]", text)]
+        used = _used(function, buffers)
         for statement, accesses in buffers[:_MOST]:
             own = list(dict.fromkeys(access.text(0) for access in accesses))
             named = [text for text in own if text in used]
@@ -43,6 +58,15 @@ def _stages(program: Program) -> Iterator[tuple[bool, Candidate]]:
         for accesses in _stores(buffers):
             own = accesses[0].text(0)
             yield from ((False, _in_stage(accesses, text)) for text in used if text != own)
+
+
+def _used(function: Function, buffers: list[tuple[Node, list[SharedAccess]]]) -> list[str]:
+    """The stages that a function names: in subscripts, and variables that count round a buffer."""
+    if not buffers:
+        return []
+    named = [access.text(0) for _, accesses in buffers for access in accesses]
+    declared = _STAGE_VARIABLE.findall(function.code.of(function.body))
+    return [text for text in dict.fromkeys((*declared, *named)) if re.search(r"[A-Za-z_]", text)]
 
 
 def _buffers(program: Program, function: Function) -> list[tuple[Node, list[SharedAccess]]]:
@@ -63,7 +87,8 @@ def _stores(buffers: list[tuple[Node, list[SharedAccess]]]) -> list[list[SharedA
     for statement, accesses in buffers:
         for access in accesses:
             parent = access.node.parent
-            left = parent.child_by_field_name("left") if parent is not None else None
+            assigns = parent is not None and parent.type == "assignment_expression"
+            left = parent.child_by_field_name("left") if parent is not None and assigns else None
             is_passed = len(access.indices) < 3 and statement.type == "expression_statement"
             if is_passed or (left is not None and left.id == access.node.id):
                 found.setdefault(access.text(0), []).append(access)
@@ -79,7 +104,7 @@ def _is_known(function: Function, statement: Node, text: str) -> bool:
 def _in_stage(accesses: list[SharedAccess], text: str) -> Candidate:
     changed = [access for access in accesses if access.text(0) != text]
     code, lines = changed[0].code, list(dict.fromkeys(access.line for access in changed))
-    many, where = len(lines) > 1, " and ".join(map(str, lines))
+    many, where = len(lines) > 1, " and ".join(filter(None, (", ".join(map(str, lines[:-1])), str(lines[-1]))))
     arrays = " and ".join(dict.fromkeys(access.array for access in changed))
     old = " and ".join(f"`{each}`" for each in dict.fromkeys(access.text(0) for access in changed))
     edits = tuple(Edit(code.path, access.indices[0].start_byte, access.indices[0].end_byte, text) for access in changed)
