@@ -68,8 +68,8 @@ def _print(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: T
     if details:
         say(MODEL if time.predicted is None else TIME_MODEL, "dim")
         return
-    what = "" if time.predicted is None else "Predicted, not measured (docs/time-model.md). "
-    say(f"{what}--details: every cost with its change, the figures, where warps wait.", "dim")
+    what = "" if time.predicted is None else "Predicted, not measured. "
+    say(f"{what}--details: every cost, the figures, and where warps wait.", "dim")
 
 
 def _print_details(subject: Subject, found: Diagnosis, check: QuickCheck | None, time: Timed) -> None:
