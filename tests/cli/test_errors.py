@@ -92,6 +92,14 @@ def test_what_python_raises_for_foreseeable_mistakes(
     assert text in capsys.readouterr().err
 
 
+def test_an_interrupt_that_typer_turns_into_a_number_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.main.get_command", lambda _app: lambda **_: INTERRUPTED)
+    assert run_command(["run", "naive"]) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 # --- missing devices
 
 NEEDS_A_GPU = [

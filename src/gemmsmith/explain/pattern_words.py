@@ -68,7 +68,7 @@ def coalescing_fix(pattern: AccessPattern | None) -> str:
         wide = f"{verb} them as one vector of {vector} bytes" if vector in (8, 16) else f"use {bits} of 16 bytes"
         return (
             f"Each thread has {each} neighbouring elements, so neighbouring threads are {vector} bytes apart: {wide}, "
-            f"or give thread t the elements t, t + 32, … of the row in place of {each}t, {each}t + 1, …"
+            f"or give thread t the elements t, t + 32 and so on in place of {each}t to {each}t + {each - 1}."
         )
     return (
         "Let neighbouring threads of a warp access neighbouring addresses. Where a block has x and y, let threadIdx.x "
