@@ -56,8 +56,8 @@ def _stages(program: Program) -> Iterator[tuple[bool, Candidate]]:
                 if _is_known(function, statement, text):
                     yield mixed, _in_stage(accesses, text)
         for accesses in _stores(buffers):
-            own = accesses[0].text(0)
-            yield from ((False, _in_stage(accesses, text)) for text in used if text != own)
+            stage = accesses[0].text(0)
+            yield from ((False, _in_stage(accesses, text)) for text in used if text != stage)
 
 
 def _used(function: Function, buffers: list[tuple[Node, list[SharedAccess]]]) -> list[str]:
