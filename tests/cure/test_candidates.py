@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import accumulators, copies, epilogues, launches, stages, swizzles
+from gemmsmith.cure import accumulators, bounds, copies, epilogues, indices, launches, stages, swizzles
 from gemmsmith.cure.branches import dissolved_branches
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
@@ -61,6 +61,37 @@ def test_racing_stores_go_to_another_stage_together() -> None:
     assert "a[other][y][x] = A[i]" in first
     assert "b[other][y][x] = B[i]" in first
     assert "a[stage][y][t] * b[stage][t][x]" in first
+
+
+def test_stages_that_are_never_exchanged() -> None:
+    body = BUFFER.replace("STORED", "other").replace("READ", "stage").replace("    stage ^= 1;\n", "")
+    of = program(body.replace("    int other = stage ^ 1;\n", "").replace("[other]", "[stage ^ 1]"))
+    (mended,) = texts(stages.unswitched(of), of)
+    assert mended.index("b[stage][t][x]") < mended.index("stage = stage ^ 1;")
+    of = program(BUFFER.replace("STORED", "stage ^ 1").replace("READ", "stage"))
+    assert texts(stages.unswitched(of), of) == [], "it exchanges them"
+
+
+# --- guards and tiles
+
+
+@pytest.mark.parametrize(
+    ("guard", "mended"),
+    [
+        ("if (i < M || j < N) C[i] = 0;", "if (i < M && j < N)"),
+        ("if (i >= M && j >= N) return;", "if (i >= M || j >= N)"),
+        ("if (i < M && j < N) C[i] = 0;", ""),
+        ("if (i >= M || j >= N) return;", ""),
+    ],
+)
+def test_a_guard_with_the_wrong_operator(guard: str, mended: str) -> None:
+    of = program(f"  {guard}")
+    assert [mended in text for text in texts(bounds.logical_operators(of), of)] == [True] * bool(mended)
+
+
+def test_a_block_that_is_placed_by_another_tile() -> None:
+    of = program("  int row = blockIdx.y * BN, col = blockIdx.x * BN, part = blockIdx.z * BM;")
+    assert any("row = blockIdx.y * BM" in text for text in texts(indices.tile_constants(of), of))
 
 
 # --- swizzles

@@ -59,6 +59,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from _indices(program)
         else:
             yield from stages.unlike_stages(program)
+            yield from stages.unswitched(program)
             yield from stages.racing_stores(program, fault)
             yield from barriers(program, fault)
             yield from stages.other_stages(program)
@@ -86,6 +87,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
+    yield from bounds.logical_operators(program)
     yield from bounds.exchanged_guards(program)
     yield from guards.missing_guards(program)
 
@@ -93,7 +95,8 @@ def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _indices(program: Program) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from likely
-    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program))
+    tiles = indices.tile_constants(program)
+    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program), tiles)
 
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -115,6 +118,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from epilogues.too_often(program)
     yield from epilogues.late_biases(program)
     yield from stages.unlike_stages(program)
+    yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
     yield from values.masks(program)
     yield from late_returns(program)
@@ -127,7 +131,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
-        stages.other_stages(program),
+        chain(indices.tile_constants(program), stages.other_stages(program)),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)

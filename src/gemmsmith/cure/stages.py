@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import Function, Program, statement_of
+from gemmsmith.cure.code import LOOPS, Function, Program, below, statement_of
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.shared_arrays import SharedAccess, shared_accesses
+from gemmsmith.cure.slots import Slot, children
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,6 +36,28 @@ def racing_stores(program: Program, fault: Fault) -> Iterator[Candidate]:
                 own, used = accesses[0].text(0), _used(function, buffers)
                 others = [text for text in used if text != own and _is_known(function, accesses[0].node, text)]
                 yield from (_in_stage(accesses, text) for text in others[:_MOST_STORES])
+
+
+def unswitched(program: Program) -> Iterator[Candidate]:
+    """A loop that fills one stage and reads the other, and never exchanges them: `stage ^= 1` is missing."""
+    for function in program.reached:
+        code = function.code
+        named = _used(function, _buffers(program, function))
+        for loop in below(function.body, *LOOPS):
+            body, text = loop.child_by_field_name("body"), code.of(loop)
+            if body is None or body.type != "compound_statement":
+                continue
+            for stage in (name for name in named if name.isidentifier()):
+                next_one = next((each for each in named if each != stage and re.search(rf"\b{stage}\b", each)), "")
+                changes = rf"\b{stage}\s*(?:[-+^|&%]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{stage}\b"
+                if not next_one or next_one not in text or re.search(changes, text):
+                    continue
+                slot, line = Slot(code, body, len(children(body)) - 1), code.line(loop.start_byte)
+                new = f"{stage} = {next_one};"
+                yield Candidate("unswitched-stage", f"`{stage}` stays the same in the loop of line {line}: every "
+                                f"iteration reads stage `{stage}` and fills stage `{next_one}`",
+                                f"insert `{new}` at the end of the loop, after line {slot.after_line}",
+                                (slot.insertion(new),))  # fmt: skip
 
 
 def other_stages(program: Program) -> Iterator[Candidate]:
