@@ -98,7 +98,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--predict", action="store_true")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that predict")
     parser.add_argument("--name", default="h200")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -107,7 +106,7 @@ def main() -> None:
     if options.predict:
         from doc_tables.worklogs import predictions
 
-        _write(options.output / "worklogs_predicted.json", predictions(options.jobs))
+        _write(options.output / "worklogs_predicted.json", predictions())
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

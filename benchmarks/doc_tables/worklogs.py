@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from datetime import datetime
 from typing import Any
@@ -17,30 +16,25 @@ from gemmsmith.learn.worklogs.ladders import Step, Worklog, wanted_predictions, 
 _DIGITS = 4
 
 
-def predictions(jobs: int = 1) -> dict[str, Any]:
-    """`gemmsmith explain` for each published rung, preset, GPU and size, in ``jobs`` processes."""
+def predictions() -> dict[str, Any]:
+    """`gemmsmith explain` for each published rung, preset, GPU and size."""
     from gemmsmith import __version__
+    from gemmsmith.cli.main import run_command
     from gemmsmith.compile.toolchain import find_toolchain
 
-    with ProcessPoolExecutor(jobs) as pool:
-        rows = list(pool.map(_predicted, dict.fromkeys(wanted_predictions())))
+    rows = []
+    for gpu, kernel, preset, size in dict.fromkeys(wanted_predictions()):
+        at = [word for name in "mnk" for word in (f"--{name}", str(size))]
+        with redirect_stdout(io.StringIO()) as printed:
+            code = run_command(["explain", kernel, "--preset", preset, "--gpu", gpu, *at, "--json"])
+        if code:
+            raise SystemExit(f"explain {kernel} --gpu {gpu} exited {code}")
+        found = json.loads(printed.getvalue())
+        rows.append({"gpu": gpu, "kernel": kernel, "preset": preset, "size": size,
+                     "tflops": _rounded(found["tflops"]), "bound": found["bound"]})  # fmt: skip
     return {"date": datetime.now().astimezone().date().isoformat(), "gemmsmith": __version__,
             "compiler": find_toolchain().compiler, "command": "python benchmarks/record_worklogs.py --predict",
             "rows": rows}  # fmt: skip
-
-
-def _predicted(wanted: tuple[str, str, str, int]) -> dict[str, Any]:
-    from gemmsmith.cli.main import run_command
-
-    gpu, kernel, preset, size = wanted
-    at = [word for name in "mnk" for word in (f"--{name}", str(size))]
-    with redirect_stdout(io.StringIO()) as printed:
-        code = run_command(["explain", kernel, "--preset", preset, "--gpu", gpu, *at, "--json"])
-    if code:
-        raise SystemExit(f"explain {kernel} --gpu {gpu} exited {code}")
-    found = json.loads(printed.getvalue())
-    return {"gpu": gpu, "kernel": kernel, "preset": preset, "size": size, "tflops": _rounded(found["tflops"]),
-            "bound": found["bound"]}  # fmt: skip
 
 
 def packaged_predictions() -> str:
