@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import accumulators, bounds, copies, epilogues, indices, launches, stages, swizzles
+from gemmsmith.cure import accumulators, bounds, copies, epilogues, indices, launches, stages, swizzles, tails
 from gemmsmith.cure.branches import dissolved_branches
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
@@ -165,6 +165,20 @@ def test_what_belongs_into_the_loop(inside: str) -> None:
 def test_a_bias_after_the_activation() -> None:
     of = program(SUM.replace("STORED", "fmaxf(acc, 0.f) + bias[j]"))
     assert "C[i] = fmaxf(acc + bias[j], 0.f);" in texts(epilogues.late_biases(of), of)[0]
+
+
+def test_an_activation_of_every_product() -> None:
+    of = program("  float h = 0;\n  for (int k = 0; k < K; ++k) h += act(A[k] * B[k]);\n  C[i] = act(h);")
+    assert "h += A[k] * B[k];" in texts(epilogues.activated_terms(of), of)[0]
+    of = program("  float h = 0;\n  for (int k = 0; k < K; ++k) h += to_float(A[k]) * to_float(B[k]);\n  C[i] = h;")
+    assert texts(epilogues.activated_terms(of), of) == []
+
+
+@pytest.mark.parametrize("step", ["2 * BK", "BM"])
+def test_a_loop_that_goes_too_far(step: str) -> None:
+    of = program(f"  __shared__ float a[BM][BK];\n  for (int k = 0; k < K; k += {step}) a[y][x] = A[k];")
+    made = tails.wrong_steps(of, computed="*" in step)
+    assert any("k += BK)" in text for text in texts(made, of))
 
 
 # --- sums that are set in the loop

@@ -117,6 +117,8 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from accumulators.reset_too_often(program)
     yield from epilogues.too_often(program)
     yield from epilogues.late_biases(program)
+    yield from epilogues.activated_terms(program)
+    yield from tails.wrong_steps(program, computed=True)
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
@@ -132,6 +134,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
+        tails.wrong_steps(program, computed=False),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)

@@ -111,6 +111,26 @@ def late_biases(program: Program) -> Iterator[Candidate]:
                                 (Edit(code.path, node.start_byte, node.end_byte, whole),))  # fmt: skip
 
 
+def activated_terms(program: Program) -> Iterator[Candidate]:
+    """`sum += relu(a * b)`, where the activation belongs to the whole sum: the product alone is added."""
+    for function in program.reached:
+        code, sums = function.code, _accumulated(function)
+        for node in below(function.body, "assignment_expression"):
+            left, sign, right = (node.child_by_field_name(part) for part in ("left", "operator", "right"))
+            if left is None or sign is None or right is None or code.of(sign) != "+=" or _base(code, left) not in sums:
+                continue
+            listed = right.child_by_field_name("arguments") if right.type == "call_expression" else None
+            terms = [each for each in listed.named_children if "*" in code.of(each)] if listed is not None else []
+            called = right.child_by_field_name("function")
+            if len(terms) != 1 or called is None or "fma" in code.of(called):
+                continue
+            line, term = code.line(node.start_byte), code.of(terms[0])
+            cause = f"line {line} applies `{code.of(called)}` to every product, not to their sum"
+            yield Candidate("activated-term", cause,
+                            f"write `{code.of(left)} += {' '.join(term.split())[:80]}` in line {line}",
+                            (Edit(code.path, right.start_byte, right.end_byte, term),))  # fmt: skip
+
+
 def too_often(program: Program) -> Iterator[Candidate]:
     """What each iteration of the loop over K does to the sum, though it belongs behind the loop: `acc = relu(acc)`,
     `acc *= alpha`, `acc += bias[col]`. Left out, or moved behind the loop."""
