@@ -119,7 +119,9 @@ def _value(text: str, names: Mapping[str, int]) -> Any:
         return _read(text)(names)
     except KeyError as error:
         reason = f"unknown name {error.args[0]!r} (known: {', '.join(sorted(names))})"
-    except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+    except SyntaxError as error:
+        reason = error.msg  # without Python's own place in it
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         reason = str(error)
     raise UsageError(f"cannot evaluate {text!r}: {reason}", "write integers, names, + - * / // %, ceil()") from None
 

@@ -145,7 +145,10 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
     roles = [role.strip() for role in declared.split(",")]
     shown = ", ".join(p.name for p in found)
     if len(roles) != len(found):
-        raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
+        raise SignatureError(
+            f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}",
+            "give one role for each, in this order: A, B, C, M, N, K, lda, alpha, beta, bias, …",
+        )
     arguments = []
     tied = next((role for role in roles if role in TIED), "")
     roles = [role[0] if role == tied else role for role in roles]

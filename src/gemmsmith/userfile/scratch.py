@@ -116,6 +116,18 @@ def is_zeroed(text: str, frame: Frame) -> bool:
     return _memset(name).search(owner.function.body) is not None
 
 
+def is_never_set(text: str, frame: Frame) -> bool:
+    """Whether host code shows that nothing sets an array before the launch: it is allocated, launched with, copied back
+    and freed, and nothing else happens to it."""
+    name, owner = _owner(text, frame)
+    if owner is None or owner.function is None or not re.fullmatch(r"[A-Za-z_]\w*", name) or not allocates(name, owner):
+        return False
+    body = re.sub(r"\bcudaMemcpy\w*\s*\([^;]*cudaMemcpyDeviceToHost[^;]*;", ";", owner.function.body)
+    body = re.sub(r"\bcuda(?:Malloc\w*|Free\w*)\s*\([^;]*;", ";", body)
+    declared = rf"\*\s*{re.escape(name)}\s*(?:=[^;,]*)?[;,]"
+    return len(re.findall(rf"\b{re.escape(name)}\b", re.sub(declared, ";", body))) == 1  # the launch
+
+
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:
     """The variable that is passed, by its name in the function that it belongs to; None if callers are not known."""
     at: Frame | None = frame

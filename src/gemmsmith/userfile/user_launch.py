@@ -312,9 +312,15 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         parts = split(text)
         if not 1 <= len(parts) <= 3:
             raise UsageError(f"--{what} {text!r} has {len(parts)} parts", "write one to three expressions: x[,y[,z]]")
-        values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
+        try:
+            values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
+        except UsageError as error:
+            raise UsageError(f"--{what} {text!r}: {error.message}", error.hint) from None
         if min(values) < 1:
-            raise UsageError(f"--{what} {text!r} is {tuple(values)}; each part must be at least 1")
+            example = "16,16" if what == "block" else "'ceil(N/16),ceil(M/16)'"
+            raise UsageError(
+                f"--{what} {text!r} is {tuple(values)}; each part must be at least 1", f"for example --{what} {example}"
+            )
         if what == "block" and (threads := math.prod(values)) > _MOST_THREADS:
             raise UsageError(f"--block {text!r} has {threads:,} threads; a block has at most {_MOST_THREADS:,}")
         return values[0], values[1], values[2]

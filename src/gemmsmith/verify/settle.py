@@ -336,10 +336,11 @@ def _fitting(signature: Signature, shape: Shape) -> Shape:
 
 def formula(reading: Reading | None) -> str:
     """What a kernel with an epilogue computes, as "relu(A·B + bias)"; empty for a plain product."""
-    if reading is None or not (reading.signature.activation or reading.bias):
+    if reading is None or not (reading.signature.activation or reading.bias or reading.signature.accumulates):
         return ""
-    has = reading.signature.has
-    terms = ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *["bias"] * bool(reading.bias)]
+    has, bias = reading.signature.has, "bias of the row" if reading.bias == "row" else "bias"
+    terms = ["C"] * reading.signature.accumulates
+    terms += ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *[bias] * bool(reading.bias)]
     text = " + ".join(terms)
     return f"{reading.signature.activation}({text})" if reading.signature.activation else text
 

@@ -27,6 +27,7 @@ from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
+from gemmsmith.verify.kernel_edges import k_tile
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
@@ -326,6 +327,10 @@ class Predictor:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
             low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
+            step = k_tile(self.spec, self.plan.kernel.config, self.subject.compiled, self.problem)
+            if step > _UNIT:  # whole k-tiles: of a part of one, all of it may take its time
+                rest, low = k % step, ceil_div(low, step) * step
+                high = max(ceil_div(high, step) * step, low + step)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:
