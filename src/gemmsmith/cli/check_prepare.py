@@ -187,6 +187,9 @@ def _with_rounds(
     if spec.signature.fixed or spec.signature.square or spec.signature.tied:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
+    m, n, k = shapes.base
+    if k < depth and not no_launch(spec, config, base.with_(k=depth)):  # a kernel for whole k-tiles has none to add up
+        shapes, base = replace(shapes, base=(m, n, depth)), base.with_(k=depth)
     wanted = rounds_of(compiled.ptx)
     deeper = base.with_(k=wanted * depth)
     is_enough = base.k > depth and (wanted == _ROUNDS or base.k >= deeper.k)
@@ -194,7 +197,6 @@ def _with_rounds(
         return shapes, base
     if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
         return shapes, base
-    m, n, _ = shapes.base
     return replace(shapes, base=(m, n, deeper.k)), deeper
 
 

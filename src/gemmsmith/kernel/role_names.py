@@ -28,8 +28,8 @@ _EXTENT_NOISE = frozenset((
     "matrix", "global", "g",
 ))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width"),
+    "M": ("m", "rows", "row", "height", "nrows", "mm"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn"),
     "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
 }
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.

@@ -102,6 +102,7 @@ def recognise(
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
+    roles |= _numbers_beside_extents(roles, found, computed)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself
@@ -122,6 +123,17 @@ def _number(text: str) -> str:
     return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < _LARGEST else ""
 
 
+def _numbers_beside_extents(
+    roles: Mapping[int, str], found: Sequence[WrittenParameter], computed: Sequence[str]
+) -> dict[int, str]:
+    """Numbers that the launch passes as such, where as many other parameters of unknown meaning are left as extents:
+    the bytes of a tile, for example."""
+    missing = set(EXTENTS) - set(roles.values())
+    open_ = [i for i, p in enumerate(found) if not roles.get(i) and p.type.is_integer and not p.is_pointer]
+    numbers = {i: computed[i] for i in open_ if i < len(computed) and is_number(computed[i])}
+    return numbers if missing and len(open_) - len(numbers) == len(missing) else {}
+
+
 def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[WrittenParameter]) -> bool:
     """Whether another parameter is called by the letter of this one's extent, and this one is not."""
     letter = roles[place].lower()
@@ -133,7 +145,10 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
     roles = [role.strip() for role in declared.split(",")]
     shown = ", ".join(p.name for p in found)
     if len(roles) != len(found):
-        raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
+        raise SignatureError(
+            f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}",
+            "give one role for each, in this order: A, B, C, M, N, K, lda, alpha, beta, bias, …",
+        )
     arguments = []
     tied = next((role for role in roles if role in TIED), "")
     roles = [role[0] if role == tied else role for role in roles]

@@ -15,7 +15,7 @@ import numpy as np
 
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import BF16_CODE
-from gemmsmith.kernel.expressions import evaluate
+from gemmsmith.kernel.expressions import evaluate, rounds_up
 from gemmsmith.kernel.slots import pack
 from gemmsmith.problem import BF16, Problem
 
@@ -270,9 +270,9 @@ def is_number(role: str) -> bool:
 
 
 def is_formula(role: str) -> bool:
-    """Whether ``role`` is arithmetic on the sizes, as "4*K" or "(N+3)//4"."""
-    words = re.findall(r"[A-Za-z_]\w*", role)
-    if not words or not set(words) <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()-]+", role) is None:
+    """Whether ``role`` is arithmetic on the sizes, as "4*K", "(N+3)//4" or "(K//4 if K > 256 else K)"."""
+    words = {word for word in re.findall(r"[A-Za-z_]\w*", role) if word not in _OPERATORS and not rounds_up(word)}
+    if not words or not words <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()<>=!,-]+", role) is None:
         return False
     try:
         evaluate(role, dict.fromkeys(_SIZES, 240))
@@ -291,6 +291,7 @@ def with_roles(role: str, names: Mapping[str, str]) -> str:
     return re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), role)
 
 
+_OPERATORS = frozenset(("if", "else", "and", "or", "min", "max", "ceil", "floor"))
 _SIZES = frozenset(("M", "N", "K", "lda", "ldb", "ldc", "batch"))
 
 

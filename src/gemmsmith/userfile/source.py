@@ -101,7 +101,8 @@ def read_text(path: Path) -> str:
     try:
         return cuda_text(path, regular(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
+                         "give a file of CUDA C++ source") from None  # fmt: skip
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -20,6 +20,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
+from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -101,11 +102,14 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
     """The kernel in ``path``; of a chain, both of its kernels as one."""
     read = _read(path, options) if chain is None else _read_now(path, options, chain)
-    launch = read.launch
+    launch = read.launch.with_products_along_z()
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
     launch = launch.read_as(signature)
+    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
+    if batched and not signature.has("batch") and launch.shared_operand:
+        launch.notes += (launch.shared_note(),)
     return KernelSpec(
         name=path.name,
         source=path,
@@ -116,7 +120,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch") or signature.has("strideA") or signature.takes_table("A"),
+        batched=batched,
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
@@ -189,6 +193,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
         read = _read_now(path, whole, chain)
         read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
+        return read
+    edited = passed_as_arguments(entry.kernel, project.sources(path), options.edited)
+    if edited != options.edited:
+        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
+        read = _read_now(path, whole, chain)
+        read.launch.notes += (passed_note(entry.kernel, project.sources(path)),)
         return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))

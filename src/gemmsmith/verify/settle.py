@@ -213,11 +213,14 @@ def settle(
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
     only = ""
     if not rejected and blocks is None and not first.fixed and not first.square:
-        for equal, shape in _equal_extents(shapes[0]):
+        for equal, shape, *besides in _restricted_extents(shapes[0]):
             if time.process_time() > end:
                 break
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
             accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
+            for beside in besides if accepted else ():
+                again = find_readings(open_device(), spec, config, first, beside, compile_fn)
+                accepted = [r for r in accepted if any(r.layout == each.layout for each in again)]
             plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
@@ -271,11 +274,14 @@ def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
     return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
 
 
-def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:
-    """Shapes with equal extents, the weakest restriction first: one may be used in place of another."""
+def _restricted_extents(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
+    """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
+    made for a C of M rows and M columns, which is enough up to there."""
     m, n, k = shape
-    deep, side = math.lcm(m, k), math.lcm(m, n)
-    return [("N = K", (m, n, n)), ("M = K", (deep, n, deep)), ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]
+    deep, side, wide = math.lcm(m, k), math.lcm(m, n), n * (m // n + 1)
+    tall = next(rows for rows in range(m * (n // m + 1), 1 << 20, m) if rows != k)
+    return [("N = K", (m, n, n)), ("N ≤ M", (tall, n, k)), ("M = K", (deep, n, deep), (m, wide, m)),
+            ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]  # fmt: skip
 
 
 def _version_found(
@@ -330,10 +336,11 @@ def _fitting(signature: Signature, shape: Shape) -> Shape:
 
 def formula(reading: Reading | None) -> str:
     """What a kernel with an epilogue computes, as "relu(A·B + bias)"; empty for a plain product."""
-    if reading is None or not (reading.signature.activation or reading.bias):
+    if reading is None or not (reading.signature.activation or reading.bias or reading.signature.accumulates):
         return ""
-    has = reading.signature.has
-    terms = ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *["bias"] * bool(reading.bias)]
+    has, bias = reading.signature.has, "bias of the row" if reading.bias == "row" else "bias"
+    terms = ["C"] * reading.signature.accumulates
+    terms += ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *[bias] * bool(reading.bias)]
     text = " + ".join(terms)
     return f"{reading.signature.activation}({text})" if reading.signature.activation else text
 

@@ -18,11 +18,12 @@ _NUMBERS = ("issues", "held")
 
 
 def run_both(shorter: Sm, longer: Sm) -> tuple[Outcome, Outcome]:
-    """What both runs give, as if each had run alone."""
+    """What both runs give, as if each had run alone, but for the stalls of the shorter one: nobody wants them."""
     stops = _stops(shorter, longer)
     if stops:
         shorter.advance(stops)
         _take_over(longer, shorter)
+        shorter.accounts = False  # stalls are those of the longer one
     return shorter.run(), longer.run()
 
 

@@ -60,6 +60,7 @@ class Sm(Effects):
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
     watched = False  # every instruction goes through ``_issue``, where a log can be kept
+    accounts = True  # whether stalls are wanted, not only cycles and traffic
 
     def __init__(
         self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
@@ -114,7 +115,8 @@ class Sm(Effects):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
-        issues, held = self.issues, self.held
+        issues, held, accounts = self.issues, self.held, self.accounts
+        queues, depth = self.path.queue, self.model.mio_depth
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -139,6 +141,12 @@ class Sm(Effects):
                     free = units[op[1]] <= now
                 elif how == EITHER:
                     free = units[FMA] <= now or units[LITE] <= now
+                elif how == QUEUE:  # as ``_free``, which in some kernels is asked for every other instruction
+                    queue = queues[part]
+                    while queue and queue[0] <= now:
+                        queue.popleft()
+                    count = len(queue)
+                    free = (queue[count - depth] if count >= depth else units[MIO]) <= now
                 else:
                     free = how == ALWAYS or self._free(part, op, now) <= now
                 if not free:
@@ -156,7 +164,7 @@ class Sm(Effects):
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
                 greedy[part], even, odd = w, even_alone, odd_alone
-            if now > last[w] + 1:
+            if accounts and now > last[w] + 1:
                 since = last[w] + 1
                 if ready[w] == now == fixed[w]:
                     tally[WAIT] += now - since
@@ -172,9 +180,10 @@ class Sm(Effects):
             else:
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
-            issues[part].append(now)
-            stopped = held[part]
-            stopped.append(stopped[-1] + next_issue - now - 1)
+            if accounts:
+                issues[part].append(now)
+                stopped = held[part]
+                stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == ONE:
                     units[unit] = now + busy
@@ -197,7 +206,10 @@ class Sm(Effects):
                 at[w], last[w] = place + 1, now
                 fixed[w] = ready[w] = until = now + stall
                 op = nexts[w] = ops[w][place + 1]
-                self._wait_for(w, until, op[6])
+                if op[6]:
+                    self._wait_for(w, until, op[6])
+                else:
+                    reason[w] = WAIT
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
@@ -215,6 +227,7 @@ class Sm(Effects):
         """
         units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
+        accounts = self.accounts
         free_even, free_odd = banks
         stopped = held[-1]
         while True:
@@ -230,7 +243,7 @@ class Sm(Effects):
                 if units[unit] > after:
                     break
                 units[unit] = after + busy
-            if after > now + 1:
+            if accounts and after > now + 1:
                 tally[WAIT] += until - now - 1
                 tally[DISPATCH] += after - until
             now = after
@@ -242,8 +255,9 @@ class Sm(Effects):
                 if held_until > after:
                     stopped += held_until - after
                     after = held_until
-            issues.append(now)
-            held.append(stopped)
+            if accounts:
+                issues.append(now)
+                held.append(stopped)
             place += 1
             until = now + stall
         banks[0], banks[1] = free_even, free_odd
@@ -263,7 +277,7 @@ class Sm(Effects):
     def _choose(self, part: int, now: float) -> tuple[int, float]:
         """The oldest warp that can issue, or −1 and when to look again."""
         ready, nexts, units = self.ready, self.nexts, self.units[part]
-        later, queue = NEVER, -1.0
+        later, queue = NEVER, -1.0  # when to look again, and when the queue can take one
         for w in self.members[part]:
             when = ready[w]
             if when <= now:
@@ -277,6 +291,8 @@ class Sm(Effects):
                     when = queue
                 elif how == ALWAYS:
                     return w, now
+                elif how == EITHER:
+                    when = units[FMA] if units[FMA] < units[LITE] else units[LITE]
                 else:
                     when = self._free(part, op, now)
                 if when <= now:
