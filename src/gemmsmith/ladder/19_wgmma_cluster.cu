@@ -39,13 +39,15 @@ constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the operand of wgmma's 64 rows
 constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
-using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
+using TileB =
+    OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? COLS : BK, true>;
 constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
-     long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace) {
+     long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace,
+     const __grid_constant__ TensorMap map_rest) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = shared_address(shared);
     const unsigned staging = stages + STAGES * STAGE_BYTES;
@@ -96,7 +98,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 loader.load<TileA, TileB<decltype(width)::value>, DEPTH>(
                     stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
                     SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * DEPTH * BK,
-                    (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);
+                    (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0, &map_rest);
                 ring.advance();
             }
         };

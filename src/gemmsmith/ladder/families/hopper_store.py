@@ -15,7 +15,7 @@ from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
-from gemmsmith.ladder.families.hopper_maps import operand_maps
+from gemmsmith.ladder.families.hopper_maps import operand_maps, rest_map
 from gemmsmith.problem import Problem, ceil_div
 
 STORE_MODE = Parameter(
@@ -107,8 +107,7 @@ def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
 
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
-    shares = 8 * config["CLUSTER_M"]
-    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + config["BN"]) + 16
     free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
@@ -170,7 +169,7 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
 
 def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B, and that of C if TMA stores it."""
-    maps = operand_maps(problem, config)
+    maps = operand_maps(problem, config) | rest_map(problem, config)
     if config["STORE_MODE"] == TMA:
         swap = config.get("SWAP", 0)
         size = problem.out_dtype.itemsize

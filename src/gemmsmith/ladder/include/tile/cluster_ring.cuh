@@ -75,18 +75,19 @@ struct ClusterLoader {
     }
 
     // Waits until a stage is empty, then requests this block's shares: of A's Depth k-tiles at (a, k) of matrix z_a,
-    // and of B's k-tiles at (k, b) of matrix z_b.
+    // and of B's k-tiles at (k, b) of matrix z_b. `rest` is the map of a narrow last box of B.
     template <class TileA, class TileB, int Depth = 1>
     __device__ __forceinline__ void load(unsigned stage, unsigned full, unsigned empty, unsigned parity,
                                          const TensorMap& map_a, const TensorMap& map_b, int a, int b, int k, int z_a,
-                                         int z_b) const {
+                                         int z_b, const TensorMap* rest = nullptr) const {
         mbarrier_wait(empty, parity);
-        mbarrier_arrive_expect_tx(full, Depth * (TileA::BYTES + TileB::BYTES));
+        mbarrier_arrive_expect_tx(full, Depth * (TileA::LOADED_BYTES + TileB::LOADED_BYTES));
 #pragma unroll
         for (int d = 0; d < Depth; ++d) {
             const unsigned k_tile = stage + d * (TileA::BYTES + TileB::BYTES);
             TileA::load(k_tile, map_a, full, a, k + d * BK, z_a, col, multicast_mask_a());
-            TileB::load(k_tile + TileA::BYTES, map_b, full, b, k + d * BK, z_b, row, multicast_mask_b());
+            TileB::load(k_tile + TileA::BYTES, map_b, full, b, k + d * BK, z_b, row, multicast_mask_b(),
+                        rest);
         }
     }
 };
