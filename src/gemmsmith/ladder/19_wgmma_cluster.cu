@@ -25,6 +25,7 @@
 
 #include "epilogue/store.cuh"
 #include "epilogue/transposed_store.cuh"
+#include "ptx/elect.cuh"
 #include "ptx/pdl.cuh"
 #include "schedule/cluster_sums.cuh"
 #include "schedule/grouped_order.cuh"
@@ -89,7 +90,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
@@ -109,7 +110,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 if (!SEND) cluster_sync();  // partial sums are in the stages
                 cluster_sync();             // all of them have been read
             });
-        } else if (threadIdx.x == 0) {
+        } else if (warp == 0 && elected()) {
             for_each_tile(load_tile);
         }
     } else {  // a consumer
