@@ -90,7 +90,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;
+    const int warp = uniform_warp(), warpgroup = warp / 4;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
@@ -105,7 +105,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         };
         if constexpr (CLUSTER_K > 1) {
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
-                if (threadIdx.x == 0) load_tile(width, row, col, z, t);
+                if (warp == 0 && elected()) load_tile(width, row, col, z, t);
                 __syncwarp();
                 if (!SEND) cluster_sync();  // partial sums are in the stages
                 cluster_sync();             // all of them have been read

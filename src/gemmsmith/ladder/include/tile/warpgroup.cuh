@@ -9,6 +9,10 @@
 
 constexpr int WARPGROUP_THREADS = 128;
 
+// The number of this thread's warp. From a shuffle, the compiler knows that it is the same in the whole warp: what depends
+// on it alone, such as the stage and the descriptors of a mainloop, is kept in uniform registers.
+__device__ __forceinline__ int uniform_warp() { return __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0); }
+
 // Nothing to do in between.
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
