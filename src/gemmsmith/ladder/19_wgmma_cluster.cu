@@ -54,7 +54,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned staging = stages + STAGES * STAGE_BYTES;
     constexpr int STAGED = BOXES * (SWAP ? TRANSPOSED_BOX : STORE_BOX<BN>);  // bytes of a consumer's outputs
     using Sums = SentSums<CLUSTER_K, CONSUMERS, M_TILES * BN / 8>;
-    const unsigned full = staging + CONSUMERS * STAGED + (SEND ? Sums::BYTES : 0), empty = full + 8 * STAGES;
+    const unsigned full = staging + (IN_RING ? 0 : CONSUMERS * STAGED) + (SEND ? Sums::BYTES : 0);
+    const unsigned empty = full + 8 * STAGES;
     const int rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
     const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
@@ -123,13 +124,16 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
             const KTileRange range = k_tiles_of(t);
-            consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES>(
+            const int last = consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES, IN_RING>(
                 acc, ring, stages, full, range.end - range.begin, first, release);
             const int top = SWAP ? col : row, left = SWAP ? row : col;
             const auto c = window(C + z * strideC, ldc, M, N, top, left);
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
             const auto epilogue = epilogue_at(top, left, alpha, beta, bias);
-            const unsigned own = staging + (warpgroup - 1) * STAGED;
+            if (IN_RING && CONSUMERS > 1)  // others may still read the stage
+                named_barrier_sync(CONSUMERS + 1, CONSUMERS * WARPGROUP_THREADS);
+            const unsigned staged = IN_RING ? stages + last * STAGE_BYTES : staging;
+            const unsigned own = staged + (warpgroup - 1) * STAGED;
             const auto store = [&](int i, const Vec<float, 4>& sum) {
                 const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
                 if constexpr (SWAP)
@@ -154,7 +158,14 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
             } else {
-                store_accumulators<COLS>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc, epilogue, whole);
+                store_accumulators<COLS>(map_c, staged, warpgroup, c, first * 64, row, col, z, acc, epilogue, whole);
+            }
+            if constexpr (IN_RING) {  // the last stage is released when its outputs have left
+                if (thread == 0) tma_store_wait_read<0>();
+                if (thread < 32) {
+                    __syncwarp();
+                    release(last);
+                }
             }
         };
         float acc[M_TILES][BN / 2];

@@ -54,11 +54,12 @@ constexpr bool RELEASES_BEHIND_FIRST = MTiles * Depth * Cols >= 256;
 
 // The mainloop of a consumer: accumulates `count` stages, at least one. The wgmmas of one stage run while the next
 // stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled. A
-// stage may be larger than its k-tiles (StageBytes).
+// stage may be larger than its k-tiles (StageBytes). Returns the last stage; with Keep it is not released.
 template <class In, class TileA, class TileB, int Cols, int Depth = 1,
-          unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), int MTiles, int Stages, class Release>
-__device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
-                                                  unsigned full, int count, int first, const Release& release) {
+          unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), bool Keep = false, int MTiles, int Stages,
+          class Release>
+__device__ __forceinline__ int consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
+                                                 unsigned full, int count, int first, const Release& release) {
     int previous = 0;
     bool held = false;  // whether there is a stage `previous`
     for (int k = 0; k < count; ++k) {
@@ -79,7 +80,8 @@ __device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2]
         ring.advance();
     }
     wgmma_wait<0>();
-    release(previous);
+    if (!Keep) release(previous);
+    return previous;
 }
 
 // A block of one producer and N consumer warpgroups starts with equal shares of the 65,536 registers. The producer
