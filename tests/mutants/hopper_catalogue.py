@@ -214,7 +214,7 @@ CLUSTERS = (
     mistake("no wait for an empty stage of a cluster", "wgmma_cluster", "",
             _gone(RING, "        mbarrier_wait(empty, parity);\n"), shape=PAIR),
     mistake("only the block's own share is expected", "wgmma_cluster", HANG,
-            Edit(RING, "Depth * (TileA::BYTES + TileB::BYTES)", "Depth * (TileA::BYTES + TileB::BYTES) / 2"),
+            Edit(RING, "Depth * (TileA::LOADED_BYTES + TileB::LOADED_BYTES)", "Depth * TileA::LOADED_BYTES"),
             shape=PAIR),
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.problem import Problem
 
 _LINE = 128
 
@@ -26,7 +26,7 @@ def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1, fetc
 def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B for tiles of BM x BN; with SWAP, BM is of columns of B and BN of rows of A."""
     shares = config.get("CLUSTER_M", 1)
-    # Whole blocks of 8 rows for each share; tail tiles load one box at a time.
+    # Tail tiles load one box at a time.
     other_rows = BOX if config.get("TAIL_BN", 0) else config["BN"]
     tall, other = "BA" if config.get("SWAP", 0) else "AB"
     # Slices of K: on an H200 4 to 6 % less time at 512x512x65536 with tiles of 128x128, 3 to 6 % at 256x256x32768, and

@@ -15,8 +15,8 @@ from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
-from gemmsmith.ladder.families.hopper_maps import operand_maps, rest_map
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.ladder.families.hopper_maps import operand_maps
+from gemmsmith.problem import Problem
 
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
@@ -183,7 +183,7 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
 
 def maps_with_c(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B, and that of C if TMA stores it."""
-    maps = operand_maps(problem, config) | rest_map(problem, config)
+    maps = operand_maps(problem, config)
     if config["STORE_MODE"] == TMA:
         swap = config.get("SWAP", 0)
         size = problem.out_dtype.itemsize

@@ -4,8 +4,9 @@
 // K_MAJOR (A not transposed, B transposed): k runs along the rows of the stored matrix, and the k-tile is one box of
 // ROWS rows by 64 of k. Otherwise M or N runs along the rows, and the k-tile is one box of 64 k rows for every 64 of
 // ROWS. wgmma takes both. SHARES blocks of a cluster that need the same k-tile load one share of it each: some rows of
-// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another; the last may
-// have rows beyond the tile, which are not multiplied, so that shares are whole blocks of 8 rows.
+// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another. Of a k-tile
+// across k whose ROWS are no multiple of 64, EXACT loads a last box of what remains (REST), which has a tensor map of its
+// own; otherwise it is a whole box, and what is beyond the tile is not multiplied.
 #pragma once
 
 #include "ptx/shared_memory.cuh"
@@ -36,7 +37,7 @@ struct OperandTile {
     static constexpr int BOXES = (ROWS + (K_MAJOR ? LINES : BOX) - 1) / (K_MAJOR ? LINES : BOX);
     static constexpr int BOX_ROWS = LINES / SHARES;
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
-    static constexpr int REST = EXACT && !K_MAJOR ? ROWS % BOX : 0;  // columns of a narrow last box, or 0
+    static constexpr int REST = EXACT && !K_MAJOR ? ROWS % BOX : 0;
     static constexpr int LOADED_BYTES = BYTES - (REST ? LINES * (BOX_ROW - REST * BOX_ROW / BOX) : 0);
     static_assert(LINES % SHARES == 0 && BOX_ROWS <= 256, "shares are equal; a box ends at 256 rows");
 
