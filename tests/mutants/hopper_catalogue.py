@@ -63,7 +63,7 @@ _RELEASE_EARLY = Edit(
 )
 _RELEASE_AT_ONCE = (
     Edit(LOOP, "            if (held) release(previous);\n", "            release(ring.stage);\n"),
-    Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
+    Edit(LOOP, "    wgmma_wait<0>();\n    if (!Keep) release(previous);", "    wgmma_wait<0>();"),
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
@@ -316,6 +316,7 @@ _BOX_WAIT = (
     "                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before\n"
 )
 SEVERAL_BUFFERS = (("SWAP", 1), ("BN", 32), ("CLUSTER_M", 1))  # two, which the stores of all tiles take in turns
+IN_RING = (*SEVERAL_BUFFERS, ("IN_RING", 1))
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
 SENT = (*PARTED, ("SEND", 1))
 SWAPPED_AND_SLICED = (
@@ -367,6 +368,18 @@ SWAPPED_AND_SLICED = (
     mistake("the next tile's first transposed box is written while TMA reads it", "wgmma_cluster", "",
             Edit(TRANSPOSED, "% Boxes > 0 ? 0 : BUFFERS - 1;", "% Boxes > 0 ? 0 : BUFFERS;"),
             shape=(32 * 140, 64, 64), config=SEVERAL_BUFFERS),
+    mistake("the last box across k is as wide as the others", "wgmma_cluster", "",
+            Edit("operand_tile.cuh", "REST && i == BOXES - 1 ? *rest : map", "map"), config=SWAPPED, layout="TN"),
+    mistake("the last stage is released before its outputs have left", "wgmma_cluster", "",
+            Edit(CLUSTER, "if (thread == 0) tma_store_wait_read<0>();\n                if (thread < 32)",
+                 "if (thread < 32)"), shape=(32 * 140, 64, 64), config=IN_RING),
+    mistake("the last stage is released with the others", "wgmma_cluster", "",
+            Edit(CLUSTER, "STAGE_BYTES, IN_RING>(", "STAGE_BYTES, false>("),
+            Edit(CLUSTER, "                    release(last);\n", ""), shape=(32 * 140, 64, 64), config=IN_RING),
+    mistake("outputs are staged while another warpgroup reads the stage", "wgmma_cluster", "",
+            _gone(CLUSTER, "                named_barrier_sync(CONSUMERS + 1, CONSUMERS * WARPGROUP_THREADS);\n"),
+            Edit(CLUSTER, "            if (IN_RING && CONSUMERS > 1)  // others may still read the stage\n", ""),
+            shape=(128, 64, 320), config=(("IN_RING", 1), ("CLUSTER_M", 1), *TWO)),
 )  # fmt: skip
 
 # Rung 27: partial sums of the blocks of a cluster, several tiles one after another, rows that no tensor map can take.
