@@ -8,17 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster_product import SMALL, SPEC, assert_close, problem_of, product
-from ptx_only import compile_to_ptx, copy_kernel, find_file
+from ptx_only import copy_kernel, find_file
 
-from gemmsmith.call.binding import bind, specialized_config, workspace_bytes
-from gemmsmith.fills import operands
+from gemmsmith.call.binding import specialized_config
 from gemmsmith.kernel.renamed import DIRECT, TMA
-from gemmsmith.kernel.spec import Addresses, KernelSpec
-from gemmsmith.ladder.registry import rung_named
-from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
-from gemmsmith.run.memory import upload
-from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.kernel.spec import Addresses
+from gemmsmith.problem import BF16, FP16, FP32, DType
 
 SWAPPED = {"SWAP": 1, "BN": 24}
 
