@@ -370,16 +370,13 @@ SWAPPED_AND_SLICED = (
             shape=(32 * 140, 64, 64), config=SEVERAL_BUFFERS),
     mistake("the last box across k is as wide as the others", "wgmma_cluster", "",
             Edit("operand_tile.cuh", "REST && i == BOXES - 1 ? *rest : map", "map"), config=SWAPPED, layout="TN"),
-    mistake("the last stage is released before its outputs have left", "wgmma_cluster", "",
-            Edit(CLUSTER, "if (thread == 0) tma_store_wait_read<0>();\n                if (thread < 32)",
-                 "if (thread < 32)"), shape=(32 * 140, 64, 64), config=IN_RING),
     mistake("the last stage is released with the others", "wgmma_cluster", "",
             Edit(CLUSTER, "STAGE_BYTES, IN_RING>(", "STAGE_BYTES, false>("),
-            Edit(CLUSTER, "                    release(last);\n", ""), shape=(32 * 140, 64, 64), config=IN_RING),
+            Edit(CLUSTER, "                    release(last);\n", ""), shape=(32 * 140, 64, 128), config=IN_RING),
     mistake("outputs are staged while another warpgroup reads the stage", "wgmma_cluster", "",
             _gone(CLUSTER, "                named_barrier_sync(CONSUMERS + 1, CONSUMERS * WARPGROUP_THREADS);\n"),
             Edit(CLUSTER, "            if (IN_RING && CONSUMERS > 1)  // others may still read the stage\n", ""),
-            shape=(128, 64, 320), config=(("IN_RING", 1), ("CLUSTER_M", 1), *TWO)),
+            shape=(128, 128, 320), config=(("IN_RING", 1), ("CLUSTER_M", 1), ("BN", 128), *TWO)),
 )  # fmt: skip
 
 # Rung 27: partial sums of the blocks of a cluster, several tiles one after another, rows that no tensor map can take.
