@@ -63,7 +63,7 @@ _RELEASE_EARLY = Edit(
 )
 _RELEASE_AT_ONCE = (
     Edit(LOOP, "            if (held) release(previous);\n", "            release(ring.stage);\n"),
-    Edit(LOOP, "    wgmma_wait<0>();\n    if (!Keep) release(previous);", "    wgmma_wait<0>();"),
+    Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
@@ -202,7 +202,8 @@ CLUSTERS = (
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
             Edit(CLUSTER, _END_OF_SHARING, "    if (false) cluster_sync();"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
-            Edit(RING, "        cluster_sync();\n    else", "        __syncthreads();\n    else"), shape=PAIR),
+            Edit(RING, "        cluster_arrive_relaxed();\n        cluster_wait();\n", "        __syncthreads();\n"),
+            shape=PAIR),
     mistake("a stage is released for its own block alone", "wgmma_cluster", HANG,
             Edit(RING, "thread < Rows * Cols && (thread % Rows == row || thread / Rows == col)",
                  "thread == static_cast<int>(cluster_rank())"), shape=PAIR),
@@ -214,14 +215,14 @@ CLUSTERS = (
     mistake("no wait for an empty stage of a cluster", "wgmma_cluster", "",
             _gone(RING, "        mbarrier_wait(empty, parity);\n"), shape=PAIR),
     mistake("only the block's own share is expected", "wgmma_cluster", HANG,
-            Edit(RING, "Depth * (TileA::LOADED_BYTES + TileB::LOADED_BYTES)", "Depth * TileA::LOADED_BYTES"),
+            Edit(RING, "Depth * (TileA::LOADED_BYTES + TileB::LOADED_BYTES);", "Depth * TileA::LOADED_BYTES;"),
             shape=PAIR),
     mistake("no fence of a cluster's barriers", "wgmma_cluster", "fence.mbarrier_init",
             _gone(RING, "        mbarrier_init_fence();\n"), shape=PAIR),
     mistake("all arrivals go to the first block", "wgmma_cluster", "",
             Edit(RING, "mbarrier_arrive_remote(empty, first + thread)", "mbarrier_arrive_remote(empty, first)"),
             shape=PAIR),
-    mistake("a relaxed arrival at the cluster's barrier", "wgmma_cluster", "",
+    mistake("a relaxed arrival at the cluster's barrier", "wgmma_stream_k", "",
             Edit("cluster.cuh", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"), shape=PAIR),
     mistake("blocks of stream-K do not wait at the end", "wgmma_stream_k", "before the block ends",
             Edit(STREAM_K, _END_OF_CLUSTER, "    if (false) cluster_sync();"), shape=PAIR),
@@ -316,7 +317,6 @@ _BOX_WAIT = (
     "                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before\n"
 )
 SEVERAL_BUFFERS = (("SWAP", 1), ("BN", 32), ("CLUSTER_M", 1))  # two, which the stores of all tiles take in turns
-IN_RING = (*SEVERAL_BUFFERS, ("IN_RING", 1))
 CLUSTER_SUMS, PARTED = "cluster_sums.cuh", (("CLUSTER_K", 2), ("CLUSTER_M", 1), ("BN", 32))
 SENT = (*PARTED, ("SEND", 1))
 SWAPPED_AND_SLICED = (
@@ -369,14 +369,8 @@ SWAPPED_AND_SLICED = (
             Edit(TRANSPOSED, "% Boxes > 0 ? 0 : BUFFERS - 1;", "% Boxes > 0 ? 0 : BUFFERS;"),
             shape=(32 * 140, 64, 64), config=SEVERAL_BUFFERS),
     mistake("the last box across k is as wide as the others", "wgmma_cluster", "",
-            Edit("operand_tile.cuh", "REST && i == BOXES - 1 ? *rest : map", "map"), config=SWAPPED, layout="TN"),
-    mistake("the last stage is released with the others", "wgmma_cluster", "",
-            Edit(CLUSTER, "STAGE_BYTES, IN_RING>(", "STAGE_BYTES, false>("),
-            Edit(CLUSTER, "                    release(last);\n", ""), shape=(32 * 140, 64, 128), config=IN_RING),
-    mistake("outputs are staged while another warpgroup reads the stage", "wgmma_cluster", "",
-            _gone(CLUSTER, "                named_barrier_sync(CONSUMERS + 1, CONSUMERS * WARPGROUP_THREADS);\n"),
-            Edit(CLUSTER, "            if (IN_RING && CONSUMERS > 1)  // others may still read the stage\n", ""),
-            shape=(128, 128, 320), config=(("IN_RING", 1), ("CLUSTER_M", 1), ("BN", 128), *TWO)),
+            Edit("operand_tile.cuh", "REST && i == BOXES - 1 ? *rest : map", "map"), config=SEVERAL_BUFFERS,
+            layout="TN"),
 )  # fmt: skip
 
 # Rung 27: partial sums of the blocks of a cluster, several tiles one after another, rows that no tensor map can take.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import FOUR, IN_RING, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED, Mistake
+from hopper_catalogue import FOUR, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED, Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 
@@ -56,7 +56,6 @@ HOPPER = [spec.name for spec in rungs() if spec.arch_specific]
 
 
 VARIANTS = {
-    "outputs in the ring": IN_RING, "outputs in the ring, in pairs": (("IN_RING", 1), ("BN", 48)),
     "sliced": SLICED, "swapped": SWAPPED, "four": FOUR, "four above": (("CLUSTER_M", 4),),
     "swapped and sliced": (*SWAPPED, ("SLICES", 2)), "swapped, 200 rows": (*SWAPPED, ("BN", 200)),
     "swapped, cluster": (("SWAP", 1), ("BN", 40), ("CLUSTER_M", 2)), "five slices": (*SLICED, ("SLICES", 5)),

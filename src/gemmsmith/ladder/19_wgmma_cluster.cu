@@ -42,6 +42,9 @@ constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
 using TileB =
     OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? COLS : BK, true>;
+// Whether the products of a stage are few, so that what is between them and between loads counts. On an H200 up to 14 %
+// less time, 2 % in the mean over 17 configurations; 8 % more with two 64-row tiles for each consumer.
+constexpr bool SHORT_STAGES = M_TILES == 1 && BN < 256;
 constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -54,15 +57,14 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const unsigned staging = stages + STAGES * STAGE_BYTES;
     constexpr int STAGED = BOXES * (SWAP ? TRANSPOSED_BOX : STORE_BOX<BN>);  // bytes of a consumer's outputs
     using Sums = SentSums<CLUSTER_K, CONSUMERS, M_TILES * BN / 8>;
-    const unsigned full = staging + (IN_RING ? 0 : CONSUMERS * STAGED) + (SEND ? Sums::BYTES : 0);
-    const unsigned empty = full + 8 * STAGES;
+    const unsigned full = staging + CONSUMERS * STAGED + (SEND ? Sums::BYTES : 0), empty = full + 8 * STAGES;
     const int rows = SWAP ? N : M, cols = SWAP ? M : N;
     const unsigned tiles_m = (rows - 1) / (BM * CLUSTER_M) + 1, clusters = gridDim.x / CLUSTER;
     const WideColumns<BN, TAIL_BN, CLUSTER_N> wide(empty + 8 * STAGES, cols, tiles_m * batch, clusters);
     using Loader = ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K>;
     if (SEND && threadIdx.x == 0)
         for (int i = 0; i < CONSUMERS; ++i) mbarrier_init(empty + 8 * (STAGES + i), 1);
-    init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
+    init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER, SHORT_STAGES && TAIL_BN == 0>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
     const Loader loader;
@@ -91,13 +93,14 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    const int warp = uniform_warp(), warpgroup = warp / 4;
+    const int warp = warp_of_block<SHORT_STAGES>(), warpgroup = warp / 4;
+    const auto loads = [=] { return SHORT_STAGES ? warp == 0 && elected() : threadIdx.x == 0; };
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
-                loader.load<TileA, TileB<decltype(width)::value>, DEPTH>(
+                loader.load<TileA, TileB<decltype(width)::value>, DEPTH, SHORT_STAGES>(
                     stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
                     SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * DEPTH * BK,
                     (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0, &map_rest);
@@ -106,12 +109,12 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         };
         if constexpr (CLUSTER_K > 1) {
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
-                if (warp == 0 && elected()) load_tile(width, row, col, z, t);
+                if (loads()) load_tile(width, row, col, z, t);
                 __syncwarp();
                 if (!SEND) cluster_sync();  // partial sums are in the stages
                 cluster_sync();             // all of them have been read
             });
-        } else if (warp == 0 && elected()) {
+        } else if (loads()) {
             for_each_tile(load_tile);
         }
     } else {  // a consumer
@@ -124,16 +127,13 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         const auto compute_tile = [&](auto& acc, int row, int col, int z, unsigned t) {
             constexpr int COLS = sizeof(acc[0]) / sizeof(float) * 2;
             const KTileRange range = k_tiles_of(t);
-            const int last = consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES, IN_RING>(
+            consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES>(
                 acc, ring, stages, full, range.end - range.begin, first, release);
             const int top = SWAP ? col : row, left = SWAP ? row : col;
             const auto c = window(C + z * strideC, ldc, M, N, top, left);
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
             const auto epilogue = epilogue_at(top, left, alpha, beta, bias);
-            if (IN_RING && CONSUMERS > 1)  // others may still read the stage
-                named_barrier_sync(CONSUMERS + 1, CONSUMERS * WARPGROUP_THREADS);
-            const unsigned staged = IN_RING ? stages + last * STAGE_BYTES : staging;
-            const unsigned own = staged + (warpgroup - 1) * STAGED;
+            const unsigned own = staging + (warpgroup - 1) * STAGED;
             const auto store = [&](int i, const Vec<float, 4>& sum) {
                 const int j = i % (COLS / 8), offset = (first + i / (COLS / 8)) * 64;
                 if constexpr (SWAP)
@@ -158,14 +158,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
             } else {
-                store_accumulators<COLS>(map_c, staged, warpgroup, c, first * 64, row, col, z, acc, epilogue, whole);
-            }
-            if constexpr (IN_RING) {  // the last stage is released when its outputs have left
-                if (thread == 0) tma_store_wait_read<0>();
-                if (thread < 32) {
-                    __syncwarp();
-                    release(last);
-                }
+                store_accumulators<COLS>(map_c, staging, warpgroup, c, first * 64, row, col, z, acc, epilogue, whole);
             }
         };
         float acc[M_TILES][BN / 2];

@@ -29,7 +29,6 @@
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/elect.cuh"
 #include "ptx/pdl.cuh"
 #include "schedule/flags.cuh"
 #include "tile/shifted_tile.cuh"
@@ -86,7 +85,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                                     TileB::K_MAJOR ? cols : K, TileB::K_MAJOR ? K : cols};
     const Unaligned tile_a = {of_a, row};
     Ring<STAGES> ring;
-    const int warpgroup = uniform_warp() / 4;
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
         if constexpr (UNALIGNED_OPERANDS == 2) {
             ShiftedTile<IN, BN, TileB, DEPTH, WARPGROUP_THREADS> tile_b = {of_b, col};
@@ -94,7 +93,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         } else if constexpr (UNALIGNED_OPERANDS == 1) {
             TmaTile<TileB, DEPTH> tile_b = {SWAP ? map_a : map_b, col, (SWAP ? strideA : strideB) ? z : 0};
             unaligned_producer_mainloop<TileB>(ring, stages, full, empty, range, tile_a, tile_b);
-        } else if (uniform_warp() == 0 && elected()) {
+        } else if (threadIdx.x == 0) {
             for (int k = range.begin; k < range.end; ++k) {
                 const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
                 mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);

@@ -52,7 +52,6 @@ SPEC = hopper.rung(
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
-        hopper_store.IN_RING,
         Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
     ),
     presets=(
@@ -77,7 +76,6 @@ SPEC = hopper.rung(
         Requires("TAIL_BN == 0 or CLUSTER_K == 1", "{TAIL_BN} needs CLUSTER_K=1"),
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
-        hopper_store.WHOLE_IN_RING,
         Requires("SEND == 0 or CLUSTER_K > 1", "{SEND} needs CLUSTER_K"),
         Requires("SLICE_ORDER == 0 or SLICES > 1", "{SLICE_ORDER} needs SLICES"),
         Requires(

@@ -10,6 +10,7 @@ from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 from gemmsmith.problem import Problem
 
 _LINE = 128
+_SECTOR = 16  # 16-bit elements
 
 
 def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1, fetch: int = 0) -> TensorMap:
@@ -43,6 +44,8 @@ def rest_map(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The map of the last box of wgmma's columns, where they run across k and are no multiple of 64: only the columns
     of the tile are loaded."""
     rest = config["BN"] % BOX
+    if rest % _SECTOR:  # not slower as a whole box, or faster
+        return {}
     operand = "A" if config.get("SWAP", 0) else "B"
     k_major = not problem.trans_a if operand == "A" else problem.trans_b
     if not rest or k_major:

@@ -35,11 +35,6 @@ def store_boxes(most: int = 16) -> Parameter:
 
 
 STORE = (STORE_MODE, store_boxes())
-IN_RING = Parameter(
-    "IN_RING", 0, (0, 1),
-    "1: outputs are staged in the last stage of a tile, which is released when they have left, and no other memory is "
-    "needed for them",
-)  # fmt: skip
 TAIL_BN = Parameter(
     "TAIL_BN", 0, (0, 64, 128, 192),
     "columns of the tail tiles, at the right end of C, as many as make the last wave a short one; 0: all tiles have BN "
@@ -55,7 +50,7 @@ _TRANSPOSED_ROWS, _MOST_BOXES = 8, 64
 # at a larger K.
 _MOST_STORES, _LEAST_STAGES, _DEEPEST = 8, 4, 4096
 _BOX_BYTES_OR_TRANSPOSED = f"({_TRANSPOSED_ROWS * BOX} if SWAP else {BOX}*gcd(BN, {BOX_ROW}//OUT_BYTES))*OUT_BYTES"
-STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE*(1-IN_RING) else 0)"
+STAGED_OR_TRANSPOSED = f"(CONSUMERS*STORE_BOXES*{_BOX_BYTES_OR_TRANSPOSED} if STORE_MODE else 0)"
 TAIL_BARRIERS = "(16 if TAIL_BN else 0)"
 
 BOXES_DIVIDE = Requires(
@@ -70,7 +65,6 @@ TRANSPOSED_BOXES_DIVIDE = Requires(
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
     "has",
 )
-WHOLE_IN_RING = Requires("IN_RING == 0 or TAIL_BN == 0 and SLICES*CLUSTER_K == 1", "{IN_RING} needs whole tiles")
 TAIL_FITS = (
     Requires("TAIL_BN < BN", "{TAIL_BN} columns are not fewer than {BN}"),
     Requires(f"TAIL_BN == 0 or BN % {BOX} == 0", f"TAIL_BN tiles come in boxes of {BOX}, so {{BN}} must be a multiple"),
@@ -90,14 +84,11 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
         "SWAP": 0,
         "CLUSTER_M": 1,
         "DEPTH": 1,
-        "IN_RING": 0,
         "A_K_MAJOR": int(a_k_major),
         "B_K_MAJOR": int(b_k_major),
     }
     names |= {"OUT_BYTES": out_bytes} | config.by_name
     free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
-    if names["IN_RING"]:
-        free = evaluate(f"{CLUSTER_K_TILES}//STAGES-16", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
@@ -149,11 +140,6 @@ def _with_room_for_outputs(config: Config, a_k_major: bool, b_k_major: bool, out
     return fewer if stores(fewer) <= _MOST_STORES else config
 
 
-def _direct(config: Config) -> Config:
-    changed = config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
-    return changed.with_(IN_RING=0) if "IN_RING" in config.by_name else changed
-
-
 def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
     """The mode that C allows, with as many boxes as fit, and a stage less where those are far too few; tail tiles only
     where TMA stores.
@@ -169,14 +155,14 @@ def specialize_store(config: Config, problem: Problem, addresses: tuple[int, int
         config = _with_room_for_outputs(config, not problem.trans_a, problem.trans_b, size)
     boxes = staged_boxes(config, not problem.trans_a, problem.trans_b, size) if by_tma else 0
     if not boxes:
-        return _direct(config)
+        return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
     steps = (
         addresses[2], problem.n * size, problem.ldc * size if problem.m > 1 else 0,
         problem.stride_c * size if problem.batch > 1 else 0,
     )  # fmt: skip
     if mode == THREADS or any(step % 16 for step in steps):
-        if config.get("SWAP", 0) or size == 4 or config.get("IN_RING", 0):
-            return _direct(config)
+        if config.get("SWAP", 0) or size == 4:
+            return config.with_(STORE_MODE=DIRECT, STORE_BOXES=0, TAIL_BN=0)
         return config.with_(STORE_MODE=THREADS, STORE_BOXES=boxes, TAIL_BN=0)
     return config.with_(STORE_BOXES=boxes)
 

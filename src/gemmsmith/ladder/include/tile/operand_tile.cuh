@@ -37,7 +37,7 @@ struct OperandTile {
     static constexpr int BOXES = (ROWS + (K_MAJOR ? LINES : BOX) - 1) / (K_MAJOR ? LINES : BOX);
     static constexpr int BOX_ROWS = LINES / SHARES;
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
-    static constexpr int REST = EXACT && !K_MAJOR ? ROWS % BOX : 0;
+    static constexpr int REST = EXACT && !K_MAJOR && ROWS % 16 == 0 ? ROWS % BOX : 0;  // whole sectors of 32 bytes
     static constexpr int LOADED_BYTES = BYTES - (REST ? LINES * (BOX_ROW - REST * BOX_ROW / BOX) : 0);
     static_assert(LINES % SHARES == 0 && BOX_ROWS <= 256, "shares are equal; a box ends at 256 rows");
 

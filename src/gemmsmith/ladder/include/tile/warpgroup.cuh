@@ -9,9 +9,14 @@
 
 constexpr int WARPGROUP_THREADS = 128;
 
-// The number of this thread's warp. From a shuffle, the compiler knows that it is the same in the whole warp: what depends
-// on it alone, such as the stage and the descriptors of a mainloop, is kept in uniform registers.
-__device__ __forceinline__ int uniform_warp() { return __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0); }
+// The number of this thread's warp. Where Uniform, it comes from a shuffle, so that the compiler knows that it is the same
+// in the whole warp: what depends on it alone, such as the stage and the descriptors of a mainloop, is then kept in
+// uniform registers.
+template <bool Uniform>
+__device__ __forceinline__ int warp_of_block() {
+    const int warp = threadIdx.x / 32;
+    return Uniform ? __shfl_sync(0xFFFFFFFF, warp, 0) : warp;
+}
 
 // Nothing to do in between.
 struct Nothing {
@@ -54,12 +59,11 @@ constexpr bool RELEASES_BEHIND_FIRST = MTiles * Depth * Cols >= 256;
 
 // The mainloop of a consumer: accumulates `count` stages, at least one. The wgmmas of one stage run while the next
 // stage is awaited. `release(stage)` is called once the wgmmas of a stage have completed, so that it may be refilled. A
-// stage may be larger than its k-tiles (StageBytes). Returns the last stage; with Keep it is not released.
+// stage may be larger than its k-tiles (StageBytes).
 template <class In, class TileA, class TileB, int Cols, int Depth = 1,
-          unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), bool Keep = false, int MTiles, int Stages,
-          class Release>
-__device__ __forceinline__ int consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
-                                                 unsigned full, int count, int first, const Release& release) {
+          unsigned StageBytes = Depth * (TileA::BYTES + TileB::BYTES), int MTiles, int Stages, class Release>
+__device__ __forceinline__ void consumer_mainloop(float (&acc)[MTiles][Cols / 2], Ring<Stages>& ring, unsigned stages,
+                                                  unsigned full, int count, int first, const Release& release) {
     int previous = 0;
     bool held = false;  // whether there is a stage `previous`
     for (int k = 0; k < count; ++k) {
@@ -80,8 +84,7 @@ __device__ __forceinline__ int consumer_mainloop(float (&acc)[MTiles][Cols / 2],
         ring.advance();
     }
     wgmma_wait<0>();
-    if (!Keep) release(previous);
-    return previous;
+    release(previous);
 }
 
 // A block of one producer and N consumer warpgroups starts with equal shares of the 65,536 registers. The producer

@@ -1,16 +1,11 @@
-"""wgmma_cluster loads the columns of a tile and no more, and may stage outputs in a tile's last stage (IN_RING)."""
+"""wgmma_cluster loads the columns of a tile and no more, where that is a whole number of sectors."""
 
 from __future__ import annotations
 
 import pytest
 from cluster_product import SMALL, SPEC, assert_close, problem_of, product
 
-from gemmsmith.call.binding import specialized_config
-from gemmsmith.kernel.renamed import DIRECT
-from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import BF16, FP32, DType
-
-AT = Addresses(256, 256, 256)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +14,7 @@ AT = Addresses(256, 256, 256)
         ("TN", {"SWAP": 1, "BN": 160, "CLUSTER_M": 4}, {"map_a": (64, 16, 1), "map_rest": (32, 16, 1)}),
         ("NN", {"BN": 96}, {"map_b": (64, 64, 1), "map_rest": (32, 64, 1)}),
         ("TT", {"SWAP": 1, "BN": 128}, {"map_a": (64, 64, 1)}),
+        ("TN", {"SWAP": 1, "BN": 104}, {"map_a": (64, 64, 1)}),
         ("NT", {"SWAP": 1, "BN": 104, "CLUSTER_M": 4}, {"map_a": (64, 26, 1)}),
         ("NN", {"SWAP": 1, "BN": 72, "CLUSTER_M": 2}, {"map_a": (64, 36, 1)}),
     ],
@@ -38,27 +34,11 @@ def test_boxes_have_the_columns_of_a_tile(layout: str, config: dict[str, int], b
         (50, 100, "NN", BF16, {"BN": 48, "CLUSTER_M": 2}),
         (104, 256, "NT", BF16, {"SWAP": 1, "BN": 104, "CLUSTER_M": 4}),
         (36, 256, "NT", FP32, {"SWAP": 1, "BN": 40, "CLUSTER_M": 4, "CLUSTER_N": 2}),
-        (168, 128, "TN", FP32, {"SWAP": 1, "BN": 160, "IN_RING": 1, "CLUSTER_M": 2}),
-        (104, 192, "NT", BF16, {"SWAP": 1, "BN": 104, "BM": 192, "CONSUMERS": 3, "IN_RING": 1}),
-        (64, 104, "NN", BF16, {"BN": 96, "IN_RING": 1}),
+        (104, 192, "NT", BF16, {"SWAP": 1, "BN": 104, "BM": 192, "CONSUMERS": 3}),
+        (104, 128, "TT", BF16, {"SWAP": 1, "BN": 104, "BM": 128}),
     ],
 )
 def test_products_are_right(m: int, n: int, layout: str, out: DType, config: dict[str, int]) -> None:
     n = -(-n // 8) * 8
     found, expected = product(config, problem_of(m, n, 136, layout, out))
     assert_close(found, expected, out)
-
-
-def test_outputs_of_several_tiles_leave_through_the_ring() -> None:
-    """Every block has a second tile, whose first k-tiles are loaded while outputs of the first leave."""
-    found, expected = product({"SWAP": 1, "BN": 32, "IN_RING": 1}, problem_of(32 * 140, 64, 200))
-    assert_close(found, expected, BF16)
-
-
-def test_outputs_in_the_ring_need_no_other_memory() -> None:
-    config = SPEC.config(SMALL | {"SWAP": 1, "BN": 160, "STAGES": 8, "IN_RING": 1})
-    fitted = specialized_config(SPEC, config, problem_of(160, 256, 512), AT)
-    assert SPEC.geometry(problem_of(160, 256, 512), fitted).smem == 8 * (224 * 128 + 16)
-    assert fitted["STORE_BOXES"] == 20  # all of a tile
-    unaligned = specialized_config(SPEC, config, problem_of(160, 257, 512), AT)
-    assert (unaligned["STORE_MODE"], unaligned["IN_RING"]) == (DIRECT, 0)
