@@ -93,8 +93,11 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    const int warp = warp_of_block<SHORT_STAGES>(), warpgroup = warp / 4;
-    const auto loads = [=] { return SHORT_STAGES ? warp == 0 && elected() : threadIdx.x == 0; };
+    const int warpgroup = same_in_warp<SHORT_STAGES>(threadIdx.x / WARPGROUP_THREADS);
+    const auto loads = [] {  // one thread
+        if constexpr (SHORT_STAGES) return same_in_warp<true>(threadIdx.x / 32) == 0 && elected();
+        return threadIdx.x == 0;
+    };
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {

@@ -9,13 +9,11 @@
 
 constexpr int WARPGROUP_THREADS = 128;
 
-// The number of this thread's warp. Where Uniform, it comes from a shuffle, so that the compiler knows that it is the same
-// in the whole warp: what depends on it alone, such as the stage and the descriptors of a mainloop, is then kept in
-// uniform registers.
-template <bool Uniform>
-__device__ __forceinline__ int warp_of_block() {
-    const int warp = threadIdx.x / 32;
-    return Uniform ? __shfl_sync(0xFFFFFFFF, warp, 0) : warp;
+// A value that all threads of a warp have. Where Told, it comes from a shuffle, so that the compiler knows that: what
+// depends on it alone, such as the stage and the descriptors of a mainloop, is then kept in uniform registers.
+template <bool Told>
+__device__ __forceinline__ int same_in_warp(int value) {
+    return Told ? __shfl_sync(0xFFFFFFFF, value, 0) : value;
 }
 
 // Nothing to do in between.
