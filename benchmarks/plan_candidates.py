@@ -61,7 +61,8 @@ def drawn(count: int, seed: int) -> list[Shape]:
     """Layers with rows, without repetition and without the testing shapes; common ones first."""
     testing = {(s.m, s.n, s.k) for each in TESTING_SEEDS for s in shape_sets.public(24, each)}
     testing |= {(s.m, s.n, s.k) for each in TESTING_SEEDS for s in shape_sets.any_rows(40, each)}
-    dice, found = random.Random(f"layers {seed}"), {}
+    dice = random.Random(f"layers {seed}")
+    found: dict[tuple[int, int, int], Shape] = {}
     every = [(rows, *layer) for layer in layers() for rows in ROWS]
     weights = [weight * many for weight in layers().values() for many in ROWS.values()]
     while len(found) < count:
@@ -81,9 +82,9 @@ def planned(shape: Shape) -> Planned:
     return Planned(shape, Candidate(choice.spec, choice.config, 0.0), near)
 
 
-def shares(works: Iterable[Planned]) -> Counter[tuple[Any, ...]]:
+def worths(works: Iterable[Planned]) -> dict[tuple[Any, ...], float]:
     """How much every kernel is worth: the sum over shapes, less where it is predicted to be slower."""
-    found: Counter[tuple[Any, ...]] = Counter()
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
     for each in works:
         best = min((c.seconds for c in each.near), default=math.inf)
         for candidate in each.near:
@@ -94,7 +95,8 @@ def shares(works: Iterable[Planned]) -> Counter[tuple[Any, ...]]:
 def kernels(works: Sequence[Planned], most: int) -> set[tuple[Any, ...]]:
     """Those to compile: what is chosen anywhere, and then those of the highest worth."""
     found = {(each.code, each.chosen.name) for each in works}
-    for kernel, _ in shares(works).most_common():
+    worth = worths(works)
+    for kernel in sorted(worth, key=worth.__getitem__, reverse=True):
         if len(found) >= most:
             break
         found.add(kernel)
@@ -135,15 +137,14 @@ def main() -> int:
             shapes.append(others[len(shapes) - number - 1])
     works = [planned(shape) for shape in shapes]
     compiled = kernels(works, options.kernels)
-    plan, used = [], defaultdict(int)
+    plan, used = [], set()
     for each in works:
         rows = taken(each, compiled, options.candidates)
-        for candidate in rows:
-            used[each.code, candidate.name] += 1
+        used |= {(each.code, candidate.name) for candidate in rows}
         plan.append({"shape": asdict(each.shape),
                      "candidates": [{"kernel": c.spec.name, "config": dict(c.config)} for c in rows]})  # fmt: skip
     options.plan.write_text(json.dumps(plan), encoding="utf-8")
-    print(f"{len(plan)} shapes, {sum(used.values())} times, {len(used)} kernels")
+    print(f"{len(plan)} shapes, {sum(len(each['candidates']) for each in plan)} times, {len(used)} kernels")
     return 0
 
 

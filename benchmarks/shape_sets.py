@@ -86,7 +86,7 @@ def further_public(count: int, seed: int = 0) -> list[Shape]:
 def any_rows(count: int, seed: int, most: int = 8192) -> list[Shape]:
     """Layers of public models, common ones more often, with rows log-uniform from 1 to ``most``."""
     dice, every = random.Random(f"rows {seed}"), layers()
-    found = []
+    found: list[Shape] = []
     while len(found) < count:
         layer = dice.choices(list(every), list(every.values()))[0]
         shape = Shape(round(math.exp(dice.uniform(0, math.log(most)))), *layer, origin=f"rows, seed {seed}")

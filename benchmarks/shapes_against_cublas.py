@@ -1,7 +1,7 @@
 """Time what gemmsmith chooses without tuning beside cuBLAS on many 16-bit shapes, and record every one.
 
-    python benchmarks/shapes_against_cublas.py benchmarks/results/h200_shapes.json [--sets named,deep,public,rows,random]
-        [--seed 100] [--count 40] [--seconds 150]
+    python benchmarks/shapes_against_cublas.py benchmarks/results/h200_shapes.json
+        [--sets named,deep,public,rows,random] [--seed 100] [--count 40] [--seconds 150]
 
 Both run as CUDA graphs over rotated operands, in turns, in two modes: short bursts on an idle GPU, and sustained, where
 the power cap sets the clock (against_cublas.py). Sustained samples also give power, and so joules per product. The
