@@ -6,7 +6,7 @@ plan.json lists shapes with their configurations: [{"shape": {…}, "candidates"
 Configurations are compiled by other processes while earlier shapes are timed. Every result is compared with cuBLAS's.
 With --both, products from 4 GFLOP on are timed in short samples and under the power cap, and a time is the geometric
 mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap. Under the cap only
-those run that are within 5 % of the best of short samples; the time of the others is that of short samples, as much
+those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
 longer as those take in the mean.
 """
 
@@ -36,7 +36,7 @@ LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
 CAPPED = Mode("capped", 1e-3, 0.012, 0.014)
 FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
-NEAR, FINALISTS = 1.05, 5  # of the best of short samples, and at most so many, run under the cap
+NEAR, FINALISTS = 1.04, 4  # of the best of short samples, and at most so many, run under the cap
 WRITTEN = 8  # shapes after which the record is written again
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
 

@@ -30,7 +30,7 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
             found.append(config)
     if not found:
         return []
-    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found])
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found], problem.layout)
     seconds, useful = predicted_seconds(shape, tiles, chip, constants), tail_tiles_help(shape, tiles, chip)
     return [Candidate(spec, config, float(time)) for config, time, is_useful in zip(found, seconds, useful, strict=True)
             if is_useful]  # fmt: skip
