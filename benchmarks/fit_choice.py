@@ -60,7 +60,7 @@ CLEARLY, EQUAL = 1.03, 1.005
 # How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
-FIRST_SEED_OF_NOW = 116  # of testing shapes that were timed with the kernels of now
+TESTING_SEEDS_OF_NOW = range(116, 140)  # testing shapes that were timed with the kernels of now
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]
@@ -145,7 +145,7 @@ def recorded() -> list[Timed]:
         key = ShapeKey(KIND, 4 if s["out"] == "fp32" else 2, s["layout"], s["m"], s["n"], s["k"], s["batch"])
         every = (Sample(key, configs[number], us / 1e6) for number, us in each["times"])
         seed = seed_of(s["origin"])
-        is_now = seed in BOTH_SEEDS or seed >= FIRST_SEED_OF_NOW
+        is_now = seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
         samples = tuple(sample for sample in every if is_now or not gives_up_a_stage(sample))
         old = samples[0].seconds if each["old_first"] and samples else math.nan
         found.append(Timed(key, each["kind"], s["origin"], each["cublas_us"] / 1e6, samples, old))
