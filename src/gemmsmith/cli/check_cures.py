@@ -45,7 +45,7 @@ _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
 _PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, few copies are tried
 _HASTE = 0.2  # of those seconds, and
 _HASTY_BUDGET_S = 3.0  # for the whole check of such a copy
-_MOST_PATIENCE = 1.2  # of the seconds for cures: where a check took longer still, none are tried
+_MOST_PATIENCE = 0.9  # of the seconds for cures: where a check took longer still, none are tried
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 

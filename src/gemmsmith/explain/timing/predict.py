@@ -254,7 +254,7 @@ class Predictor:
         if len(keys) == 2 and changes == _NONE and not any(key in known for key in keys):
             low, high = (self._sm(sample, size, cold, changes, busy) for sample in self.samples)
             low.accounts = high.accounts = accounts
-            known.update(zip(keys, run_both(low, high), strict=True))
+            known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
         return [self._run(sample, size, cold, changes, busy, accounts) for sample in self.samples]
 
     def _run(
