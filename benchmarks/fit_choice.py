@@ -43,7 +43,9 @@ from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
 from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.choose.waves import chip_of
 from gemmsmith.gpus import gpu_named
+from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.families.hopper import BOX
+from gemmsmith.ladder.families.hopper_store import specialize_store
 
 HERE = Path(__file__).parent
 RECORD = HERE / "results" / "h200_candidates.json"
@@ -55,7 +57,10 @@ FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
 CLEARLY, EQUAL = 1.03, 1.005
-RECENT = 276  # the last so many fitting shapes count twice: they were timed with the kernels of now
+# How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
+# timed in short samples and under the power cap (time_candidates.py --both) most.
+RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
+TESTING_SEEDS_OF_NOW = range(116, 140)  # testing shapes that were timed with the kernels of now
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 Floats = NDArray[np.float64]
@@ -73,9 +78,16 @@ class Timed:
     old: float  # seconds of the choice before this model; NaN where unknown
 
     @property
+    def seed(self) -> int:
+        return seed_of(self.origin)
+
+    @property
     def is_test(self) -> bool:
-        seed = re.search(r"seed (\d+)", self.origin)
-        return seed is not None and int(seed.group(1)) >= FIRST_TESTING_SEED
+        return self.seed >= FIRST_TESTING_SEED
+
+    @property
+    def weight(self) -> float:
+        return BOTH if self.seed in BOTH_SEEDS else RECENT if self.seed in RECENT_SEEDS else 1.0
 
     @property
     def columns(self) -> tuple[Shapes, Tiles]:
@@ -87,6 +99,12 @@ class Timed:
 
 
 # --- records
+
+
+def seed_of(origin: str) -> int:
+    """Of a shape's origin; -1 where it has none."""
+    found = re.search(r"seed (\d+)", origin)
+    return int(found.group(1)) if found else -1
 
 
 def pack(files: Sequence[Path]) -> dict[str, Any]:
@@ -125,10 +143,22 @@ def recorded() -> list[Timed]:
     for each in record["shapes"]:
         s = each["shape"]
         key = ShapeKey(KIND, 4 if s["out"] == "fp32" else 2, s["layout"], s["m"], s["n"], s["k"], s["batch"])
-        samples = tuple(Sample(key, configs[number], us / 1e6) for number, us in each["times"])
+        every = (Sample(key, configs[number], us / 1e6) for number, us in each["times"])
+        seed = seed_of(s["origin"])
+        is_now = seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
+        samples = tuple(sample for sample in every if is_now or not gives_up_a_stage(sample))
         old = samples[0].seconds if each["old_first"] and samples else math.nan
         found.append(Timed(key, each["kind"], s["origin"], each["cublas_us"] / 1e6, samples, old))
     return [each for each in found if len(each.samples) > 2]
+
+
+def gives_up_a_stage(sample: Sample) -> bool:
+    """Whether a launch has a stage less than its configuration says, to have room for outputs. Earlier records are from
+    before that: such times are no longer right."""
+    config = Config(sample.config)
+    if not config.get("SWAP", 0) or not config.get("STORE_MODE", 0):
+        return False
+    return specialize_store(config, contiguous(sample.key), (256, 256, 256))["STAGES"] < config["STAGES"]
 
 
 def general_only(each: Timed) -> Timed:
@@ -175,7 +205,7 @@ def fitted_trees(shapes: Sequence[Timed], constants: Constants) -> Trees:
         rows.append(np.stack(list(values.values()), axis=1))
         errors.append(np.log(each.seconds / predicted))
         weight = (each.seconds.min() / each.seconds) ** NEAR
-        weights.append(weight / weight.sum())
+        weights.append(each.weight * weight / weight.sum())
         owner.append(np.full(len(weight), number))
     names = tuple(values)
     table, error, weight, of = (np.concatenate(each) for each in (rows, errors, weights, owner))
@@ -277,7 +307,7 @@ def main() -> int:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
     if options.write or options.trees:
         general = [general_only(each) for each in fitted]
-        learned = [*general, *general[-RECENT:], *tuned()]
+        learned = [*general, *tuned()]
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model
         trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))

@@ -98,10 +98,11 @@ class Shape:
 
 
 def compiled_as(shape: Shape) -> Problem:
-    """A product with the same code, so that a configuration is compiled once for all aligned shapes."""
+    """A product with the same code, so that a configuration is compiled once for all aligned shapes. K decides whether
+    a stage is given up for outputs (ladder/families/hopper_store.py)."""
     p = shape.problem
     aligned = all(ld * p.dtype.itemsize % 16 == 0 for ld in (p.lda, p.ldb, p.ldc))
-    return replace(shape, m=1024, n=1024, k=1024).problem if aligned else p
+    return replace(shape, m=1024, n=1024, k=1024 if p.k <= 4096 else 8192).problem if aligned else p
 
 
 @dataclass

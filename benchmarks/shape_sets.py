@@ -1,6 +1,7 @@
 """Sets of aligned 16-bit shapes for shapes_against_cublas.py and time_candidates.py.
 
 public    tokens × out × in of public models
+rows      the same of more models (public_layers.py), with any number of rows from 1 to 8192
 named     the shapes that docs/log/2026-11-16-shapes-from-public-models.md names
 random    log-uniform in M, N and K, by seed. Seeds below 100 are for fitting the cost model, others for testing it
 """
@@ -11,6 +12,7 @@ import math
 import random
 from collections.abc import Iterator
 
+from public_layers import layers
 from shape_rig import Shape
 
 FITTING_SEEDS = range(100)
@@ -79,6 +81,18 @@ def further_public(count: int, seed: int = 0) -> list[Shape]:
     dice = random.Random(f"further public {seed}")
     every = [(tokens, *layer) for tokens in FURTHER_TOKENS for layer in FURTHER_LAYERS]
     return [Shape(*each, origin=f"public, seed {seed}") for each in dice.sample(every, count)]
+
+
+def any_rows(count: int, seed: int, most: int = 8192) -> list[Shape]:
+    """Layers of public models, common ones more often, with rows log-uniform from 1 to ``most``."""
+    dice, every = random.Random(f"rows {seed}"), layers()
+    found: list[Shape] = []
+    while len(found) < count:
+        layer = dice.choices(list(every), list(every.values()))[0]
+        shape = Shape(round(math.exp(dice.uniform(0, math.log(most)))), *layer, origin=f"rows, seed {seed}")
+        if shape.problem.flops <= 4e12:
+            found.append(shape)
+    return found
 
 
 def log_uniform(count: int, seed: int, least: int = 64, most: int = 20_000, layouts: str = "NT NN TN TT",

@@ -5,7 +5,9 @@
 plan.json lists shapes with their configurations: [{"shape": {…}, "candidates": [{"kernel": …, "config": {…}}, …]}, …].
 Configurations are compiled by other processes while earlier shapes are timed. Every result is compared with cuBLAS's.
 With --both, products from 4 GFLOP on are timed in short samples and under the power cap, and a time is the geometric
-mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap.
+mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap. Under the cap only
+those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
+longer as those take in the mean.
 """
 
 from __future__ import annotations
@@ -19,33 +21,44 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shape_rig import QUICK, QUICK_LARGE, SUSTAINED, Mode, Rig, Shape, Timed, compiled_as
+from shape_rig import QUICK, QUICK_LARGE, Mode, Rig, Shape, Timed, compiled_as
 
 from gemmsmith.bench.clocks import open_probe
 from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import geometric_mean
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.tune.compile_ahead import CompilePool
 
 LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
-CAPPED = Mode("capped", 1e-3, 0.015, 0.025)
+CAPPED = Mode("capped", 1e-3, 0.012, 0.014)
 FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
+NEAR, FINALISTS = 1.04, 4  # of the best of short samples, and at most so many, run under the cap
+WRITTEN = 8  # shapes after which the record is written again
+WARM = Mode("warm", 1e-3, 0.01, 0.01)
 
 
 def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, both: bool) -> dict[str, list[float]]:
-    """Microseconds of every contender: ``us``, with ``both`` the geometric mean of ``quick`` and ``capped``."""
+    """Microseconds of every contender, the library first: ``us``, with ``both`` the geometric mean of ``quick`` and
+    ``capped``, which is NaN for those that did not run under the cap."""
     rig.rounds(contenders, mode, rounds)
     quick = [each.us for each in contenders]
     if not both:
         return {"us": quick}
-    for each in contenders:
-        each.samples.clear()
-    rig.rounds(contenders, CAPPED, ROUNDS_CAPPED)
-    capped = [each.us for each in contenders]
-    return {"us": [math.sqrt(a * b) for a, b in zip(quick, capped, strict=True)], "quick": quick, "capped": capped}
+    best = min(quick[1:], default=math.inf)
+    near = [i for i in sorted(range(1, len(quick)), key=quick.__getitem__) if quick[i] <= best * NEAR]
+    running = [0, 1, *near[:FINALISTS]] if len(quick) > 1 else [0]  # also the choice of now, to compare
+    running = list(dict.fromkeys(running))
+    for i in running:
+        contenders[i].samples.clear()
+    rig.rounds([contenders[i] for i in running], CAPPED, ROUNDS_CAPPED)
+    capped = [contenders[i].us if i in running else math.nan for i in range(len(quick))]
+    slower = geometric_mean([capped[i] / quick[i] for i in running if i]) if len(running) > 1 else 1.0
+    means = [math.sqrt(a * (a * slower if math.isnan(b) else b)) for a, b in zip(quick, capped, strict=True)]
+    return {"us": means, "quick": quick, "capped": capped}
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str],
@@ -78,12 +91,12 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
                 continue
             rows.append((row, timed))
             contenders.append(timed)
-        rig.sample(cublas, SUSTAINED)  # after a pause the clock is the idle one, and rises within some ms
+        rig.sample(cublas, WARM)  # after a pause the clock is the idle one, and rises within some ms
         cublas.samples.clear()
         times = mean_of_modes(rig, contenders, mode, rounds, both)
         for name, values in times.items():
             for (row, _), us in zip(rows, values[1:], strict=True):
-                row[name] = round(us, 3)
+                row |= {} if math.isnan(us) else {name: round(us, 3)}
         for timed in contenders:
             timed.replay.close()
             timed.close()
@@ -132,6 +145,7 @@ def main() -> int:
         for number, (shape, candidates) in enumerate(work):
             if time.perf_counter() - started > options.seconds:
                 print(f"out of time: {len(work) - number} shapes are not timed")
+                options.times.write_text(json.dumps(record), encoding="utf-8")
                 break
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
@@ -142,7 +156,8 @@ def main() -> int:
                 continue
             record.append(found)
             torch.cuda.empty_cache()
-            options.times.write_text(json.dumps(record), encoding="utf-8")
+            if number % WRITTEN == 0 or number == len(work) - 1:
+                options.times.write_text(json.dumps(record), encoding="utf-8")
             now = time.perf_counter()
             print(f"{now - started:5.1f} s {now - begun:4.1f} {line(shape, found)}", flush=True)
     return 0

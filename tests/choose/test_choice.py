@@ -22,6 +22,7 @@ from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.choose.winners import CLOSE, config_key
 from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, Problem
 
 REAL_SPECS = candidates.hopper_specs
@@ -387,3 +388,17 @@ def test_turing_gets_rungs_without_cp_async(problem: Problem, rung: str) -> None
 def test_what_turing_cannot_do_is_refused_by_name(problem: Problem) -> None:
     with pytest.raises(UnsupportedError, match=r"no rung computes 64x64x64 .* on sm_75"):
         choose(problem, "Tesla T4", sms=40, arch="sm_75")
+
+
+@pytest.mark.usefixtures("real_kernels")
+def test_a_winner_serves_rows_that_its_tiles_cover_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that no list of candidates has: tiles of 144 rows."""
+    timed = Problem(72, 18432, 7168, BF16, BF16, trans_b=True)
+    config = rung_named("wgmma_split_k").config({"BM": 144, "BN": 80, "STAGES": 5, "SWAP": 1, "DEPTH": 1, "SPLIT": 1})
+    ship(monkeypatch, table({shape_key(timed): Entry("wgmma_split_k", config.values, 65.0)}))
+    forget()
+    assert choose(timed, H200).source == "shipped"
+    for rows in (70, 80):
+        found = choose(timed.with_(m=rows), H200)
+        assert (found.config, found.source) == (config, "rows")
+    assert choose(timed.with_(m=96), H200).source == "model"

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def source(self) -> str:
-        """Where the choice comes from: 'given', 'tuned', 'shipped', 'model' or 'default'."""
+        """Where the choice comes from: 'given', 'tuned', 'shipped', 'rows', 'model' or 'default'."""
         return self._request.source
 
     @property

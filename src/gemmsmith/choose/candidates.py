@@ -230,7 +230,7 @@ def menu(spec: KernelSpec, layout: str) -> Menu:
     else:
         configs = tuple(_configs(spec, layout))
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout[1] == "T"), reproducible)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout), reproducible)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:

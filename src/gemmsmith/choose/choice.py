@@ -4,8 +4,8 @@
 
 For 16-bit products on Hopper, the first of these that has an answer gives it:
 
-    the user's own tuning of the shape ─► the shipped table ─► with few rows: the fastest way to read (narrow.py) ─► the
-    nearest measured winner ─► the fastest prediction
+    the user's own tuning of the shape ─► the shipped table ─► a winner with other rows and as many tiles (rows.py) ─►
+    with few rows: the fastest way to read (narrow.py) ─► the nearest measured winner ─► the fastest prediction
 
 Everything else gets the default rung (default.py), configured by a model of its own where it has one (simt.py,
 split.py); fp32 products on Hopper get the one that splits an operand in registers where it is predicted to be faster
@@ -23,9 +23,21 @@ from gemmsmith.choose.cost import Constants
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
 from gemmsmith.choose.fp32_candidates import fp32_kernels
-from gemmsmith.choose.key import Addresses, alignment, alignment_if_tight, fastest, is_16_bit, shape_key, unaligned
+from gemmsmith.choose.key import (
+    Addresses,
+    ShapeKey,
+    alignment,
+    alignment_if_tight,
+    fastest,
+    is_16_bit,
+    shape_key,
+    unaligned,
+)
 from gemmsmith.choose.models import forget_models, hopper_model, known_gpu, shipped_shapes, tuned_shapes
 from gemmsmith.choose.precision import DEFAULT
+from gemmsmith.choose.rows import least_seconds, winner_of_rows
+from gemmsmith.choose.table import Entry
+from gemmsmith.choose.waves import Chip
 from gemmsmith.choose.winners import FURTHEST, forget_winners, legal_config, nearest_winner
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -47,7 +59,8 @@ STAND_IN = "stand-in"
 class Choice:
     """A kernel and its configuration.
 
-    source  'tuned': the user's own tuning of this shape; 'shipped': the package's table;
+    source  'tuned': the user's own tuning of this shape; 'shipped': the package's table; 'rows': either of them, with
+            another number of rows;
             'model': the cost model; 'default': the ladder's order of preference; 'given': changed by the caller;
             'stand-in': for this call, until the best is compiled
     """
@@ -139,7 +152,7 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
                         deterministic=request.deterministic)  # fmt: skip
     if not candidates:
         return None
-    known = _winner_here(request, gpu, candidates)
+    known = _winner_here(request, gpu, candidates) or _winner_of_rows(request, gpu, candidates, model)
     if known is not None:
         return known
     candidates = _without_padding(candidates, request.problem)
@@ -188,22 +201,45 @@ def _winner_here(request: Request, gpu: str, candidates: list[Candidate]) -> Cho
     Shapes were tuned with contiguous matrices. Operands that are aligned otherwise may need a copy, or load more
     slowly, which changes what is best.
     """
-    problem, deterministic = request.problem, request.deterministic
-    if alignment(problem, request.addresses) != alignment_if_tight(problem):
-        return None
-    specs = {spec.name: spec for spec in menus.hopper_specs() if spec.takes(problem)}
-    key = shape_key(problem)
+    key = shape_key(request.problem)
     for source, entries in (("tuned", tuned_shapes(gpu)), ("shipped", shipped_shapes(gpu))):
-        for entry in (entries.get(each) for each in ((key,) if deterministic else (fastest(key), key))):
-            spec = specs.get(entry.kernel) if entry is not None else None
-            if entry is None or spec is None:
-                continue
-            if source == "shipped" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
-                continue
-            config = legal_config(spec, entry)
-            if config is not None and (is_deterministic(spec, config) or not deterministic):
-                return Choice(spec, config, source)
+        for entry in (entries.get(each) for each in _keys(request, key)):
+            found = _usable(request, entry, source, candidates)
+            if found is not None:
+                return found
     return None
+
+
+def _winner_of_rows(request: Request, gpu: str, candidates: list[Candidate], model: tuple[Chip, Constants]
+                    ) -> Choice | None:  # fmt: skip
+    """The user's or the shipped winner with another number of rows and as many tiles."""
+    for entries in (tuned_shapes(gpu), shipped_shapes(gpu)):
+        for key in _keys(request, shape_key(request.problem)):
+            entry = winner_of_rows(key, entries, lambda each: least_seconds(each, *model))
+            found = _usable(request, entry, "rows", candidates)
+            if found is not None:
+                return found
+    return None
+
+
+def _keys(request: Request, key: ShapeKey) -> tuple[ShapeKey, ...]:
+    """Of entries that the request may use, the fastest first."""
+    return (key,) if request.deterministic else (fastest(key), key)
+
+
+def _usable(request: Request, entry: Entry | None, source: str, candidates: list[Candidate]) -> Choice | None:
+    """The entry as a choice; None where operands are aligned otherwise than those that were timed, where the model
+    expects much more of another configuration, or where this version cannot run it."""
+    problem, deterministic = request.problem, request.deterministic
+    if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
+        return None
+    if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+        return None
+    spec = next((each for each in menus.hopper_specs() if each.name == entry.kernel and each.takes(problem)), None)
+    config = legal_config(spec, entry) if spec is not None else None
+    if spec is None or config is None or (deterministic and not is_deterministic(spec, config)):
+        return None
+    return Choice(spec, config, source)
 
 
 def _tuned_fp32(request: Request, gpu: str) -> Choice | None:
@@ -263,5 +299,6 @@ def forget() -> None:
     """Discard cached answers and read tables and tuning file again: after tuning in this process."""
     forget_models()
     forget_winners()
+    least_seconds.cache_clear()
     _CACHE.choices.clear()
     _CACHE.generation += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,18 @@ from numpy.typing import NDArray
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import DIRECT
 from gemmsmith.ladder.families.hopper import BOX
-from gemmsmith.ladder.families.hopper_store import box_width, staged_boxes, transposed_stores
-from gemmsmith.problem import Problem
+from gemmsmith.ladder.families.hopper_store import (
+    box_width,
+    boxes_of_a_store,
+    specialize_store,
+    staged_boxes,
+    transposed_stores,
+)
+from gemmsmith.problem import BF16, FP32, Problem
 
 Column = NDArray[np.float64]
+_MANY_STORES = 8  # for 64 columns: above this a launch may give up a stage
+_SAMPLE, _ALIGNED = 1024, (256, 256, 256)
 
 
 @dataclass(frozen=True)
@@ -106,22 +115,25 @@ _ABSENT = {"STAGES": 1, "DEPTH": 1, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N":
            "CLUSTER_K": 1, "SEND": 0}  # fmt: skip
 
 
-def tiles_of(configs: Sequence[Mapping[str, int]], b_k_major: bool = True) -> Tiles:
+def tiles_of(configs: Sequence[Mapping[str, int]], layout: str | Sequence[str] = "NT") -> Tiles:
     """Configurations as columns. A kernel with GROUP is persistent; one without launches a block for every tile.
 
-    An MN-major B may leave less shared memory for outputs on their way out.
+    ``layout`` is that of the problem, or of each configuration's: an operand whose rows run across k may leave less
+    shared memory for outputs on their way out.
     """
+    layouts = [layout] * len(configs) if isinstance(layout, str) else layout
+    both = list(zip(configs, layouts, strict=True))
 
     def column(name: str) -> Column:
         return np.array([config.get(name, _ABSENT.get(name, 0)) for config in configs], np.float64)
 
     persistent = np.array(["GROUP" in config for config in configs], np.float64)
-    staged = np.array([_staged_columns(config, b_k_major) for config in configs], np.float64)
+    staged = np.array([_staged_columns(config, each[1] == "T") for config, each in both], np.float64)
     boxes = np.array([_box_columns(config) for config in configs], np.float64)
     return Tiles(column("BM"), column("BN"), column("STAGES"), column("DEPTH"), column("CONSUMERS"),
                  column("CLUSTER_M"), column("CLUSTER_N"), column("GROUP"), column("SPLIT"), column("CLUSTERS"),
                  column("DETERMINISTIC"), column("SWAP"), column("UNALIGNED_OPERANDS"), persistent, staged, boxes,
-                 column("TAIL_BN"), column("SLICES"), *_stores(configs),
+                 column("TAIL_BN"), column("SLICES"), *_stores(both),
                  column("CLUSTER_K"), column("SEND"))  # fmt: skip
 
 
@@ -130,20 +142,41 @@ def joined(tiles: Sequence[Tiles]) -> Tiles:
     return Tiles(*(np.concatenate([getattr(each, name.name) for each in tiles]) for name in fields(Tiles)))
 
 
-def _stores(configs: Sequence[Mapping[str, int]]) -> tuple[Column, Column]:
+def _stores(configs: Sequence[tuple[Mapping[str, int], str]]) -> tuple[Column, Column]:
     """Rounds of staging and storing, of 16-bit and of 32-bit outputs; 0 where outputs are stored from registers."""
     found = np.zeros((2, len(configs)))
-    for i, config in enumerate(configs):
+    for i, (config, layout) in enumerate(configs):
         if not config.get("STORE_MODE"):
             continue
         m_tiles = config["BM"] // (BOX * config["CONSUMERS"])
         if config.get("SWAP"):
-            found[:, i] = [m_tiles * transposed_stores(config, size) for size in (2, 4)]
+            found[:, i] = [m_tiles * _transposed_stores(config, layout, size) for size in (2, 4)]
         elif config["BN"] % 16 == 0:
             whole = Config(tuple(config.items()))
             boxes = config["BN"] // box_width(whole)
             found[0, i] = m_tiles * boxes / max(1, staged_boxes(whole))
     return found[0], found[1]
+
+
+def _transposed_stores(config: Mapping[str, int], layout: str, out_bytes: int) -> int:
+    """TMA stores for 64 columns of a transposed tile. Many of them are as many as are left in a launch, which may give
+    up a stage for them; of K-major operands the others are quicker to count."""
+    if layout[0] == "N" and (stores := transposed_stores(config, out_bytes)) <= _MANY_STORES:
+        return stores
+    whole, boxes = Config(tuple(config.items())), config["BN"] // 8
+    staged = staged_boxes(whole, layout[0] == "N", layout[1] == "T", out_bytes)
+    stores = boxes // boxes_of_a_store(whole.with_(STORE_BOXES=staged)) if staged else boxes
+    if stores <= _MANY_STORES or "STORE_BOXES" not in config:
+        return stores
+    launched = specialize_store(whole, _stored(layout, out_bytes), _ALIGNED)
+    return boxes // boxes_of_a_store(launched) if launched["STORE_BOXES"] else boxes
+
+
+@cache
+def _stored(layout: str, out_bytes: int) -> Problem:
+    """A product with this layout and size of outputs, and a K at which a stage may be given up for them."""
+    return Problem(_SAMPLE, _SAMPLE, _SAMPLE, BF16, BF16 if out_bytes == 2 else FP32, trans_a=layout[0] == "T",
+                   trans_b=layout[1] == "T")  # fmt: skip
 
 
 def _staged_columns(config: Mapping[str, int], b_k_major: bool) -> int:

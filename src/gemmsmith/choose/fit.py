@@ -109,7 +109,8 @@ def _least_squares(residuals: _Residuals, origin: Column) -> Column:
 def _columns(samples: Sequence[Sample]) -> tuple[Shapes, Tiles]:
     problems = [contiguous(sample.key) for sample in samples]
     shapes = np.array([astuple(shape_of(problem, alignment(problem))) for problem in problems], np.float64)
-    return Shapes(*shapes.T), tiles_of([dict(sample.config) for sample in samples])
+    layouts = [sample.key.layout for sample in samples]
+    return Shapes(*shapes.T), tiles_of([dict(sample.config) for sample in samples], layouts)
 
 
 def _constants(x: Column) -> Constants:

@@ -30,7 +30,7 @@ def neighbours(candidate: Candidate, problem: Problem, chip: Chip, constants: Co
             found.append(config)
     if not found:
         return []
-    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found])
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(config) for config in found], problem.layout)
     seconds, useful = predicted_seconds(shape, tiles, chip, constants), tail_tiles_help(shape, tiles, chip)
     return [Candidate(spec, config, float(time)) for config, time, is_useful in zip(found, seconds, useful, strict=True)
             if is_useful]  # fmt: skip
@@ -43,7 +43,7 @@ def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     shapes += ((4, 1), (1, 4), (2, 2), (4, 2), (2, 4)) if "SLICES" in values else ()
     changes = [{"CLUSTER_M": m, "CLUSTER_N": n} for m, n in shapes if (m, n) != cluster]
     changes += [{"STAGES": values["STAGES"] + step} for step in (-1, 1)]
-    if problem.out_dtype.itemsize == problem.dtype.itemsize:  # TMA stores 16-bit outputs only
+    if problem.out_dtype.itemsize == 2 or "SWAP" in values:  # others store 32-bit outputs from registers only
         mode = DIRECT if values.get("STORE_MODE", DIRECT) else TMA
         changes += [{"STORE_MODE": mode, "STORE_BOXES": int(mode != DIRECT)}]
     if "TAIL_BN" in values:

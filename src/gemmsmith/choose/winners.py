@@ -66,7 +66,7 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
     favourite = ranked(problem, chip, constants, within=1.0, deterministic=not is_fastest(tuned))
     if not favourite:
         return 1.0
-    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(winner)])
+    shape, tiles = shape_of(problem, alignment(problem)), tiles_of([dict(winner)], tuned.layout)
     plain = predicted_seconds(shape, tiles, chip, constants)
     seconds = corrected_seconds(shape, tiles, chip, constants, plain, math.inf)
     return max(1.0, float(seconds[0]) / favourite[0].seconds)

@@ -23,7 +23,7 @@ ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bi
 _POINTERS = ("A", "B", "C", "bias", "workspace")
 # Further parameters of the ladder's own entries: tensor maps by value, the size of the batch, a workspace.
 MAP_BYTES = 128
-_MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
+_MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC", "map_rest": "mapRest"}
 SCRATCH = "scratch"  # an array of a user's kernel that its blocks share: partial sums, counters, locks
 _MAP_TYPE = "TensorMap"
 MAP_POINTER = "M"  # the code of a pointer to a tensor map

@@ -23,9 +23,8 @@ from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import Number, UnknownValueError, Value, converted, evaluate, number
 
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
-# Fields of a matrix by what its class is asked: an mdspan, a tensor of PyTorch.
 _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
-          ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # fmt: skip
+          ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
 _MOST_ROUNDS = 4096  # of a while loop
 _DEVICE = {
     "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,

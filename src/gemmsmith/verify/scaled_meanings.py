@@ -147,9 +147,7 @@ def result(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mappin
         if each.role == "bias":
             bias = np.asarray(data[each.name]).astype(np.float64)
             total = total + (bias[None, : shape[1]] if meaning.bias == "column" else bias[: shape[0], None])
-    of_result = [
-        each for each in parameters if each.name in meaning.sharing and meaning.sharing[each.name].operand == "C"
-    ]
+    of_result = _of_result(meaning, parameters)
     for each in of_result:
         total = total / float(data[each.name]) if each.role == "scale" else total
     if meaning.rounding:
@@ -203,9 +201,7 @@ def formula(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> str:
         factors += [meaning.sharing[each.name].text(each.name) for each in own if each.role == "scale"]
     bias = next((each.name for each in parameters if each.role == "bias"), "")
     line = "n" if meaning.bias == "column" else "m"
-    of_result = [
-        each for each in parameters if each.name in meaning.sharing and meaning.sharing[each.name].operand == "C"
-    ]
+    of_result = _of_result(meaning, parameters)
     factors[-1] += "".join(f" / {each.name}" for each in of_result if each.role == "scale")
     after = "".join(f" + {each.name}" for each in of_result if each.role == "zero")
     if meaning.rounding:

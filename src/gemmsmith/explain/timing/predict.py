@@ -164,17 +164,18 @@ class Predictor:
         """The share of the places for blocks that the grid fills, over all rounds."""
         return self.blocks / (self.per_sm * self.sms)
 
-    def once(self, changes: Changes) -> Outcome:
+    def once(self, changes: Changes, accounts: bool = True) -> Outcome:
         """The most frequent round alone, without what ``changes`` take away.
 
         At the shortest K that was executed which has so many instructions that start and end count little.
+        ``accounts``: whether stalls are wanted.
         """
         cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
         sample = next((each for each in known if issued(each) >= least), known[-1])
-        return self._run(sample, self.resident, cold, changes)
+        return self._run(sample, self.resident, cold, changes, accounts=accounts)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
         """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
@@ -254,7 +255,7 @@ class Predictor:
         if len(keys) == 2 and changes == _NONE and not any(key in known for key in keys):
             low, high = (self._sm(sample, size, cold, changes, busy) for sample in self.samples)
             low.accounts = high.accounts = accounts
-            known.update(zip(keys, run_both(low, high), strict=True))
+            known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
         return [self._run(sample, size, cold, changes, busy, accounts) for sample in self.samples]
 
     def _run(
@@ -263,6 +264,8 @@ class Predictor:
         key, known = self._key(sample, size, cold, changes, busy), self._known if accounts else self._without_stalls
         if changes == _NONE and key in known:
             return known[key]
+        if changes == _NONE and key in self._known:  # with stalls, which do not harm
+            return self._known[key]
         sm = self._sm(sample, size, cold, changes, busy)
         sm.accounts = accounts
         found = sm.run()

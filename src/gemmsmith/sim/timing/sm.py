@@ -8,40 +8,33 @@ issues takes it from there. Time passes from one issue to the next; cycles in wh
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.timing.accounts import Accounts
 from gemmsmith.sim.timing.effects import (
     ATOMIC,
     BARRIER,
     BARRIER_ARRIVE,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
-    COPY,
     FENCE,
     FMA,
     GLOBAL_LOAD,
-    GLOBAL_STORE,
     GMMA,
     LITE,
     MIO,
     SYNCS,
     TENSOR,
-    Effects,
 )
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
     DISPATCH,
-    LG,
     LONG,
-    MATH,
     MEMBAR,
-    MIO_THROTTLE,
     NEVER,
-    NOT_SELECTED,
     REASONS,
     SELECTED,
     SHORT,
@@ -56,11 +49,10 @@ from gemmsmith.sim.timing.table import Row
 _FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
 
 
-class Sm(Effects):
+class Sm(Accounts):
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
     watched = False  # every instruction goes through ``_issue``, where a log can be kept
-    accounts = True  # whether stalls are wanted, not only cycles and traffic
 
     def __init__(
         self, rows: Sequence[Row | None], streams: Sequence[Stream], model: SmParameters, memory: Memory,
@@ -68,12 +60,9 @@ class Sm(Effects):
     ) -> None:  # fmt: skip
         super().__init__(rows, streams, model, memory, sm_of or dict.fromkeys([s.block for s in streams], 0))
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
-        self.last = [0.0] * len(streams)
         self.tallies, self.ops = self._ops()
         self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
-        self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
-        self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
         self.following = [0.0] * self.parts  # when to look at each sub-core again
         self.greedy = [-1] * self.parts  # the warp that issued last
         self.nexts: list[Op] = []  # the next instruction of each warp
@@ -366,38 +355,6 @@ class Sm(Effects):
             if kind == FENCE and done > self.ready[w]:
                 self.ready[w], self.reason[w] = done, MEMBAR
         return touched, False
-
-    def _account(self, w: int, part: int, op: Op, now: float) -> None:
-        """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
-        stalls, since, fixed, ready = op[8], self.last[w] + 1, self.fixed[w], self.ready[w]
-        if fixed > since:
-            fixed = fixed if fixed < now else now
-            stalls[WAIT] += fixed - since
-        else:
-            fixed = since
-        if ready > fixed:
-            ready = ready if ready < now else now
-            stalls[self.reason[w]] += ready - fixed
-        else:
-            ready = fixed
-        if now > ready:
-            issues, held = self.issues[part], self.held[part]
-            count = len(issues)
-            near = count - int(now - ready) - 2  # a sub-core issues at most once a cycle
-            first = bisect_left(issues, ready, near if near > 0 else 0)
-            others = count - first  # that issued while this warp was ready
-            banks = held[-1] - held[first]
-            if first:  # the instruction before stopped issue for a while as well
-                before = issues[first - 1] + 1 + held[first] - held[first - 1] - ready
-                banks += before if before > 0 else 0.0
-            left = now - ready - others
-            banks = banks if banks < left else left
-            stalls[NOT_SELECTED] += others
-            stalls[DISPATCH] += banks
-            throttle = MATH
-            if op[0] == QUEUE:
-                throttle = LG if self.code[w][self.at[w]].kind in (GLOBAL_LOAD, GLOBAL_STORE, COPY) else MIO_THROTTLE
-            stalls[throttle] += left - banks
 
     def _stuck(self) -> str:
         waiting = [(w, code[self.at[w]].name) for w, code in enumerate(self.code) if self.at[w] < len(code)]

@@ -1,0 +1,187 @@
+"""What to time for the table: layers of public models with rows in use, and the configurations that may be best there.
+
+    python benchmarks/plan_candidates.py plan.json [--shapes 400] [--random 60] [--kernels 900] [--seed 60]
+        [--testing 20] [--testing-seed 117] [--also choices.json]
+
+Shapes are drawn by how common layers and row counts are, without those of earlier plans; random ones (of any layout,
+with both output types) and testing shapes come between them, so that a run that is cut has some of all. The first
+candidate of a shape is what is chosen now, the second what --also says, such as the choice of an earlier version. The
+others are predicted to be fast there and at many other shapes, because compiling takes longer than timing: of all
+configurations near the best, those with the highest sum over shapes are compiled. time_candidates.py times the plan.
+Shapes that shape_sets.py draws for testing (seeds from 100 on) are left out, except those of --testing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import shape_sets
+from fit_choice import BOTH_SEEDS, RECORD, seed_of
+from public_layers import ROWS, layers
+from shape_rig import Shape
+
+from gemmsmith.choose import narrow
+from gemmsmith.choose.candidates import Candidate, ranked, varied
+from gemmsmith.choose.choice import choose
+from gemmsmith.choose.key import alignment
+from gemmsmith.choose.models import hopper_model
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.registry import rung_named
+
+GPU, SMS, ARCH = "NVIDIA H200", 132, "sm_90"
+TESTING_SEEDS = range(100, 160)
+MOST_FLOPS, MOST_BYTES = 1.5e12, 1.2e9
+NEAR, SCALE = 1.12, 0.03  # predictions within this of the best; how fast a configuration's share falls with them
+PER_SIZE = 2
+OWN = 7  # best predictions of a random shape that are timed in any case
+
+
+@dataclass
+class Planned:
+    shape: Shape
+    chosen: list[Candidate]
+    near: list[Candidate]
+
+    @property
+    def code(self) -> tuple[str, str]:
+        """What decides a configuration's code besides itself."""
+        return self.shape.layout, self.shape.out
+
+    @property
+    def is_random(self) -> bool:
+        return self.shape.origin.startswith("random")
+
+
+def is_small_enough(shape: Shape) -> bool:
+    return shape.problem.flops <= MOST_FLOPS and shape.operand_bytes + 4 * shape.m * shape.n <= MOST_BYTES
+
+
+def drawn(count: int, seed: int, common: float) -> list[Shape]:
+    """Layers with rows, without repetition and without the testing shapes, by weights to the power of ``common``."""
+    testing = {(s.m, s.n, s.k) for each in TESTING_SEEDS for s in shape_sets.public(24, each)}
+    testing |= {(s.m, s.n, s.k) for each in TESTING_SEEDS for s in shape_sets.any_rows(40, each)}
+    record = json.loads(RECORD.read_text(encoding="utf-8"))["shapes"]
+    earlier = [each["shape"] for each in record if seed_of(each["shape"]["origin"]) in BOTH_SEEDS]
+    testing |= {(each["m"], each["n"], each["k"]) for each in earlier}
+    dice = random.Random(f"layers {seed}")
+    found: dict[tuple[int, int, int], Shape] = {}
+    every = [(rows, *layer) for layer in layers() for rows in ROWS]
+    weights = [(weight * many) ** common for weight in layers().values() for many in ROWS.values()]
+    while len(found) < count:
+        extents = dice.choices(every, weights)[0]
+        shape = Shape(*extents, origin=f"public, seed {seed}")
+        if extents not in testing and is_small_enough(shape):
+            found[extents] = shape
+    return list(found.values())
+
+
+def testing_shapes(count: int, seed: int) -> list[Shape]:
+    """Layers with any rows and random shapes in turns."""
+    both = zip(shape_sets.any_rows(2 * count, seed), shape_sets.log_uniform(2 * count, seed), strict=True)
+    return [shape for pair in both for shape in pair if is_small_enough(shape)][: 2 * count]
+
+
+def planned(shape: Shape, also: dict[str, Any]) -> Planned:
+    problem = shape.problem
+    choice = choose(problem, GPU, sms=SMS, arch=ARCH)
+    chosen = [Candidate(choice.spec, choice.config, 0.0)]
+    if str(shape) in also:
+        spec = rung_named(also[str(shape)]["kernel"])
+        chosen.append(Candidate(spec, spec.config(also[str(shape)]["config"]), 0.0))
+    model = hopper_model(GPU, SMS, ARCH)
+    assert model is not None
+    near = ranked(problem, *model, within=NEAR) + narrow.fastest(problem, model[0], alignment(problem), 4)
+    return Planned(shape, chosen, near)
+
+
+def worths(works: Iterable[Planned]) -> dict[tuple[Any, ...], float]:
+    """How much every kernel is worth: the sum over shapes, less where it is predicted to be slower."""
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
+    for each in works:
+        best = min((c.seconds for c in each.near), default=math.inf)
+        for candidate in each.near:
+            found[each.code, candidate.name] += math.exp((1 - candidate.seconds / best) / SCALE)
+    return found
+
+
+def kernels(works: Sequence[Planned], most: int) -> set[tuple[Any, ...]]:
+    """Those to compile: what is chosen anywhere, the best predictions of shapes that share their code with few others,
+    and then those of the highest worth."""
+    found = {(each.code, chosen.name) for each in works for chosen in each.chosen}
+    for each in works:
+        found |= {(each.code, candidate.name) for candidate in varied(each.near)[: OWN if each.is_random else 1]}
+    worth = worths(works)
+    for kernel in sorted(worth, key=worth.__getitem__, reverse=True):
+        if len(found) >= most:
+            break
+        found.add(kernel)
+    return found
+
+
+def taken(each: Planned, compiled: set[tuple[Any, ...]], most: int) -> list[Candidate]:
+    """What is chosen, and the fastest predictions among what is compiled, of each tile size at most two."""
+    found = {chosen.name: chosen for chosen in each.chosen}
+    sizes: Counter[tuple[int, int, int]] = Counter()
+    for candidate in each.near:
+        size = _size(candidate.config)
+        if (each.code, candidate.name) in compiled and sizes[size] < PER_SIZE and len(found) < most:
+            sizes[size] += candidate.name not in found
+            found.setdefault(candidate.name, candidate)
+    return list(found.values())
+
+
+def _size(config: Config) -> tuple[int, int, int]:
+    return config["BM"], config["BN"], config.get("SWAP", 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--shapes", type=int, default=400, help="of public models")
+    parser.add_argument("--random", type=int, default=60)
+    parser.add_argument("--kernels", type=int, default=900, help="that are compiled, at most")
+    parser.add_argument("--candidates", type=int, default=9, help="of a shape, at most")
+    parser.add_argument("--seed", type=int, default=60, help="below 100")
+    parser.add_argument("--common", type=float, default=1.0, help="power of weights: 2 takes common shapes first")
+    parser.add_argument("--testing", type=int, default=0, help="layers with any rows, and as many random shapes")
+    parser.add_argument("--testing-seed", type=int, default=117, help="from 100 on")
+    parser.add_argument("--every", type=int, default=5, help="another shape after so many public ones")
+    parser.add_argument("--also", type=Path, help="choices by the name of a shape, to be timed as well")
+    options = parser.parse_args()
+    also = json.loads(options.also.read_text(encoding="utf-8")) if options.also else {}
+    public = drawn(options.shapes, options.seed, options.common)
+    others = [s for s in shape_sets.log_uniform(4 * options.random, options.seed) if is_small_enough(s)]
+    others = others[: options.random]
+    if options.testing:
+        tests = testing_shapes(options.testing, options.testing_seed)
+        others = [s for pair in itertools.zip_longest(others, tests) for s in pair if s is not None]
+    shapes: list[Shape] = []
+    for number, shape in enumerate(public):
+        shapes.append(shape)
+        if number % options.every == options.every - 1 and len(shapes) - number <= len(others):
+            shapes.append(others[len(shapes) - number - 1])
+    works = [planned(shape, also) for shape in shapes]
+    compiled = kernels(works, options.kernels)
+    plan, used = [], set()
+    for each in works:
+        rows = taken(each, compiled, options.candidates)
+        used |= {(each.code, candidate.name) for candidate in rows}
+        plan.append({"shape": asdict(each.shape),
+                     "candidates": [{"kernel": c.spec.name, "config": dict(c.config)} for c in rows]})  # fmt: skip
+    options.plan.write_text(json.dumps(plan), encoding="utf-8")
+    print(f"{len(plan)} shapes, {sum(len(each['candidates']) for each in plan)} times, {len(used)} kernels")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

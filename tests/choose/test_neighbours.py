@@ -1,0 +1,23 @@
+"""Which configurations are one step away from a good one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmsmith.choose.neighbours import steps
+from gemmsmith.kernel.renamed import DIRECT, TMA
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import BF16, FP32, DType, Problem
+
+
+@pytest.mark.parametrize("out", [BF16, FP32])
+def test_how_outputs_are_stored_varies_with_both_output_types(out: DType) -> None:
+    config = rung_named("wgmma_cluster").config({"STORE_MODE": TMA, "STORE_BOXES": 1})
+    changes = steps(dict(config), Problem(4096, 4096, 4096, BF16, out, trans_b=True))
+    assert {"STORE_MODE": DIRECT, "STORE_BOXES": 0} in changes
+
+
+def test_a_kernel_that_stores_32_bit_outputs_from_registers_only_has_no_other_way() -> None:
+    values = {"BM": 128, "BN": 128, "STAGES": 4, "STORE_MODE": DIRECT, "STORE_BOXES": 0}
+    changes = steps(values, Problem(4096, 4096, 4096, BF16, FP32, trans_b=True))
+    assert not any("STORE_MODE" in change for change in changes)
