@@ -155,6 +155,12 @@ void run_two_guards(const float *A, const float *B, float *C, int M, int N, int 
 }
 """
 VALUES = [
+    Faulty("absolute_values", change(NAIVE, "sum += A[row * K + k] * B[k * N + col];",
+                                     "sum += fabsf(A[row * K + k] * B[k * N + col]);"), "activated-term", edits=1),
+    Faulty("scaled_by_a_square", change(NAIVE, "alpha * sum", "powf(alpha, 2.f) * sum"), "wrong-epilogue",
+           "= alpha * sum + beta * C[row * N + col];"),
+    Faulty("slightly_off", change(NAIVE, "alpha * sum", "alpha * sum * 1.0001f"), "wrong-epilogue",
+           "= alpha * sum + beta * C[row * N + col];"),
     Faulty("the same guard at load and store", TWO_GUARDS, "comparison", "row < M", edits=2),
     Faulty("two guards at load and store", change(TWO_GUARDS, "if (row <= M && col < N", "if (row < M && col <= N"),
            "comparison", edits=2),

@@ -40,10 +40,6 @@ void f(float* A, float* B, float* C, int M, int N, int K) {
 """
 
 INCURABLE = [
-    Faulty("absolute_values", change(NAIVE, "sum += A[row * K + k] * B[k * N + col];",
-                                     "sum += fabsf(A[row * K + k] * B[k * N + col]);"), ""),
-    Faulty("scaled_by_a_square", change(NAIVE, "alpha * sum", "powf(alpha, 2.f) * sum"), ""),
-    Faulty("slightly_off", change(NAIVE, "alpha * sum", "alpha * sum * 1.0001f"), ""),
     Faulty("every_other_term", change(NAIVE, "sum += A[", "if (k % 2 == 0) sum += A["), ""),
     Faulty("half_a_tile", change(_TILED, "k < T;", "k < T / 2;"), ""),
     Faulty("swizzled_store_only", change(_TILED, "Bs[ty][tx] =", "Bs[ty][tx ^ 5] ="), ""),

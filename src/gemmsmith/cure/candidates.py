@@ -102,8 +102,8 @@ def _indices(program: Program) -> Iterator[Candidate]:
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.large:
         yield from overflows(program)
+    yield from values.scalars(program)
     if fault.scaled:
-        yield from values.scalars(program)
         yield from values.repeated_scalars(program)
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
@@ -138,7 +138,6 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
-    yield from values.scalars(program)
     yield from overflows(program)
 
 
