@@ -78,6 +78,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_unfinished(report, config)
         _refuse_several_products(report)
         _refuse_other_parts(report)
+        _refuse_one_size(report)
         refuse_guessed_grid(report)
     if passed and asked.certified:
         _after_pass(runner, report)
@@ -98,6 +99,19 @@ def _refuse_other_parts(report: Report) -> None:
             f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
             f"host code launches it for parts of the product ({loop}), and how large they are is not known",
             "choose a size of one part with --m, --n and --k",
+        )
+
+
+def _refuse_one_size(report: Report) -> None:
+    """Raise for a kernel that host code launches for one size alone, if it fails for another: a condition there names
+    it. A race is one for every size."""
+    condition = getattr(report.spec.geometry, "one_size", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if condition and failed is not None and not is_hazard(failed):
+        raise UsageError(
+            f"{report.entry}: its host code launches it for one size alone (`{condition}`), and it is not right for "
+            f"{report.own(failed.problem)}",
+            "choose that size with --m, --n and --k",
         )
 
 

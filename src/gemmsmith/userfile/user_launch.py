@@ -40,6 +40,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 _COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
+_EQUALS_NUMBER = re.compile(r"\b\w+\s*==\s*\d{2,}\b")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
@@ -112,6 +113,17 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         except (GemmsmithError, RecursionError):
             return ""
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
+
+    @property
+    def one_size(self) -> str:
+        """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
+        frame = self.site.site.frame if self.site is not None and not self.options.grid else None
+        while frame is not None:
+            for text, holds in frame.locals.conditions:
+                if holds and len(_EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
+                    return text
+            frame = frame.caller
+        return ""
 
     @property
     def misread(self) -> str:
