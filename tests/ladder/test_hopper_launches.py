@@ -55,7 +55,9 @@ def test_tensor_maps_of_any_problem_obey_the_rules_of_tma(name: str, seed: int) 
             continue
         assert described.extents == (cols, rows, many)
         assert described.box[0] * 2 == described.swizzle == BOX_ROW
-        assert described.box[1] % 8 == 0
+        # Of wgmma's columns CLUSTER_M blocks load equal shares, which need not start on 1024 bytes; their sum does.
+        shared = name == "wgmma_cluster" and role == ("mapA" if config["SWAP"] else "mapB")
+        assert described.box[1] * (config["CLUSTER_M"] if shared else 1) % 8 == 0
         assert described.box[2] == 1
         assert address == own or workspace <= address < end
         assert address % 16 == 0

@@ -91,7 +91,8 @@ class SiteValues:
             if text.isidentifier() and (last := last_value(text, scope)):
                 found.append(with_values(last, scope, kept - {text}))
             elif re.search(r"\w\s*[-+*/%?]", text):
-                found.append(with_values(text, scope, kept))
+                number = self._passed_number(text)
+                found.append(with_values(text, scope, kept) if number == text else number)
             else:
                 role = self.roles.roles[i] if i < len(self.roles.roles) else ""
                 found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))

@@ -19,7 +19,8 @@ from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices
 from gemmsmith.verify.raggedness import ANY, Multiples
-from gemmsmith.verify.settle import Settled, formula
+from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.settled_text import formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
