@@ -88,7 +88,7 @@ def test_what_is_wanted_under_one_predicate_is_written_under_it() -> None:
 
 
 def test_products_whose_sums_are_looked_at_decide() -> None:
-    """``fp32_wgmma_registers`` computes sums anew where they are infinite; each wgmma adds to those of the one before."""
+    """``fp32_wgmma_registers`` computes infinite sums anew; each wgmma adds to the sums of the one before."""
     spec = rung_named("fp32_wgmma_registers")
     program = Predictor(spec, spec.config(), Problem(256, 256, 128), gpu_named("H200")).program
     products = {o.position for o in program.operations if o.traits.called == "wgmma.mma_async" and o.targets}
