@@ -83,3 +83,12 @@ def test_defaults_of_a_host_function(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, found = check(tmp_path, HOST, capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
     assert found["launch"]["block"][:2] == [16, 4]
+
+
+def test_a_real_that_a_caller_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not rounded: with a slope of 0 the kernel would be right, as relu."""
+    source = kernel(", float slope", "sum > 0 ? sum : slope * sum", given=", slope")
+    source = source.replace("int N, int K) {\n    mm<<<", "int N, int K, float slope) {\n    mm<<<")
+    source += "void test(float* a, float* b, float* c) { run(a, b, c, 64, 96, 32, 0.5f); }\n"
+    code, found = check(tmp_path, source, capsys, *QUICK)
+    assert code == 2, found

@@ -104,12 +104,14 @@ class SiteValues:
             return text
         if not text.isidentifier() and (not names or names.intersection(self.site.arguments)):  # a formula of a size
             return text
+        if re.match(r"[-+]?\.?\d", text):
+            return text  # a literal: 0.5f stays a half
         asked = Asked()
         try:
-            value = evaluate_int(text, self.scope({}, asked))
+            value = number(evaluate(text, self.scope({}, asked)))
         except (UsageError, RecursionError):
             return text
-        return text if asked.sized else str(value)
+        return text if asked.sized else str(int(value) if value == int(value) else value)
 
     def bound_sizes(self, sizes: Mapping[str, int]) -> Sizes:
         """The sizes by the names that host code has for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
         return [own]
     written = written_parameters(compiled.ptx, compiled.entry)
     stored = {arg.name for i, arg in enumerate(own.arguments) if own.place(i) in written and arg.code == "P"}
-    own = _without_ignored(own, _used(own, compiled))
+    own = _without_ignored(own, _used(own, compiled), _asked_by_grid(spec))
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
@@ -39,7 +40,13 @@ def _used(own: Signature, compiled: CompiledKernel) -> set[int]:
     return found
 
 
-def _without_ignored(own: Signature, used: set[int]) -> Signature:
+def _asked_by_grid(spec: KernelSpec) -> set[str]:
+    """The words with which host code writes the grid."""
+    site = getattr(spec.geometry, "site", None)
+    return set(re.findall(r"[A-Za-z_]\w*", site.origin(0)[1])) if site is not None else set()
+
+
+def _without_ignored(own: Signature, used: set[int], counted: set[str]) -> Signature:
     """A kernel that takes leading dimensions and uses none of them is one for contiguous rows; a constant is passed.
 
     One that uses some of them has forgotten the others, and is judged with all.
@@ -47,8 +54,9 @@ def _without_ignored(own: Signature, used: set[int]) -> Signature:
     leading = [i for i, arg in enumerate(own.arguments) if arg.role in LEADING]
     if used.intersection(leading):
         leading = []
-    # What a number means that the kernel never reads does not matter.
-    ignored = {i for i, arg in enumerate(own.arguments) if not arg.role and arg.code != "P" and i not in used}
+    # What a number means that the kernel never reads does not matter, unless there are blocks for it.
+    ignored = {i for i, arg in enumerate(own.arguments)
+               if not arg.role and arg.code != "P" and i not in used and arg.at_launch not in counted}  # fmt: skip
     if not ignored.union(leading):
         return own
     arguments = tuple(replace(arg, role="0") if i in ignored.union(leading) else arg
