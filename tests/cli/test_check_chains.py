@@ -174,11 +174,20 @@ def test_a_sum_over_one_part_too_many_is_wrong(tmp_path: Path) -> None:
     assert _checked(SLICES.replace("p < parts;", "p <= parts;"), tmp_path) == 1  # nobody has written that part
 
 
-def test_causes_are_found_in_two_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.cu").write_text(SLICES.replace("        __syncthreads();\n", "", 1), encoding="utf-8")
+@pytest.mark.parametrize(
+    ("right", "wrong", "cure"),
+    [
+        ("        __syncthreads();\n", "", "__syncthreads();"),
+        ("p < parts;", "p < parts - 1;", "leaves out the last of parts"),
+    ],
+)
+def test_causes_are_found_in_two_kernels(
+    right: str, wrong: str, cure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.cu").write_text(SLICES.replace(right, wrong, 1), encoding="utf-8")
     assert run_command(["check", f"{tmp_path / 'mine.cu'}:slices", "--cures", "30"]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "__syncthreads();" in said
+    assert cure in said
     assert re.search(r"all \d+ trials pass", said)
 
 

@@ -48,6 +48,39 @@ def test_a_span_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (code, found["status"]) == (1, "wrong"), found
 
 
+ACCESSORS = """
+#include <torch/extension.h>
+template <typename scalar_t>
+__global__ void product(const torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> a,
+                        const torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> b,
+                        torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> c) {
+    const int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= c.size(0) || col >= c.size(1)) return;
+    scalar_t sum = 0;
+    for (int k = 0; k < a.size(1); ++k) sum += a[row][k] * b[k][col];
+    c[row][col] = sum;
+}
+torch::Tensor multiply(torch::Tensor a, torch::Tensor b) {
+    auto c = torch::zeros({a.size(0), b.size(1)}, a.options());
+    const dim3 block(8, 8), grid((b.size(1) + 7) / 8, (a.size(0) + 7) / 8);
+    AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "multiply", ([&] {
+        auto left = a.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>();
+        product<scalar_t><<<grid, block>>>(left, b.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
+                                           c.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>());
+    }));
+    return c;
+}
+"""
+
+
+@pytest.mark.parametrize(("depth", "status"), [("a.size(1)", "right"), ("a.size(0)", "wrong")])
+def test_accessors_of_pytorch(depth: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = ACCESSORS.replace("k < a.size(1)", f"k < {depth}")
+    code, found = check(tmp_path, source, capsys, "--trial", "M, N and K all different")
+    assert (code, found["status"]) == (int(status == "wrong"), status), found
+    assert found["launch"]["source"] == "launch site"
+
+
 VIEWS = """
 template <typename T> class View {
   public:
@@ -163,7 +196,7 @@ def test_a_struct_of_a_tile_is_no_size(tmp_path: Path, capsys: pytest.CaptureFix
         kernel = kernel.replace(f"d.{name}", name.upper())
     code, said = check(tmp_path, STRUCTS.replace("KERNEL", kernel), capsys)
     assert code == 2, said
-    assert "--signature A,B,C,M,N,K,?,?,?" in said
+    assert "--signature A,B,C,M,N,K,?,0,0" in said
     code, found = check(
         tmp_path, STRUCTS.replace("KERNEL", kernel), capsys, *QUICK, "--signature", "A,B,C,M,N,K,8,32,1"
     )

@@ -141,4 +141,6 @@ def test_a_type_that_only_a_macro_names_is_left_open(tmp_path: Path) -> None:
 
 def test_a_name_that_says_column_major_leaves_open_what_is_transposed() -> None:
     assert _may_mean(layout_named("col"), layout_named("col-TN"))
-    assert not _may_mean(layout_named("col"), layout_named("NT"))
+    assert _may_mean(layout_named("col"), layout_named("NT"))  # B is column-major
+    assert not _may_mean(layout_named("col"), layout_named("TT"))
+    assert not _may_mean(layout_named("col-NT"), layout_named("NN"))

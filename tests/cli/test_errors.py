@@ -39,6 +39,41 @@ def test_with_json_an_error_is_an_object_too(
     assert told.endswith(" ".join(error["hint"].split()))
 
 
+PRODUCT = """__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
+  int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
+  float s = 0.f;
+  for (int k = 0; k < K; ++k) s += A[i * K + k] * B[k * N + j];
+  if (i < M && j < N) C[i * N + j] = s;
+}
+"""
+
+
+@pytest.mark.parametrize(("command", "says", "helps"), [
+    ("bench naive --m 64", "no such option: --m", "--shapes 64x64x64"),
+    ("run mine.cu --args x=1", "no such option: --args", "check, explain, profile, compare and view take --args"),
+    ("check mine.cu --block abc", "--block 'abc': cannot evaluate 'abc'", "write integers, names"),
+    ("check mine.cu --block 16,16 --grid ceil(N/", "'(' was never closed\n", "write integers, names"),
+    ("check mine.cu --block 0,0", "each part must be at least 1", "for example --block 16,16"),
+    ("check mine.cu --signature A,B,Q", "has 3 roles, but mine takes 6 parameters", "give one role for each"),
+    ("check mine.cu --m 1e3", "invalid value for '--m': it must be an integer", "check -h lists the options"),
+    ("explain nofile", "there is no rung called 'nofile'", "give the path of a .cu file; the rungs: naive"),
+    ("check bytes.cu", "bytes.cu is not UTF-8 text", "give a file of CUDA C++ source"),
+])  # fmt: skip
+def test_a_mistake_is_told_with_what_helps(
+    command: str, says: str, helps: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("mine.cu").write_text(PRODUCT)
+    Path("bytes.cu").write_bytes(bytes(range(128, 256)))
+    assert run_command(command.split()) == 2
+    told = capsys.readouterr().err
+    flat = " ".join(told.split())
+    assert says in told or says in flat
+    assert helps in flat
+    assert "Traceback" not in told
+
+
 def test_a_compile_error_has_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "broken.cu").write_text(BROKEN)
     assert run_command(["check", str(tmp_path / "broken.cu"), "--json"]) == 2
@@ -90,6 +125,14 @@ def test_what_python_raises_for_foreseeable_mistakes(
     monkeypatch.setattr(main, "_run", fails)
     assert run_command(["run", "naive"]) == code
     assert text in capsys.readouterr().err
+
+
+def test_an_interrupt_that_typer_turns_into_a_number_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.main.get_command", lambda _app: lambda **_: INTERRUPTED)
+    assert run_command(["run", "naive"]) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 # --- missing devices

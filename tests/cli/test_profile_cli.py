@@ -165,12 +165,21 @@ def test_an_uncoalesced_file_is_diagnosed(tmp_path: Path, capsys: pytest.Capture
     assert (facts["gpu"], facts["origin"], facts["counts_origin"]) == ("RTX A6000", "predicted", "simulated")
 
 
-def test_explain_prints_sentences_then_fixes(capsys: pytest.CaptureFixture[str]) -> None:
-    text = run(capsys, "explain", "naive", "--m", "1024", "--n", "1024", "--k", "256")
+def test_explain_prints_the_answer_and_with_details_all_that_led_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--m", "1024", "--n", "1024", "--k", "256"]
+    short = run(capsys, "explain", "naive", *size)
+    assert narrow(short)
+    assert len(short.splitlines()) <= 24, "one screen"
+    leads = [line.split()[0] for line in short.splitlines() if line[:1].isalpha() and ":" in line.split()[0]]
+    assert leads[:5] == ["Bound:", "Line:", "Why:", "Change:", "Gain:"]
+    assert "Figures" not in short
+    assert "Where warps wait" not in short
+    text = run(capsys, "explain", "naive", *size, "--details")
     assert narrow(text)
     words = " ".join(text.split())
     assert words.index("bound by L1 tags") < words.index("1. uncoalesced global loads")
     assert "Without uncoalesced global accesses" in words
+    assert words.index("Figures") < words.index("Where warps wait")
     assert "Predicted, not measured" in text
 
 

@@ -57,7 +57,7 @@ def explained(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, 
     """As JSON and as text."""
     assert run_command(["explain", path, *LAUNCH, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert run_command(["explain", path, *LAUNCH]) == 0
+    assert run_command(["explain", path, *LAUNCH, "--details"]) == 0
     return found, " ".join(capsys.readouterr().out.split())
 
 

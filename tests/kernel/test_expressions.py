@@ -75,3 +75,21 @@ def test_c_divides_as_c_does() -> None:
     assert evaluate_c("(BM + WM - 1) / WM", NAMES) == 2
     assert evaluate_c("sizeof(float) * BM / 3u", NAMES) == 170
     assert evaluate_c("(int)ceil((float)BM / 100)", NAMES) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("(K + (K >= 256 ? 4 : 2) - 1) / (K >= 256 ? 4 : 2)", [2, 4, 75]),
+        ("K > 5 ? K < 9 ? 1 : 2 : K > 3 && K < 5 ? 3 : 4", [3, 1, 2]),
+        ("max(1, K > 4 ? K / 3 : 2)", [2, 2, 100]),
+    ],
+)
+def test_choices_of_c(text: str, values: list[int]) -> None:
+    assert [evaluate_c(text, {"K": k}) for k in (4, 7, 300)] == values
+
+
+@pytest.mark.parametrize("text", ["K ? 2", "K : 3", "((K ? 1 : 2)"])
+def test_half_a_choice_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError):
+        evaluate_c(text, {"K": 4})

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_transposed_and_sliced import SMALL, SPEC, SWAPPED, assert_close, problem_of, product
+from cluster_product import SMALL, SPEC, assert_close, problem_of, product
+from test_transposed_and_sliced import SWAPPED
 
 from gemmsmith.errors import ConfigError
 from gemmsmith.problem import BF16, FP32, DType

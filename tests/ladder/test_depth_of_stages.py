@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_transposed_and_sliced import assert_close, problem_of, product
+from cluster_product import assert_close, problem_of, product
 
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP32, DType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,21 @@ def test_what_two_runs_have_in_common_runs_once(seed: int) -> None:
     assert list(run_both(low, high)) == alone
     assert high.live == 0
     assert low.out.cycles < high.out.cycles
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_stalls_all_else_is_the_same(seed: int) -> None:
+    rows, longer = rows_of_loop(seed), streams(9, seed)
+    shorter = shortened(longer, 5)
+    alone = [Sm(rows, each, MODEL, Memory(cold=True)).run() for each in (shorter, longer)]
+    low, high = (Sm(rows, each, MODEL, Memory(cold=True)) for each in (shorter, longer))
+    fast, whole = run_both(low, high, stalls_of_shorter=False)
+    assert whole == alone[1]
+    assert fast.stalls != alone[0].stalls
+    assert replace(fast, stalls=alone[0].stalls) == alone[0]
+    hurried = Sm(rows, longer, MODEL, Memory(cold=True))
+    hurried.accounts = False
+    assert replace(hurried.run(), stalls=alone[1].stalls) == alone[1]
 
 
 def test_other_parameters_or_memory_share_nothing() -> None:

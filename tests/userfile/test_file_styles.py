@@ -183,11 +183,21 @@ def test_a_pytorch_extension(entry: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [b"\xef\xbb\xbf" + PLAIN.encode(), PLAIN.replace("{", "{\n").replace("\n", "\r\n").encode(),
-     "// größe 行列\n".encode("gbk", errors="replace") + PLAIN.encode(), ("\ufeff" + PLAIN).encode("utf-16-le")],
-    ids=["byte order mark", "carriage returns", "another encoding", "UTF-16"],
+     "// größe 行列\n".encode("gbk", errors="replace") + PLAIN.encode(), ("\ufeff" + PLAIN).encode("utf-16-le"),
+     b"\n%%cu --profile\n" + PLAIN.encode()],
+    ids=["byte order mark", "carriage returns", "another encoding", "UTF-16", "a notebook's cell"],
 )  # fmt: skip
 def test_encodings(source: bytes, tmp_path: Path) -> None:
     assert compiled(tmp_path, source).resources.registers > 0
+
+
+def test_a_constant_of_floating_type_in_a_class(tmp_path: Path) -> None:
+    """nvcc takes ``static const float`` with its value in a class, as g++ does; NVRTC does not."""
+    header = "#pragma once\ntemplate <typename T> struct Most { static const T least = static_cast<T>(-1e9); };\n"
+    source = '#include "most.cuh"\nstruct Half { const static float value = 0.5f; };\n' + PLAIN.replace(
+        "{", "{ if (n < 0) x[0] = Most<float>::least + Half::value;", 1
+    )
+    assert compiled(tmp_path, source, "k", most=header).resources.registers > 0
 
 
 def test_kernels_in_headers_and_namespaces(tmp_path: Path) -> None:

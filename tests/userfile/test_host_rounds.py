@@ -43,6 +43,9 @@ CHUNKS = {
     "while": "int k = 0; while (k < K) {{ const int kc = min(48, K - k); {launch} k += kc; }}",
     "pieces": "const int pieces = (K + 47) / 48; for (int p = 0; p < pieces; ++p) {{ int k = p * 48; "
               "int kc = min(48, K - k); {launch} }}",
+    "do": "int k = 0; do {{ const int kc = min(48, K - k); {launch} k += kc; }} while (k < K);",
+    "break": "for (int k = 0; k < K + 48; k += 48) {{ if (k >= K) break; const int kc = min(48, K - k); {launch} }}",
+    "continue": "for (int k = -48; k < K; k += 48) {{ if (k < 0) continue; const int kc = min(48, K - k); {launch} }}",
     "moved": "const float* a = A; const float* b = B; int k = 0; for (; k < K; k += 48) {{ int kc = min(48, K - k); "
              "part<<<" + GRID + ", block>>>(a, b, C, M, N, kc, K, N, N, k != 0); a += kc; b += kc * N; }}",
 }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from gemmsmith.gpus import largest_smem
 from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
+from gemmsmith.userfile.user_launch import UserLaunch
 
 ABC = "const float* A, const float* B, float* C, int M, int N, int K"
 KERNEL = f"__global__ void mine({ABC}) {{ extern __shared__ char raw[]; int x = blockIdx.x + threadIdx.x; }}\n"
@@ -69,6 +70,8 @@ def test_bytes_that_are_not_known_are_as_many_as_a_gpu_has(tmp_path: Path) -> No
     smem = spec.geometry(spec.problem(64, 64, 64), spec.config({})).smem
     assert 0.9 * largest_smem() < smem <= largest_smem()
     assert f"not known ({smem:,} bytes given)" in [found.value for found in found_values(file, UserOptions())]
+    assert isinstance(spec.geometry, UserLaunch)
+    assert spec.geometry.guesses_smem(spec.problem(64, 64, 64))
     given = user_kernel(file, UserOptions(smem="100"))
     assert given.geometry(given.problem(64, 64, 64), given.config({})).smem == 100
 
@@ -78,3 +81,5 @@ def test_a_launch_that_gives_none_gives_none(launch: str, least: int, tmp_path: 
     (tmp_path / "k.cu").write_text(KERNEL + launch, encoding="utf-8")
     spec = user_kernel(tmp_path / "k.cu", UserOptions())
     assert (spec.geometry(spec.problem(64, 64, 64), spec.config({})).smem > 0) == bool(least)
+    assert isinstance(spec.geometry, UserLaunch)
+    assert spec.geometry.guesses_smem(spec.problem(64, 64, 64)) == bool(least)

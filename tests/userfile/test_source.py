@@ -47,6 +47,7 @@ HEADS: dict[str, tuple[str, list[str]]] = {
     "a specialisation": (f"template <int T> {KERNEL}template <> __global__ void mine<3>({ABC}) {{}}", ["mine"]),
     "comments in the head": (KERNEL.replace("void", "/* { */ void // (\n"), ["mine"]),
     "a byte order mark": ("\ufeff" + KERNEL, ["mine"]),
+    "a notebook's cell": ("\n%%writefile it's mine.cu\n" + KERNEL, ["mine"]),
     "Windows line ends": (KERNEL.replace(" {", "\r\n{\r\n"), ["mine"]),
     "other letters": ("// größe\nconst char* s = \"größe\";\n" + KERNEL, ["mine"]),
     "host code that the parser does not know": ("void f() { auto x = co_await <weird> ??; }\n" + KERNEL, ["mine"]),

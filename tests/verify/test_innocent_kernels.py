@@ -167,6 +167,43 @@ def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, lost: str, wro
     assert (found.wrong, found.multiples) == (wrong, Multiples() if wrong else Multiples(1, 1, 3))
 
 
+@pytest.mark.parametrize(("wrong", "axis"), [(4096, ""), (64, "K")])
+def test_a_kernel_for_even_k_alone_errs_in_every_output(wrong: int, axis: str) -> None:
+    """One column that is wrong for odd K is a mistake in its code."""
+
+    def run(trial: Trial) -> Verdict:
+        ragged = trial.problem.k % 2 and "integers to" not in trial.fill
+        return replace(verdict(trial.problem, ""), wrong=wrong if ragged else 0, total=4096)
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), KernelEdges((2,)))
+    assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 2))
+
+
+@pytest.mark.parametrize(("least", "axis"), [(32, ""), (16, "K")])
+def test_a_part_of_a_k_tile_alone_was_meant(least: int, axis: str) -> None:
+    """``k0 + 32 <= K || k0 == 0`` with masked loads: right for K below the k-tile, and not beyond."""
+
+    def run(trial: Trial) -> Verdict:
+        k = trial.problem.k
+        right = k % 32 == 0 or (k < 32 and k % least == 0)
+        return replace(verdict(trial.problem, "" if right else "all outputs wrong"), wrong=0 if right else 4096)
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), KernelEdges((32,)))
+    assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 32))
+
+
+@pytest.mark.parametrize(("n", "k"), [(4, 4), (4, 1), (1, 4)])
+def test_which_rows_must_start_on_16_bytes(n: int, k: int) -> None:
+    """Vectors of B and C leave K free: other K than multiples of four are tried then."""
+
+    def run(trial: Trial) -> Verdict:
+        bad = trial.problem.n % n or trial.problem.k % k
+        return verdict(trial.problem, "misaligned global read" if bad else "")
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), KernelEdges((16,)))
+    assert (found.wrong, found.multiples) == ("", Multiples(1, n, k))
+
+
 def test_a_single_extent_that_fails_is_wrong() -> None:
     def run(trial: Trial) -> Verdict:
         return verdict(trial.problem, "out-of-bounds" if trial.problem.n == 62 else "")

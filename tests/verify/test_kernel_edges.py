@@ -115,6 +115,8 @@ def test_a_shifted_mask_is_an_index_of_16_bits(tmp_path: Path) -> None:
     assert narrow_indices([], ["and.b64  \t%rd85, %rd27, 262140"]) == (2**16,)
     assert narrow_indices([], ["and.b32  \t%r1, %r2, 65534", "and.b32 %r1, %r2, -8"]) == (2**15,)
     assert narrow_indices(["cvt.s64.s16 %rd1, %rs1"], []) == (2**15,)
+    assert narrow_indices([], ["cvt.s32.s16 \t%r4, %r26"]) == (2**15,)  # (short)k
+    assert narrow_indices([], ["cvt.s32.s16 \t%r4, %rs26"]) == ()
     walk = """
 __global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t N, size_t K) {
     for (size_t i = threadIdx.y; i < M; i += 8)
@@ -131,10 +133,13 @@ __global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t
     spec = user_kernel(tmp_path / "mine.cu", UserOptions())
     base = spec.problem(64, 64, 64)
     labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "16 bits" in t.group]
-    assert labels == ["N = 65552", "M = 65552"]  # a K as long takes too many seconds with a tile of 16 x 16
+    assert labels == ["K = 65555", "N = 65552", "M = 65552"]  # of one output: the walk of a thread is short
+    slow = replace(edges, long_steps=(2**20,))
+    longer = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), slow)) if "16 bits" in t.group]
+    assert longer == ["N = 65552", "M = 65552"]
     assert not any(
         "16 bits" in t.group
-        for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), replace(edges, narrow=())))
+        for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), replace(edges, narrow=(), long_steps=())))
     )
 
 

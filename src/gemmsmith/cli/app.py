@@ -23,6 +23,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_INTERRUPTED = 130  # newer versions of typer return it in place of an exception
+
 
 @app.callback(invoke_without_command=True)
 def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
@@ -41,4 +43,6 @@ def run_parsed(words: Sequence[str]) -> int:
         raise as_usage_error(error) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

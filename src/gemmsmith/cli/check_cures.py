@@ -42,7 +42,10 @@ _EDGES = (RAGGED, ODD, GUARDED, VECTORS)
 _SOON = ("random data", SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
-_PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, copies take too long, too
+_PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, few copies are tried
+_HASTE = 0.2  # of those seconds, and
+_HASTY_BUDGET_S = 3.0  # for the whole check of such a copy
+_MOST_PATIENCE = 0.9  # of the seconds for cures: where a check took longer still, none are tried
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 
@@ -52,7 +55,8 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     if not asked.cures > 0 or spec.is_rung or _is_copy(asked) or not report.failed or asked.device.wants_gpu:
         return ()
     trial, verdict = _telling(report)
-    if report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE:
+    hasty = report.ok and trial.label in _EDGES and report.seconds > asked.cures * _PATIENCE
+    if hasty and report.seconds > asked.cures * _MOST_PATIENCE:
         return ()
     if any(MAP_REFUSED in reason for reason in verdict.reasons):  # the kernel did not even start
         return ()
@@ -63,11 +67,13 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             racing = replace(trial, hazards=True)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
-        whole = replace(asked, cures=0.0, budget=_COPY_BUDGET_S, trial=TrialOptions(), started=None)
+        budget = _HASTY_BUDGET_S if hasty else _COPY_BUDGET_S
+        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None)
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
         if trial.label in _EDGES:
-            fault, seconds = replace(fault, at_edges=True), seconds * (_EDGES_SHARE if report.ok else 1.0)
+            share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
+            fault, seconds = replace(fault, at_edges=True), seconds * share
         found = find_cure(program, fault, bench, seconds)
     except GemmsmithError:
         return ()

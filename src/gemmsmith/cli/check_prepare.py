@@ -36,6 +36,7 @@ from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
@@ -146,6 +147,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled = settled.without_accumulation()
     sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
     settled = replace(settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec)))
+    settled = _with_shared_operand(bench, settled, config, shapes, compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
@@ -156,6 +158,27 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     return Prepared(settled, compiled, bench, shapes, base, blocks)
 
 
+def _with_shared_operand(
+    bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel
+) -> Settled:
+    """Of a kernel for batches without strides: the reading in which all products share B, or A, where each having its
+    own gives no product. A stride of its own, or host code that allocates one for each product, contradicts it."""
+    spec, signature = settled.spec, settled.spec.signature
+    strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
+    if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
+        return settled
+    base = _problem(spec, shapes.base, _bias(settled))
+    for shared in ("", "B", "A"):
+        read = replace(signature, shared=shared)
+        verdict = verify_launch(bench.open(), spec, config, read.batch_of(base, 3), fill="integers", mode="exact",
+                                c="set", compile_fn=lambda *_: compiled)  # fmt: skip
+        if verdict.trusted and (not shared or shares(spec, read)):
+            line = f"one {read.named(shared)} is used for all products of the batch"
+            return replace(settled, spec=replace(spec, known_signature=read),
+                           lines=(*settled.lines, *([line] if shared else [])))  # fmt: skip
+    return settled
+
+
 def _with_rounds(
     spec: KernelSpec, config: Config, compiled: CompiledKernel, shapes: CheckShapes, base: Problem
 ) -> tuple[CheckShapes, Problem]:
@@ -164,6 +187,9 @@ def _with_rounds(
     if spec.signature.fixed or spec.signature.square or spec.signature.tied:
         return shapes, base
     depth = k_tile(spec, config, compiled, base)
+    m, n, k = shapes.base
+    if k < depth and not no_launch(spec, config, base.with_(k=depth)):  # a kernel for whole k-tiles has none to add up
+        shapes, base = replace(shapes, base=(m, n, depth)), base.with_(k=depth)
     wanted = rounds_of(compiled.ptx)
     deeper = base.with_(k=wanted * depth)
     is_enough = base.k > depth and (wanted == _ROUNDS or base.k >= deeper.k)
@@ -171,7 +197,6 @@ def _with_rounds(
         return shapes, base
     if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
         return shapes, base
-    m, n, _ = shapes.base
     return replace(shapes, base=(m, n, deeper.k)), deeper
 
 

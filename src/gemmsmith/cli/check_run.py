@@ -29,6 +29,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.verify.check_shapes import few_tiles, work_of
+from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.float_constants import adds_in_memory
@@ -36,13 +37,15 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
+from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 __all__ = ["Asked", "run_check"]
 
+_SMEM_UNKNOWN = "how much host code gives it is not known, so it gets as much as a GPU has; --smem says it"
 _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 _SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 
@@ -66,13 +69,14 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        passed = passed and _launched_trials(runner, prepared, report, asked)
+        passed = passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report)
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
     report.seconds = seconds_used() - started
     if not passed and asked.free:
         _refuse_unfinished(report, config)
+        _refuse_several_products(report)
         _refuse_other_parts(report)
         refuse_guessed_grid(report)
     if passed and asked.certified:
@@ -125,6 +129,20 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
             "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
+
+
+def _refuse_several_products(report: Report) -> None:
+    """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
+    for may be one of heads, whose matrices lie beside one another."""
+    counter = getattr(report.spec.geometry, "products", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
+        return
+    raise UsageError(
+        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
+        "known: it is right for one, and not for several that follow one another",
+        "gemmsmith.launch runs it with arguments of your own; with --signature and batch for it, they follow",
+    )
 
 
 def _plain_trials(
@@ -182,6 +200,15 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
     return True
 
 
+def _is_cleared(prepared: Prepared, report: Report) -> bool:
+    """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
+    trial, last = report.verdicts[-1]
+    found = not_cleared(prepared.spec, prepared.distinct, last) if not report.only else None
+    if found is not None:
+        report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), found))
+    return found is None
+
+
 def _watched_before(trial: Trial, report: Report) -> bool:
     """Whether races were looked for before, in a launch of the same order that has other data or padded rows only."""
     own = trial.problem.with_()  # without padding
@@ -232,16 +259,21 @@ def _fitted_trials(
     report.budget = asked.budget
     report.more = full_count(subject) - len(planned)
     pace, waiting = 0.0, list[Trial]()  # seconds per multiply-add of trials of many tiles; those that come last
+    paces = Paces()
     for trial in chain(planned, waiting):
         before = seconds_used()
         left = asked.budget * (1 - _SPARE) - (before - started)
         costly = trial.group == TILES and pace * work_of(trial.problem) > max(1.0, left / 3)
+        costly = costly or paces.at_least(trial) > left
         if costly and trial not in waiting:
             waiting.append(trial)
             continue
-        if left < 0 or costly:
+        if left < 0:
             break
+        if costly:
+            continue  # it is named among those that were not run
         verdict = runner.run(trial)
+        paces.ran(trial, seconds_used() - before)
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
         report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
         advance()
@@ -324,6 +356,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if not asked.fitted and (dispatch := dispatch_of(spec)) is not None:
         skipped += [(t.label, _FOR_ANOTHER) for t in trials if not taken(spec, dispatch, t.problem)]
         trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]
+    if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
+        skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
     trials = asked.trial.chosen(trials, skipped)
     return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,

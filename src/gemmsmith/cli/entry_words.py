@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gemmsmith.cli.python_files import describes_launches
 from gemmsmith.errors import UsageError
 
 _WORD = re.compile(r"(.+?\.\w{1,4}):(?!:)([^/\\:]+(?:::[^/\\:]+)*(?::\d+)?)")
@@ -18,7 +19,7 @@ _SIDES = {"x": "x_launch", "y": "y_launch", "other": "y_launch"}  # of two kerne
 def split_entry(word: str) -> tuple[str, str]:
     """The file and the kernel that ``word`` names; no kernel if it names a file alone, a rung or a launch in Python."""
     match = _WORD.fullmatch(word)
-    if match is None or match[1].endswith(".py") or Path(word).exists():
+    if match is None or describes_launches(match[1]) or Path(word).exists():
         return word, ""
     if not match[1].endswith((".cu", ".cuh")) and not Path(match[1]).is_file():
         return word, ""

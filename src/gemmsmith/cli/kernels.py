@@ -42,7 +42,8 @@ def rung_of(word: str) -> KernelSpec:
             f"the ladder has rungs {rungs()[0].rung} to {rungs()[-1].rung}: gemmsmith list",
         )
     raise UnknownKernelError(
-        f"there is no rung called {shown(word)}", f"{did_you_mean(word, names)}the rungs: {', '.join(names)}"
+        f"there is no rung called {shown(word)}",
+        f"{did_you_mean(word, names)}give the path of a .cu file; the rungs: {', '.join(names)}",
     )
 
 

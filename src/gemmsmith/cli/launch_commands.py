@@ -14,11 +14,12 @@ from gemmsmith.call.launch import Launch
 from gemmsmith.cli.launch_files import find_launches, launch_name, one_launch
 from gemmsmith.cli.ncu_launch import measured_launch
 from gemmsmith.cli.ncu_profile import measured_on
-from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
+from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions, TargetOptions
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
+from gemmsmith.cli.python_files import describes_launches
 from gemmsmith.cli.render.comparison_text import print_comparison
 from gemmsmith.cli.render.diagnosis_text import check_json as quick_json
 from gemmsmith.cli.render.diagnosis_text import print_findings, print_quick_check
@@ -152,7 +153,7 @@ def _profiled(
 ) -> tuple[Profile, str, list[str]]:  # fmt: skip
     """A launch's profile, the name of its source, and the lines of that."""
     if on_gpu:
-        named = word if ":" in word or not word.endswith(PYTHON_FILE) else f"{word}:{launch_name(launch)}"
+        named = word if ":" in word or not describes_launches(word) else f"{word}:{launch_name(launch)}"
         kernel = launch.compile(cuda_device().arch, _cache(cache))
         profile = measured_launch(named, launch, options, given.text, lines=lines)
     else:
@@ -215,7 +216,7 @@ def _occupancy_json(profile: Profile, target: TargetOptions) -> dict[str, Any]:
 
 def _one_or_all(word: str, made: list[dict[str, Any]], summary: dict[str, Any]) -> dict[str, Any]:
     """The object of the one launch of a .cu file; all of a Python file."""
-    return summary | {"launches": made} if word.partition(":")[0].endswith(".py") else made[0]
+    return summary | {"launches": made} if describes_launches(word) else made[0]
 
 
 def _next(word: str, options: KernelOptions, given: ArgumentOptions, launch: Launch, count: int) -> str:
@@ -230,7 +231,7 @@ def _shown(given: ArgumentOptions) -> ArgumentOptions:
 
 def _command(command: str, word: str, options: list[str], launch: Launch, count: int) -> str:
     """A command for one launch; a Python file says itself what is launched."""
-    if word.partition(":")[0].endswith(".py"):
+    if describes_launches(word):
         name = launch_name(launch)
         return command_line(command, word if ":" in word or count == 1 else f"{word}:{name}", [])
     return command_line(command, word, options)

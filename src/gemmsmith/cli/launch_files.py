@@ -21,6 +21,7 @@ from gemmsmith.call.launch import Launch
 from gemmsmith.cli.names import did_you_mean
 from gemmsmith.cli.options.arguments import PYTHON_FILE, ArgumentOptions
 from gemmsmith.cli.options.kernel import KernelOptions
+from gemmsmith.cli.python_files import describes_launches
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.kernel.expressions import evaluate, split
 
@@ -28,7 +29,7 @@ from gemmsmith.kernel.expressions import evaluate, split
 def find_launches(word: str, options: KernelOptions, given: ArgumentOptions) -> list[Launch]:
     """The launches of ``word``: FILE.cu, FILE.py or FILE.py:NAME."""
     file, _, name = word.partition(":")
-    if not file.endswith(PYTHON_FILE):
+    if not describes_launches(word):
         return [_from_options(word, options, given)]
     if given.args is not None or given.expect or given.cooperative or given.cluster or options != KernelOptions():
         raise UsageError(f"{file} describes its launches itself",

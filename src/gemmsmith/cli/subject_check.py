@@ -15,9 +15,11 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
 from gemmsmith.explain.exchange_trial import with_array_names, with_exchange
 from gemmsmith.explain.padding_trial import Tried, with_trials
+from gemmsmith.explain.register_limit import with_register_limit
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.quick_check import QuickCheck, quick_check
 
@@ -32,6 +34,9 @@ def checked_subject(subject: Subject, compiler: Compiler) -> QuickCheck | None:
 def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: QuickCheck | None) -> Diagnosis:
     """The diagnosis of a subject; the remedy of bank conflicts is tried in a copy of a kernel that is right."""
     found = diagnose(*subject.profile(), gpu)
+    if not subject.spec.is_rung:
+        entry = subject.spec.signature.entry.split("<")[0].rsplit("::", 1)[-1]
+        found = with_register_limit(found, read_text(subject.spec.source), entry, subject.spec.source.name)
     if check is None or not check.ok:
         return found
 

@@ -25,6 +25,7 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.cases import Case, edge_cases, tile_of
+from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.fit import fitted_trials
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import verify_launch
@@ -34,6 +35,7 @@ from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
 _USUAL_SIZE = 128
+_OF_HOST_CODE = (64, 128, 192)  # a product for which host code is asked what it clears
 CASES_PER_TASK = 12  # of a rung: the cases of a file share what is found out about it
 
 
@@ -161,6 +163,9 @@ class KernelVerification:
             done()
         if part.fitted:
             verdicts += self._fitted(checks.fill or ("set" if lenient else "unset"))
+            asked = self.spec.problem(*_OF_HOST_CODE)
+            if verdicts and (found := not_cleared(self.spec, asked, verdicts[-1])) is not None:
+                verdicts.append(replace(found, repeat=shlex.join(["gemmsmith", "verify", self.name])))
         return Verified(self.spec.name, self.where.name, "", tuple(verdicts), tuple(skipped), tuple(notes))
 
     def _judged(self, case: Case, c: str) -> Verdict:

@@ -19,6 +19,9 @@ from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
 _UNKNOWN = re.compile(r"is undefined|has no member|no instance of|no operator|not a template")
+# ``static const float least = -1e9f;`` in a class: nvcc takes it as g++ does, NVRTC only as a constexpr
+_MEMBER = re.compile(r"^(.+?)\((\d+)\): error: a member of type .* cannot have an in-class initializer", re.M)
+_STATIC_CONST = re.compile(r"\b(?:static\s+const|const\s+static)\b")
 _MOST_ATTEMPTS = 10
 _MOST_INCLUDERS = 2
 
@@ -36,6 +39,7 @@ class UserSource:
         self._attempts = 0
         self._whole = False  # all device code, not only what the entry reaches
         self._lacking: frozenset[str] = frozenset()  # names that library headers take from headers NVRTC does not have
+        self._members: set[tuple[str, int]] = set()  # lines of constants in classes that must be constexpr
         self._mains: list[Path] | None = None
         self._set(user_bundle(search, edited=edited))
 
@@ -68,6 +72,8 @@ class UserSource:
 
     def _filled(self, request: CompileRequest) -> CompileRequest:
         texts = self.source.device_code("" if self._whole else request.entry)
+        texts |= {name: _with_constexpr(text, {line for file, line in self._members if file == name})
+                  for name, text in texts.items() if any(file == name for file, _ in self._members)}  # fmt: skip
         own = without_unused_includes({n: text for n, text in texts.items() if n not in self.bundle.libraries})
         texts |= own
         request = _with_defines(request, texts, own)
@@ -88,9 +94,10 @@ class UserSource:
         if not (found := lacking(log)) <= self._lacking:
             self._lacking |= found
             return self._filled(request)
-        errors = [
-            (self.bundle.name if where == request.name else where, int(line)) for where, line in _ERROR.findall(log)
-        ]
+        if not (members := self._places(request, _MEMBER, log)) <= self._members:
+            self._members |= members
+            return self._filled(request)
+        errors = sorted(self._places(request, _ERROR, log))
         if self.source.rejected(errors):
             return self._filled(request)
         if not self._whole and errors and _UNKNOWN.search(log):
@@ -98,12 +105,16 @@ class UserSource:
             return self._filled(request)
         if (main := self._next_main(log)) is None:
             return None
-        self._whole = False
+        self._whole, self._members = False, set()
         self._set(user_bundle(self._search, main, self._edited))
         entry = self.source.qualified(request.entry)
         return self._filled(
             replace(request, name=Path(self.bundle.name).name, entry=entry, missing=self.bundle.missing)
         )
+
+    def _places(self, request: CompileRequest, kind: re.Pattern[str], log: str) -> set[tuple[str, int]]:
+        """The files and lines of the errors of a kind."""
+        return {(self.bundle.name if where == request.name else where, int(line)) for where, line in kind.findall(log)}
 
     def _next_main(self, log: str) -> Path | None:
         """A file that includes this one, or that file, where names are undefined; the nearest first."""
@@ -114,6 +125,14 @@ class UserSource:
             second = [path for file in first for path in self._search.includers(file)[:1]]
             self._mains = list(dict.fromkeys(first + second))
         return self._mains.pop(0) if self._mains else None
+
+
+def _with_constexpr(text: str, numbers: set[int]) -> str:
+    """``text`` with ``static constexpr`` for ``static const`` in these lines."""
+    lines = text.split("\n")
+    for number in numbers & set(range(1, len(lines) + 1)):
+        lines[number - 1] = _STATIC_CONST.sub("static constexpr", lines[number - 1])
+    return "\n".join(lines)
 
 
 def _with_defines(request: CompileRequest, texts: dict[str, str], own: Iterable[str]) -> CompileRequest:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.cure.code import LOOPS, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
-from gemmsmith.cure.slots import Slot
+from gemmsmith.cure.slots import Slot, children
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
+
+_RESET = re.compile(r"(?P<name>[A-Za-z_]\w*) = (?:0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\));|"
+                    r"(?:nvcuda::)?(?:wmma::)?fill_fragment\( ?(?P<fragment>\w+) ?, ?[^;]*\);")  # fmt: skip
 
 
 def unset(program: Program) -> Iterator[Candidate]:
@@ -75,6 +78,29 @@ def _set_in_loops(function: Function, declaration: Node) -> Iterator[Candidate]:
             text = f"{name} = {code.of(value)};"
             yield Candidate("accumulator-not-reset", cause, f"insert `{text}` after line {slot.after_line}",
                             (slot.insertion(text),))  # fmt: skip
+
+
+def reset_too_often(program: Program) -> Iterator[Candidate]:
+    """A sum that is set in every iteration of the loop that adds to it: set before that loop instead."""
+    for function in program.reached:
+        code = function.code
+        for node in below(function.body, "expression_statement"):
+            match = _RESET.fullmatch(" ".join(code.of(node).split()))
+            name = (match["name"] or match["fragment"]) if match is not None else ""
+            loops = [each for each in above(node) if each.type in LOOPS and each.start_byte > function.body.start_byte]
+            for loop in loops if name else ():
+                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*\w*fma)|mma_sync\s*\(\s*{name}\b", code.of(loop)):
+                    continue
+                parent = loop.parent
+                if parent is None or parent.type != "compound_statement":
+                    continue
+                place = next(i for i, child in enumerate(children(parent)) if child.id == loop.id)
+                slot, line, text = Slot(code, parent, place - 1), code.line(node.start_byte), code.of(node)
+                removed = _line_removed(function, node, Edit(code.path, node.start_byte, node.end_byte, ";"))
+                yield Candidate("accumulator-reset-too-often", f"line {line} sets `{name}` to zero in every iteration "
+                                f"of the loop of line {code.line(loop.start_byte)}: only the last one counts",
+                                f"move `{text}` before that loop, after line {slot.after_line}",
+                                (removed, slot.insertion(text)))  # fmt: skip
 
 
 def _line_removed(function: Function, node: Node, in_copy: Edit) -> Edit:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_GUARDS = 6
+_LOGICAL = {"||": ("&&", "<"), "&&": ("||", ">")}  # with the comparison that both sides then have
 FLIPPED = {"<=": "<", ">": ">=", "<": "<=", ">=": ">"}
 
 
@@ -81,6 +82,22 @@ def _flipped(signs: list[_Sign], tighter: bool) -> Candidate:
         f"write {' and '.join(f'`{text}`' for text in new)} in {where}",
         tuple(sign.edit for sign in ordered),
     )
+
+
+def logical_operators(program: Program) -> Iterator[Candidate]:
+    """`row < M || col < N` for `&&`, and `row >= M && col >= N` before a `return` for `||`."""
+    for function in program.reached:
+        code = function.code
+        for each in below(function.body, "binary_expression"):
+            parts = [each.child_by_field_name(part) for part in ("left", "operator", "right")]
+            left, sign, right = (code.of(part) if part is not None else "" for part in parts)
+            other, compares = _LOGICAL.get(sign, ("", ""))
+            if not other or parts[1] is None or not all(compares in side for side in (left, right)):
+                continue
+            line, new = code.line(each.start_byte), _flat(f"{left} {other} {right}")
+            cause = f"the guard of line {line} has `{sign}`, where `{other}` belongs: `{_flat(code.of(each))}`"
+            yield Candidate("logical-operator", cause, f"write `{new}` in line {line}",
+                            (Edit(code.path, parts[1].start_byte, parts[1].end_byte, other),))  # fmt: skip
 
 
 def is_loop(node: Node) -> bool:

@@ -10,7 +10,7 @@ from gemmsmith.cure.accesses import global_accesses
 from gemmsmith.cure.code import LOOPS, Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault, Place
-from gemmsmith.cure.guards import guarded_load, guarded_store, inside, lacking
+from gemmsmith.cure.guards import guarded_load, guarded_store, inside, is_guarded, lacking
 from gemmsmith.cure.slots import Slot, children, indent_at
 
 if TYPE_CHECKING:
@@ -173,6 +173,32 @@ def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield made
 
 
+def dissolved_branches(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """Threads outside C skip loads and barriers by an `if` around both: without it, with a guard at each access."""
+    kernel = program.kernel
+    found: dict[int, tuple[Node, Node]] = {}
+    for node in _barriers(kernel) if kernel is not None and fault.exited else ():
+        branch = _branch(node)
+        if kernel is not None and branch is not None and _is_named(fault.exited, kernel.code, node):
+            found.setdefault(branch.id, (branch, node))
+    for branch, barrier in found.values():
+        body, test = branch.child_by_field_name("consequence"), branch.child_by_field_name("condition")
+        if kernel is None or body is None or test is None or body.type != "compound_statement":
+            continue
+        if branch.child_by_field_name("alternative") is not None:
+            continue
+        code, line, guards = kernel.code, kernel.code.line(branch.start_byte), _guards(program, branch)
+        made = Candidate(
+            "divergent-barrier",
+            f"threads that skip the `if` of line {line} load nothing, but the others read what they should have "
+            f"loaded, after the `__syncthreads()` of line {code.line(barrier.start_byte)}",
+            f"remove the `if` of line {line}, and guard each load and store with its own row and column instead",
+            (Edit(code.path, branch.start_byte, body.start_byte, ""), *guards),
+        )
+        if guards and not made.clashes:
+            yield made
+
+
 def late_returns(program: Program) -> Iterator[Candidate]:
     """The same where each access has its guard already: the return moved behind the last barrier."""
     for function in program.reached:
@@ -200,15 +226,16 @@ def _at(code: Code, node: Node) -> int:
     return found.start() if found is not None else 0
 
 
-def _guards(program: Program) -> list[Edit]:
-    """A guard at each access to A, B and C that has none."""
+def _guards(program: Program, but: Node | None = None) -> list[Edit]:
+    """A guard at each access to A, B and C that has none, or none other than ``but``."""
     edits: list[Edit] = []
     for access in global_accesses(program):
         if not access.row or access.is_pointer or not inside(program, access):
             continue
         if access.is_store:
-            edits += guarded_store(program, access) if access.role in ("C", "D") else []
-        elif access.role in ("A", "B"):
-            added = lacking(program, access)
+            needs_one = access.role in ("C", "D") and not is_guarded(program, access, but)
+            edits += guarded_store(program, access) if needs_one else []
+        elif access.role in ("A", "B") and not is_guarded(program, access, but):
+            added = lacking(program, access, but)
             edits += [added[1]] if added is not None else guarded_load(program, access)
     return list(dict.fromkeys(edits))

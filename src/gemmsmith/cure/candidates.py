@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from gemmsmith.cure import accumulators, bounds, guards, indices, launches, tails, values, zero_fill
+from gemmsmith.cure import (
+    accumulators,
+    bounds,
+    epilogues,
+    guards,
+    indices,
+    launches,
+    stages,
+    swizzles,
+    tails,
+    values,
+    zero_fill,
+)
 from gemmsmith.cure.atomics import atomics
 from gemmsmith.cure.barriers import barriers
-from gemmsmith.cure.branches import early_returns, late_returns, moved_barriers, opened_branches
+from gemmsmith.cure.branches import dissolved_branches, early_returns, late_returns, moved_barriers, opened_branches
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
@@ -29,6 +41,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
+        yield from dissolved_branches(program, fault)
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
@@ -45,7 +58,11 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from _edges(program, fault)
             yield from _indices(program)
         else:
+            yield from stages.unlike_stages(program)
+            yield from stages.unswitched(program)
+            yield from stages.racing_stores(program, fault)
             yield from barriers(program, fault)
+            yield from stages.other_stages(program)
             yield from indices.exchanged_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "barrier":
@@ -70,6 +87,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
+    yield from bounds.logical_operators(program)
     yield from bounds.exchanged_guards(program)
     yield from guards.missing_guards(program)
 
@@ -77,7 +95,8 @@ def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _indices(program: Program) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from likely
-    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program))
+    tiles = indices.tile_constants(program)
+    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program), tiles)
 
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -86,6 +105,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.scaled:
         yield from values.scalars(program)
         yield from values.repeated_scalars(program)
+    yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)
@@ -94,6 +114,14 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from launches.swapped_axes(program)
     yield from accumulators.unset(program)
     yield from accumulators.not_reset(program)
+    yield from accumulators.reset_too_often(program)
+    yield from epilogues.too_often(program)
+    yield from epilogues.late_biases(program)
+    yield from epilogues.activated_terms(program)
+    yield from tails.wrong_steps(program, computed=True)
+    yield from stages.unlike_stages(program)
+    yield from stages.unswitched(program)
+    yield from swizzles.unlike_swizzles(program)
     yield from values.masks(program)
     yield from late_returns(program)
     yield from likely
@@ -105,6 +133,8 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
+        chain(indices.tile_constants(program), stages.other_stages(program)),
+        tails.wrong_steps(program, computed=False),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)

@@ -15,6 +15,10 @@ _WAIT = re.compile(
     r'|cp\.async\.wait_group\s*%0;[^;]*?"n"\s*\(\s*)(?P<count>[1-9])(?=\s*[;)>])', re.I
 )  # fmt: skip
 _DIFFERENCE = re.compile(r"wait\w*\s*[<(]\s*(?P<of>[A-Za-z_]\w*\s*-\s*)(?P<less>\d+)", re.I)
+_NAMED = re.compile(
+    r"\b(?:__pipeline_wait_prior|\w*wait_?(?:group|prior|all_but)\w*|cp_?async_?wait\w*)\s*[<(]\s*"
+    r"(?P<count>[A-Za-z_]\w*)(?=\s*[)>])", re.I
+)  # fmt: skip
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
 _MOST = 4
 
@@ -48,6 +52,12 @@ def _smaller_counts(program: Program) -> Iterator[Candidate]:
             yield Candidate("wait-count", f"the wait of line {line} leaves one group of copies too many in flight",
                             f"write `{more}` for `{match['of']}{match['less']}` in line {line}",
                             (Edit(code.path, number, match.end("less"), str(int(match["less"]) + 1)),))  # fmt: skip
+        for match in _NAMED.finditer(code.text, start, function.body.end_byte):
+            count, line = match["count"], code.line(match.start())
+            for less in (1, 2):
+                yield Candidate("wait-count", f"the wait of line {line} leaves {count} groups of copies in flight, and "
+                                "one of them is read", f"write `{count} - {less}` for `{count}` in line {line}",
+                                (Edit(code.path, match.end("count"), match.end("count"), f" - {less}"),))  # fmt: skip
         for match in _WAIT.finditer(code.text, start, function.body.end_byte):
             old, at = int(match["count"]), match.start("count")
             for new in dict.fromkeys((old - 1, 0)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import SHAPES, GlobalAccess, global_accesses
 from gemmsmith.cure.code import Program, above
@@ -11,11 +12,14 @@ from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.slots import Slot, chain, children
 from gemmsmith.cure.tails import short_loops
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 
 def missing_guards(program: Program) -> Iterator[Candidate]:
     """Stores to C and loads of A and B without a guard: each alone, all of them, and an early return."""
     accesses = [access for access in global_accesses(program)
-                if access.row and not access.is_pointer and not _is_guarded(program, access)]  # fmt: skip
+                if access.row and not access.is_pointer and not is_guarded(program, access)]  # fmt: skip
     stores = [access for access in accesses if access.is_store and access.role in ("C", "D")]
     loads = [access for access in accesses if not access.is_store and access.role in ("A", "B")]
     if stores:
@@ -58,11 +62,12 @@ def _half_guarded(program: Program, loads: list[GlobalAccess]) -> Iterator[Candi
             yield both
 
 
-def lacking(program: Program, access: GlobalAccess) -> tuple[str, Edit] | None:
-    """The comparison that the condition around a load lacks, and the edit that adds it; None: it has both, or none."""
+def lacking(program: Program, access: GlobalAccess, but: Node | None = None) -> tuple[str, Edit] | None:
+    """The comparison that the condition around a load lacks, and the edit that adds it; None: it has both, or none.
+    ``but`` is a condition that does not count."""
     wanted = [part for part in inside(program, access).split(" && ") if part]
     for node in above(access.node):
-        if node.type not in ("conditional_expression", "if_statement"):
+        if node.type not in ("conditional_expression", "if_statement") or (but is not None and node.id == but.id):
             continue
         test, code = node.child_by_field_name("condition"), access.code
         if test is None or access.node.start_byte < test.end_byte:
@@ -97,13 +102,13 @@ def inside(program: Program, access: GlobalAccess) -> str:
     return f"{_operand(access.row)} < {rows} && {_operand(access.column)} < {columns}"
 
 
-def _is_guarded(program: Program, access: GlobalAccess) -> bool:
-    """Whether an ``if`` around the access has both comparisons already."""
+def is_guarded(program: Program, access: GlobalAccess, but: Node | None = None) -> bool:
+    """Whether an ``if`` around the access, other than ``but``, has both comparisons already."""
     wanted = ["".join(part.split()) for part in inside(program, access).split(" && ") if part]
     node = access.statement.parent
     while wanted and node is not None:
         test = node.child_by_field_name("condition") if node.type == "if_statement" else None
-        if test is not None:
+        if test is not None and (but is None or node.id != but.id):
             said = "".join(access.code.of(test).split())
             if all(part in said for part in wanted):
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_MOST_CONSTANTS = 3
 _WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
 
 
@@ -70,6 +72,39 @@ def _around(code: Code, node: Node, name: str) -> str:
         outer = outer.parent
     text = code.text[outer.start_byte : node.start_byte] + name + code.text[node.end_byte : outer.end_byte]
     return " ".join(text.split())[:80]
+
+
+def tile_constants(program: Program) -> Iterator[Candidate]:
+    """`blockIdx.y * BN` for `blockIdx.y * BM`: another constant that the kernel multiplies a block's number by, or has
+    as a template argument."""
+    for function in program.reached:
+        code = function.code
+        factors = [node for each in below(function.body, "binary_expression") for node in _tile_factors(code, each)]
+        taken = re.findall(r"\bint\s+([A-Z]\w*)\s*(?=[,>=])", _template_of(function))
+        names = list(dict.fromkeys((*map(code.of, factors), *taken)))
+        for node in factors:
+            line, old = code.line(node.start_byte), code.of(node)
+            for name in [each for each in names if each != old][:_MOST_CONSTANTS]:
+                yield Candidate("wrong-tile", f"line {line} multiplies a block's number by {old}, where {name} belongs",
+                                f"write `{name}` for `{old}` in line {line}: `{_around(code, node, name)}`",
+                                (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
+
+
+def _tile_factors(code: Code, node: Node) -> Iterator[Node]:
+    """The constant in `blockIdx.y * BM`."""
+    sign = node.child_by_field_name("operator")
+    sides = [node.child_by_field_name(part) for part in ("left", "right")]
+    for one, other in (sides, sides[::-1]) if sign is not None and code.of(sign) == "*" else ():
+        is_place = one is not None and re.fullmatch(r"blockIdx\.[xyz]", code.of(one)) is not None
+        if is_place and other is not None and re.fullmatch(r"[A-Z]\w*", code.of(other)):
+            yield other
+
+
+def _template_of(function: Function) -> str:
+    """The template parameters before a function's head."""
+    start = function.body.start_byte - len(function.head)
+    before = function.code.text[max(0, start - 300) : start]
+    return before[before.rfind("template") :] if "template" in before else ""
 
 
 def exchanged_indices(program: Program) -> Iterator[Candidate]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 # `dim3 grid(gx, gy)` is the declaration of a function to a parser that does not know the types of gx and gy.
+_DIVIDING_MACRO = re.compile(r"#\s*define\s+(?P<name>\w+)\s*\(\s*\w+\s*,\s*\w+\s*\)\s*\(?\s*(?P<over>\(\s*\w+\s*\)|\w+)"
+                             r"\s*/\s*(?P<by>\(\s*\w+\s*\)|\w+)\s*\)?\s*$", re.M)  # fmt: skip
 _HOLDERS = ("init_declarator", "function_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
 
 
@@ -21,21 +23,45 @@ def floor_grids(program: Program) -> Iterator[Candidate]:
     found: list[Candidate] = []
     for code, arguments in _grids(program):
         for argument in (each for one in arguments for each in (one, *_defined(code, one))):
-            for node in below(argument, "binary_expression"):
-                operator, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
-                if operator is None or left is None or right is None or code.of(operator) != "/":
-                    continue
-                over, by, line = code.of(left), code.of(right), code.line(node.start_byte)
-                if re.search(r"-\s*1\s*\)?$|\+", over):
-                    continue
-                new = f"({over} + {by} - 1) / {by}"
-                found.append(Candidate("floor-grid", f"the grid of line {line} is rounded down: `{code.of(node)}` has "
-                                       f"no block for the last, partial tile", f"write `{new}` in line {line}",
-                                       (Edit(code.path, node.start_byte, node.end_byte, new),)))  # fmt: skip
+            found += _floors(code, argument, "the grid of line {line} is rounded down")
+        called = {name for one in arguments for name in re.findall(r"\b(\w+)\s*\(", code.of(one))}
+        found += _helpers(program, called)
     if len(found) > 1:
         both = found[0] + found[1]
         yield Candidate("floor-grid", found[0].cause, both.change, both.edits)
     yield from found
+
+
+def _floors(code: Code, node: Node, cause: str) -> Iterator[Candidate]:
+    """Each division below ``node``, rounded up."""
+    for each in below(node, "binary_expression"):
+        operator, left, right = (each.child_by_field_name(part) for part in ("operator", "left", "right"))
+        if operator is None or left is None or right is None or code.of(operator) != "/":
+            continue
+        over, by, line = code.of(left), code.of(right), code.line(each.start_byte)
+        if re.search(r"-\s*1\s*\)?$|\+", over):
+            continue
+        new = f"({over} + {by} - 1) / {by}"
+        yield Candidate("floor-grid", f"{cause.format(line=line)}: `{code.of(each)}` has no block for the last, "
+                        "partial tile", f"write `{new}` in line {line}",
+                        (Edit(code.path, each.start_byte, each.end_byte, new),))  # fmt: skip
+
+
+def _helpers(program: Program, called: set[str]) -> Iterator[Candidate]:
+    """Divisions in functions and macros that the grid calls: `int blocks_for(int n, int t) { return n / t; }`."""
+    for function in program.functions:
+        if function.name in called and "__global__" not in function.head:
+            what = f"`{function.name}` of line {{line}} rounds the number of blocks down"
+            yield from _floors(function.code, function.body, what)
+    for code in program.files:
+        for match in _DIVIDING_MACRO.finditer(code.text):
+            if match["name"] in called:
+                over, by, line = match["over"].strip(), match["by"].strip(), code.line(match.start("over"))
+                new = f"({over} + {by} - 1)"
+                yield Candidate("floor-grid", f"`{match['name']}` of line {line} rounds the number of blocks down: "
+                                "there is no block for the last, partial tile",
+                                f"write `{new} / {by}` in line {line}",
+                                (Edit(code.path, match.start("over"), match.end("over"), new),))  # fmt: skip
 
 
 def swapped_axes(program: Program) -> Iterator[Candidate]:

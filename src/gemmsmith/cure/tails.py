@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def short_loops(program: Program) -> Iterator[Candidate]:
                                 f"write `{extent}` in line {line}",
                                 (Edit(code.path, left.end_byte, node.end_byte, ""),))  # fmt: skip
         yield from _whole_steps(function, names)
+        yield from _short_of_one(function, names)
         yield from _loop_starts(function)
 
 
@@ -52,6 +54,59 @@ def _whole_steps(function: Function, names: list[str]) -> Iterator[Candidate]:
             yield Candidate("missing-tail", f"the loop of line {line} ends before the last, partial tile: "
                             f"`{code.of(node)}`", f"write `{new}` in line {line}",
                             (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _short_of_one(function: Function, names: list[str]) -> Iterator[Candidate]:
+    """`s < PARTS - 1` as a loop's condition, where PARTS is no extent of the product."""
+    code = function.code
+    for loop in below(function.body, "for_statement", "while_statement"):
+        test = loop.child_by_field_name("condition")
+        for node in below(test, "binary_expression") if test is not None else ():
+            operator, right = node.child_by_field_name("operator"), node.child_by_field_name("right")
+            if operator is None or right is None or code.of(operator) not in ("<", "!="):
+                continue
+            sign, count, one = (right.child_by_field_name(part) for part in ("operator", "left", "right"))
+            if sign is None or count is None or one is None or (code.of(sign), code.of(one)) != ("-", "1"):
+                continue
+            if count.type == "identifier" and code.of(count) not in names:
+                line = code.line(node.start_byte)
+                yield Candidate("loop-bound", f"the loop of line {line} leaves out the last of {code.of(count)}: "
+                                f"`{code.of(node)}`", f"write `{code.of(count)}` in line {line}",
+                                (Edit(code.path, count.end_byte, right.end_byte, ""),))  # fmt: skip
+
+
+def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
+    """Loops that go too far at once: `k += 2 * TILE` (``computed``), or `k += BM` where the tile is BK deep."""
+    for function in program.reached:
+        code = function.code
+        text = code.of(function.body)
+        sizes = list(dict.fromkeys(re.findall(r"\[\s*([A-Z]\w*)\s*(?:\+\s*\d+\s*)?\]", text)))
+        for loop in below(function.body, "for_statement", "while_statement"):
+            update = loop.child_by_field_name("update")
+            for node in below(update if update is not None else loop, "assignment_expression"):
+                sign, right = node.child_by_field_name("operator"), node.child_by_field_name("right")
+                if sign is None or right is None or code.of(sign) != "+=" or not _counts(code, loop, node):
+                    continue
+                if (right.type == "binary_expression") != computed:
+                    continue
+                old, line = code.of(right), code.line(node.start_byte)
+                parts = [code.of(each) for each in below(right, "identifier", "number_literal") if each.id != right.id]
+                for new in dict.fromkeys((*parts, *sizes)):
+                    if new != old and new != "1":
+                        start = code.line(loop.start_byte)
+                        yield Candidate("loop-step", f"the loop of line {start} goes on by `{old}`, where `{new}` "
+                                        "belongs", f"write `{new}` for `{old}` in line {line}",
+                                        (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def _counts(code: Code, loop: Node, node: Node) -> bool:
+    """Whether an assignment changes the variable that the loop's condition looks at."""
+    test, left = loop.child_by_field_name("condition"), node.child_by_field_name("left")
+    return (
+        test is not None
+        and left is not None
+        and re.search(rf"\b{re.escape(code.of(left))}\b", code.of(test)) is not None
+    )
 
 
 def _in_subscript(node: Node) -> bool:

@@ -27,7 +27,7 @@ from gemmsmith.explain.bottleneck import (
 )
 from gemmsmith.explain.instruction_mix import MULTIPLY_ADD, sass_class
 from gemmsmith.explain.occupancy import Occupancy, Waves
-from gemmsmith.explain.pattern_words import conflict_words, remedy, sector_words
+from gemmsmith.explain.pattern_words import coalescing_fix, conflict_words, remedy, sector_words
 from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
@@ -131,9 +131,7 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
             at, f"uncoalesced global {word}", LSU,
             f"A global {word[:-1]} request touches {share:.1f} sectors and uses {used:.1f} of the 32 bytes in each"
             f"{f'; the costliest is at {pattern.where}' if pattern is not None else ''}.",
-            "Let neighbouring threads of a warp access neighbouring addresses. Where a block has x and y, let "
-            "threadIdx.x choose the column, threadIdx.y the row, and exchange x and y of block and grid with them.",
-            better, pattern, sectors_per_request=share, bytes_used_per_sector=used,
+            coalescing_fix(pattern), better, pattern, sectors_per_request=share, bytes_used_per_sector=used,
         )  # fmt: skip
         worst = made if worst is None or made.saved > worst.saved else worst
     return worst

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+
 from gemmsmith.explain.access_pattern import WORD, AccessPattern, Declaration
 from gemmsmith.sim.wavefronts import BANKS, NOBODY
 
@@ -54,6 +57,32 @@ def sector_words(pattern: AccessPattern) -> str:
         return f"{len(places)} threads of a warp {verb} {each}, in {_sectors(pattern)} sectors."
     return (f"Neighbouring threads {verb} {each}, {abs(stride):,} bytes apart in the short rows "
             f"that were counted: {_sectors(pattern)} sectors of 32 bytes for one warp.")  # fmt: skip
+
+
+def coalescing_fix(pattern: AccessPattern | None) -> str:
+    """What to change about an uncoalesced access."""
+    each = _elements_each(pattern) if pattern is not None else 0
+    if pattern is not None and each:
+        verb, bits = ("store", "stores") if pattern.writes else ("load", "loads")
+        vector = pattern.width * each
+        wide = f"{verb} them as one vector of {vector} bytes" if vector in (8, 16) else f"use {bits} of 16 bytes"
+        return (
+            f"Each thread has {each} neighbouring elements, so neighbouring threads are {vector} bytes apart: {wide}, "
+            f"or give thread t the elements t, t + 32 and so on in place of {each}t to {each}t + {each - 1}."
+        )
+    return (
+        "Let neighbouring threads of a warp access neighbouring addresses. Where a block has x and y, let threadIdx.x "
+        "choose the column, threadIdx.y the row, and exchange x and y of block and grid with them."
+    )
+
+
+def _elements_each(pattern: AccessPattern) -> int:
+    """How many neighbouring elements each thread has, where that alone parts neighbouring threads; else 0."""
+    places = [at for at in pattern.lanes if at != NOBODY]
+    steps = Counter(b - a for a, b in pairwise(places))
+    step = steps.most_common(1)[0][0] if steps else 0
+    width = pattern.width
+    return step // width if width < step <= _LIKELY_ROW // 2 and step % width == 0 else 0
 
 
 def _sectors(pattern: AccessPattern) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -181,13 +182,12 @@ def combine(parts: Sequence[tuple[Counters, float]]) -> Counters:
     """The weighted sum, per instruction, of the counts of several launches of one loaded kernel."""
     first = parts[0][0]
     result = Counters(first.lowered, first.geometry)
+    values = attrgetter(*[field.name for field in fields(Counts)])
     for target, name in ((result.by_position, "by_position"), (result.copies, "copies")):
         for key in {key for counters, _ in parts for key in getattr(counters, name)}:
-            weighted = [(getattr(c, name)[key], weight) for c, weight in parts if key in getattr(c, name)]
-            target[key] = Counts(**{
-                field.name: max(0, round(sum(weight * getattr(count, field.name) for count, weight in weighted)))
-                for field in fields(Counts)
-            })  # fmt: skip
+            weighted = [(values(getattr(c, name)[key]), weight) for c, weight in parts if key in getattr(c, name)]
+            columns = zip(*[[weight * value for value in counts] for counts, weight in weighted], strict=True)
+            target[key] = Counts(*[max(0, round(sum(column))) for column in columns])
     for counters, _ in parts:
         result.widths.update(counters.widths)
         for position, example in counters.examples.items():

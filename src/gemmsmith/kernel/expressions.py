@@ -119,7 +119,9 @@ def _value(text: str, names: Mapping[str, int]) -> Any:
         return _read(text)(names)
     except KeyError as error:
         reason = f"unknown name {error.args[0]!r} (known: {', '.join(sorted(names))})"
-    except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+    except SyntaxError as error:
+        reason = error.msg  # without Python's own place in it
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         reason = str(error)
     raise UsageError(f"cannot evaluate {text!r}: {reason}", "write integers, names, + - * / // %, ceil()") from None
 
@@ -210,7 +212,51 @@ def c_as_python(text: str) -> str:
     text = re.sub(r"(?:\b\w+)?::", "", text)
     while (plain := re.sub(r"\b([A-Za-z_]\w*)\s*(?:\.|->)\s*([A-Za-z_]\w*)", r"\1__dot_\2", text)) != text:
         text = plain
-    return " ".join((text if floating else re.sub(r"//?", "//", text)).split())
+    text = text if floating else re.sub(r"//?", "//", text)
+    return " ".join((_with_choices(text) if "?" in text else text).split())
+
+
+def _with_choices(text: str) -> str:
+    """``c ? a : b`` as ``(a if c else b)``, inside parentheses too; conditions in Python's words."""
+    levels = [""]
+    for char in text:
+        if char == "(":
+            levels.append("")
+        elif char == ")" and len(levels) > 1:
+            inner = levels.pop()
+            levels[-1] += f"({_choice(inner)})"
+        else:
+            levels[-1] += char
+    if len(levels) > 1:
+        raise UsageError(f"cannot read {text!r}: a ( without its )")
+    return _choice(levels[0])
+
+
+def _choice(text: str) -> str:
+    """The same for a text whose parentheses have been read."""
+    parts, marks, depth = [""], "", 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char in "?:," and depth == 0:
+            marks += char
+            parts.append("")
+        else:
+            parts[-1] += char
+
+    def joined(first: int, last: int) -> str:
+        return parts[first] + "".join(marks[i - 1] + parts[i] for i in range(first + 1, last + 1))
+
+    if (at := marks.find(",")) >= 0:
+        return f"{_choice(joined(0, at))}, {_choice(joined(at + 1, len(marks)))}"
+    if not marks:
+        return text.replace("&&", " and ").replace("||", " or ")
+    opened = 0
+    for i, mark in enumerate(marks):
+        opened += 1 if mark == "?" else -1
+        if opened == 0 and i > 0:
+            yes, no = joined(1, i), joined(i + 1, len(marks))
+            return f"(({_choice(yes)}) if ({_choice(parts[0])}) else ({_choice(no)}))"
+    raise UsageError(f"cannot read {text!r}: a ? without its :")
 
 
 def evaluate_c(text: str, names: Mapping[str, int]) -> int:

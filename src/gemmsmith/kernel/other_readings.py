@@ -9,10 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
+from gemmsmith.kernel.role_names import SEQUENCE, is_batch, words
 from gemmsmith.kernel.roles import EXTENTS, TIED
 from gemmsmith.kernel.signature import Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
+PARTS, PART = "2-M%2", "M//(2-M%2)"  # of the rows: how many, and the rows of each
+_SECOND = f"2-({PART})%2"
+_PARTS_OF = {2: (PARTS, PART), 3: (PARTS, _SECOND, f"M//(({PARTS})*({_SECOND}))")}
+ROW_PARTS = frozenset(part for parts in _PARTS_OF.values() for part in parts)
+_REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
 def readings(signature: Signature) -> Iterator[Signature]:
@@ -22,9 +28,45 @@ def readings(signature: Signature) -> Iterator[Signature]:
     else:
         yield from _permuted(signature)
     yield from _tied(signature)
+    yield from _flattened(signature)
+
+
+def _flattened(signature: Signature) -> Iterator[Signature]:
+    """Rows in two or three parameters, as [B, T, C] and [B, I, J, L] have them: M is B·T. Where M is even B is 2, so
+    that all are seen to count.
+
+    Either M, N and K are known, and M is the rows of one of B matrices; or B and T are named so, and the other two are
+    N and K in either order; or the first of four or five are the rows.
+    """
+    integers = [i for i, arg in enumerate(signature.arguments) if arg.code in tuple("iIqQ") and not arg.table
+                and (not arg.role or arg.role in (*EXTENTS, "batch"))]  # fmt: skip
+    names = {i: signature.arguments[i].name for i in integers}
+    if len(integers) not in (4, 5) or signature.fixed:
+        return
+    if any(not arg.role for i, arg in enumerate(signature.arguments) if i not in integers):
+        return
+    for rows, order in product(_rows(signature, integers, names), ("KN", "NK")):
+        inner = dict(zip((i for i in integers if i not in rows), order, strict=True))
+        roles = inner | dict(zip(rows, _PARTS_OF[len(rows)], strict=True))
+        yield replace(signature, square=False, arguments=tuple(
+            replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments)))  # fmt: skip
+
+
+def _rows(signature: Signature, integers: list[int], names: dict[int, str]) -> list[list[int]]:
+    """Which integers may be the rows together, the likeliest first."""
+    first = [i for i in integers if is_batch(names[i], short=True)]
+    others = [i for i in integers if i not in first]
+    found = []
+    if len(integers) == 4 and len(first) == 1:
+        named = [i for i in others if signature.arguments[i].role == "M"]
+        if sorted(signature.arguments[i].role for i in others) != sorted(EXTENTS):
+            named = [i for i in others if "".join(words(names[i])) in SEQUENCE]
+        found += [[*first, *named]] if len(named) == 1 else []
+    return [*found, *([integers[:-2]] if integers[:-2] not in found else [])]
 
 
 def _completed(signature: Signature) -> Iterator[Signature]:
+    signature = _with_passed_reals(signature)
     pointers = [arg.name for arg in signature.unknown if arg.code == "P"]
     flags = [arg.name for arg in signature.unknown if arg.code == "?"]  # "this is the first launch", and the like
     numbers = [arg.name for arg in signature.unknown if arg.code not in ("P", "?")]
@@ -49,6 +91,13 @@ def _completed(signature: Signature) -> Iterator[Signature]:
             arguments = tuple(replace(a, role=roles.get(a.name, a.role)) for a in signature.arguments)
             all_extents = {a.role for a in arguments if a.role in EXTENTS}
             yield replace(signature, arguments=arguments, square=len(all_extents) == 1)
+
+
+def _with_passed_reals(signature: Signature) -> Signature:
+    """The signature where a real number without a meaning is the one that host code passes: a slope, an epsilon."""
+    arguments = tuple(replace(arg, role=arg.passed) if not arg.role and arg.code in _REALS else arg
+                      for arg in signature.arguments)  # fmt: skip
+    return replace(signature, arguments=arguments)
 
 
 def _tied(signature: Signature) -> Iterator[Signature]:

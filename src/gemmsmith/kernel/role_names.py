@@ -28,8 +28,8 @@ _EXTENT_NOISE = frozenset((
     "matrix", "global", "g",
 ))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width"),
+    "M": ("m", "rows", "row", "height", "nrows", "mm"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn"),
     "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
 }
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
@@ -47,7 +47,17 @@ _SIDES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N"), "d": ("M", "N")}
 _OPERANDS = {"one": "a", "lhs": "a", "two": "b", "rhs": "b", "dest": "c", "dst": "c"}
 _SCALARS = {"alpha": ("alpha", "scale", "scalar"), "beta": ("beta",)}
 _SCALAR_OF = {name: role for role, names in _SCALARS.items() for name in names}
-BATCH = frozenset(("batch", "batches", "batchsize", "batchcount", "numbatches", "nbatch", "nbatches", "numbatch"))
+BATCH = frozenset(("batch", "batches", "batchsize", "batchcount", "numbatches", "nbatch", "nbatches", "numbatch",
+                   "bsz", "bs", "nb"))  # fmt: skip
+
+
+SEQUENCE = frozenset(("t", "seq", "seqlen", "sequence", "sequencelength", "seqlength", "s", "l", "length", "time"))
+
+
+def is_batch(name: str, short: bool = False) -> bool:
+    """Whether a number is named after the products of a batch; ``short``: B counts, too."""
+    own = "".join(words(name))
+    return own in BATCH or (short and own == "b")
 
 
 def words(name: str) -> list[str]:

@@ -6,6 +6,7 @@ find out, and everything else refuses it with the ``--signature`` line to comple
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     BATCH,
     extent_role,
+    is_batch,
     is_weight,
     leading_of,
     leading_role,
@@ -42,6 +44,7 @@ USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
 EXTENTS = ("M", "N", "K")
 TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
+_LARGEST = 1e9  # of a number that is passed for a parameter whose meaning is not known
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 
 
@@ -57,6 +60,7 @@ def recognise(
     places: Sequence[int] = (),
     maps: Mapping[str, MapParameter] | None = None,
     scratch: frozenset[str] = frozenset(),
+    null: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -70,6 +74,7 @@ def recognise(
     computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
     maps            the tensor maps that host code encodes, by the parameter's name
     scratch         the parameters that are arrays for the blocks to share
+    null            the pointers that host code leaves out; one that is called bias is given all the same
     """
     found = [
         written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -78,7 +83,7 @@ def recognise(
     ]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
-    pointers = _pointer_roles(entry, found, body, scratch)
+    pointers = _pointer_roles(entry, found, body, scratch, null)
     roles = pointers | _scalar_roles(found, body, pointers)
     roles |= _field_roles(found, pointers, set(roles.values()))
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
@@ -95,14 +100,38 @@ def recognise(
             roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
             if not roles[i] and is_number(text) and set(EXTENTS) <= set(roles.values()):
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
+        elif not roles.get(i) and found[i].code == "?":
+            roles[i] = _number(text)  # true or false, as it is launched
+    roles |= _numbers_beside_extents(roles, found, computed)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself
     arguments = [
-        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1)
+        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1,
+                 _number(computed[i]) if i < len(computed) and p.code != "P" else "")
         for i, p in enumerate(found)
-    ]
+    ]  # fmt: skip
     return _complete(Signature(entry, tuple(arguments)), body, constants or {})
+
+
+def _number(text: str) -> str:
+    """A literal of C++ as ``is_number`` has it: "0.5" of 0.5f, "1" of true; empty for anything else."""
+    text = {"true": "1", "false": "0"}.get(text.strip(), text.strip())
+    if re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?", text) is None:
+        return ""
+    value = float(text.rstrip("fF"))
+    return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < _LARGEST else ""
+
+
+def _numbers_beside_extents(
+    roles: Mapping[int, str], found: Sequence[WrittenParameter], computed: Sequence[str]
+) -> dict[int, str]:
+    """Numbers that the launch passes as such, where as many other parameters of unknown meaning are left as extents:
+    the bytes of a tile, for example."""
+    missing = set(EXTENTS) - set(roles.values())
+    open_ = [i for i, p in enumerate(found) if not roles.get(i) and p.type.is_integer and not p.is_pointer]
+    numbers = {i: computed[i] for i in open_ if i < len(computed) and is_number(computed[i])}
+    return numbers if missing and len(open_) - len(numbers) == len(missing) else {}
 
 
 def _is_letter_of(roles: Mapping[int, str], place: int, found: Sequence[WrittenParameter]) -> bool:
@@ -116,7 +145,10 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
     roles = [role.strip() for role in declared.split(",")]
     shown = ", ".join(p.name for p in found)
     if len(roles) != len(found):
-        raise SignatureError(f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}")
+        raise SignatureError(
+            f"--signature has {len(roles)} roles, but {entry} takes {len(found)} parameters: {shown}",
+            "give one role for each, in this order: A, B, C, M, N, K, lda, alpha, beta, bias, …",
+        )
     arguments = []
     tied = next((role for role in roles if role in TIED), "")
     roles = [role[0] if role == tied else role for role in roles]
@@ -151,9 +183,11 @@ def _map_argument(entry: str, parameter: WrittenParameter, role: str) -> Argumen
 
 
 def _pointer_roles(
-    entry: str, found: list[WrittenParameter], body: str, scratch: frozenset[str] = frozenset()
+    entry: str, found: list[WrittenParameter], body: str, scratch: frozenset[str] = frozenset(),
+    null: frozenset[str] = frozenset(),
 ) -> dict[int, str]:  # fmt: skip
     shared = {i: SCRATCH for i, p in enumerate(found) if p.is_pointer and p.name in scratch}
+    shared |= {i: "0" for i, p in enumerate(found) if p.is_pointer and p.name in null and not pointer_role(p.name)}
     pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer and i not in shared}
     mapped = {p.map for p in found if p.map}
     if mapped and (pointers or "C" in mapped):
@@ -190,7 +224,9 @@ def _roles_beside_maps(
 
 def with_written(signature: Signature, names: set[str]) -> Signature:
     """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
-    pointers = {i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role != SCRATCH}
+    pointers = {
+        i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role not in (SCRATCH, "0")
+    }
     roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
     arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
     return replace(signature, arguments=arguments)
@@ -263,9 +299,18 @@ def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, 
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    if len(extents) == 4 and "blockIdx.z" in body and "batch" not in roles.values():
+        own = [i for i in extents if is_batch(found[i].name, short=True)]
+        if len(own) == 1 and _extents_of(found, [i for i in extents if i not in own]) == set(EXTENTS):
+            roles[own[0]] = "batch"  # B beside M, N and K
+            extents.remove(own[0])
     if len(extents) == 1 and any("." in p.name and p.type.is_integer and not p.is_pointer for p in found):
         return roles | {extents[0]: ""}  # the matrices tell their sizes; this may be a tile's
     return roles | extents_by_name({i: found[i].name for i in extents}, matrices)
+
+
+def _extents_of(found: list[WrittenParameter], places: list[int]) -> set[str]:
+    return set(extents_by_name({i: found[i].name for i in places}).values())
 
 
 def _field_roles(found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:

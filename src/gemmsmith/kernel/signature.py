@@ -15,7 +15,7 @@ import numpy as np
 
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.element_types import BF16_CODE
-from gemmsmith.kernel.expressions import evaluate
+from gemmsmith.kernel.expressions import evaluate, rounds_up
 from gemmsmith.kernel.slots import pack
 from gemmsmith.problem import BF16, Problem
 
@@ -23,7 +23,7 @@ ROLES = ("M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc", "bi
 _POINTERS = ("A", "B", "C", "bias", "workspace")
 # Further parameters of the ladder's own entries: tensor maps by value, the size of the batch, a workspace.
 MAP_BYTES = 128
-_MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC"}
+_MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC", "map_rest": "mapRest"}
 SCRATCH = "scratch"  # an array of a user's kernel that its blocks share: partial sums, counters, locks
 _MAP_TYPE = "TensorMap"
 MAP_POINTER = "M"  # the code of a pointer to a tensor map
@@ -67,7 +67,8 @@ class Argument:
     number for a constant, and a formula of the sizes for what host code computes from them ("4*K").
     ``at_launch`` is what host code passes, if that is a plain name. The fields of a struct that is passed by value are
     arguments of their own, called "A.width"; ``parameter`` is the index of the parameter that they belong to.
-    ``table``: it is an array of pointers, one for each matrix of a batch.
+    ``table``: it is an array of pointers, one for each matrix of a batch. ``passed``: the number that host code passes,
+    or that is its default, if it is one.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Argument:
     at_launch: str = ""
     parameter: int = -1
     table: bool = False
+    passed: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Signature:
                   row-major: the user's A has role B, the user's M has role N
     accumulates   C += A·B without a parameter beta, which is 1
     activation    'relu' where every result is max(0, x), of a user's kernel
+    shared        the operand, A or B, of which there is one for all products of a batch
     """
 
     entry: str
@@ -100,6 +103,12 @@ class Signature:
     accumulates: bool = False
     activation: str = ""
     tied: str = ""
+    shared: str = ""
+
+    def batch_of(self, problem: Problem, count: int) -> Problem:
+        """``count`` products of this size, as the kernel takes them."""
+        strides = {f"stride_{self.shared.lower()}": 0} if self.shared else {}
+        return problem.with_(batch=count, **strides)
 
     def tie(self, problem: Problem) -> Problem:
         """The product with equal extents where one parameter is two of them."""
@@ -215,7 +224,8 @@ class Signature:
         arguments = tuple(replace(arg, role=with_roles(arg.role, _TRANSPOSED)) for arg in self.arguments)
         fixed = tuple((_TRANSPOSED.get(role, role), extent) for role, extent in self.fixed)
         tied = with_roles(self.tied[:1], _TRANSPOSED) + with_roles(self.tied[1:], _TRANSPOSED)
-        return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major, tied=tied)
+        return replace(self, arguments=arguments, fixed=fixed, column_major=not self.column_major, tied=tied,
+                       shared=with_roles(self.shared, _TRANSPOSED))  # fmt: skip
 
     def declaration(self) -> str:
         """The roles of the user's own A, B, M and N as ``--signature`` takes them, '?' where one is not known."""
@@ -260,9 +270,9 @@ def is_number(role: str) -> bool:
 
 
 def is_formula(role: str) -> bool:
-    """Whether ``role`` is arithmetic on the sizes, as "4*K" or "(N+3)//4"."""
-    words = re.findall(r"[A-Za-z_]\w*", role)
-    if not words or not set(words) <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()-]+", role) is None:
+    """Whether ``role`` is arithmetic on the sizes, as "4*K", "(N+3)//4" or "(K//4 if K > 256 else K)"."""
+    words = {word for word in re.findall(r"[A-Za-z_]\w*", role) if word not in _OPERATORS and not rounds_up(word)}
+    if not words or not words <= _SIZES or role in _SIZES or re.fullmatch(r"[\w\s+*/%()<>=!,-]+", role) is None:
         return False
     try:
         evaluate(role, dict.fromkeys(_SIZES, 240))
@@ -271,11 +281,17 @@ def is_formula(role: str) -> bool:
     return True
 
 
+def formula_value(role: str, sizes: Mapping[str, int]) -> int:
+    """What a formula of the sizes gives; sizes that are not known are 1."""
+    return evaluate(role, dict.fromkeys(_SIZES, 1) | dict(sizes))
+
+
 def with_roles(role: str, names: Mapping[str, str]) -> str:
     """``role`` under other names; a formula with its sizes under theirs."""
     return re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), role)
 
 
+_OPERATORS = frozenset(("if", "else", "and", "or", "min", "max", "ceil", "floor"))
 _SIZES = frozenset(("M", "N", "K", "lda", "ldb", "ldc", "batch"))
 
 

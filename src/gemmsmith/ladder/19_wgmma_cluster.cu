@@ -25,6 +25,7 @@
 
 #include "epilogue/store.cuh"
 #include "epilogue/transposed_store.cuh"
+#include "ptx/elect.cuh"
 #include "ptx/pdl.cuh"
 #include "schedule/cluster_sums.cuh"
 #include "schedule/grouped_order.cuh"
@@ -39,13 +40,18 @@ constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the operand of wgmma's 64 rows
 constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
-using TileB = OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? whole_shares(COLS, CLUSTER_M) : BK>;
+using TileB =
+    OperandTile<COLS, B_K_MAJOR, CLUSTER_M, B_K_MAJOR && !TAIL_BN ? COLS : BK, true>;
+// Whether the products of a stage are few, so that what is between them and between loads counts. On an H200 up to 14 %
+// less time, 2 % in the mean over 17 configurations; 8 % more with two 64-row tiles for each consumer.
+constexpr bool SHORT_STAGES = M_TILES == 1 && BN < 256;
 constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
-     long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace) {
+     long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace,
+     const __grid_constant__ TensorMap map_rest) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = shared_address(shared);
     const unsigned staging = stages + STAGES * STAGE_BYTES;
@@ -58,7 +64,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     using Loader = ClusterLoader<CLUSTER_M, CLUSTER_N, CLUSTER_K>;
     if (SEND && threadIdx.x == 0)
         for (int i = 0; i < CONSUMERS; ++i) mbarrier_init(empty + 8 * (STAGES + i), 1);
-    init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER>(full, empty, map_a, map_b);
+    init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER, SHORT_STAGES && TAIL_BN == 0>(full, empty, map_a, map_b);
     pdl_launch_and_wait();
 
     const Loader loader;
@@ -87,27 +93,31 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
+    const int warpgroup = same_in_warp<SHORT_STAGES>(threadIdx.x / WARPGROUP_THREADS);
+    const auto loads = [] {  // one thread
+        if constexpr (SHORT_STAGES) return same_in_warp<true>(threadIdx.x / 32) == 0 && elected();
+        return threadIdx.x == 0;
+    };
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             for (int k = range.begin; k < range.end; ++k) {
-                loader.load<TileA, TileB<decltype(width)::value>, DEPTH>(
+                loader.load<TileA, TileB<decltype(width)::value>, DEPTH, SHORT_STAGES>(
                     stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
                     SWAP ? map_b : map_a, SWAP ? map_a : map_b, row, col, k * DEPTH * BK,
-                    (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0);
+                    (SWAP ? strideB : strideA) ? z : 0, (SWAP ? strideA : strideB) ? z : 0, &map_rest);
                 ring.advance();
             }
         };
         if constexpr (CLUSTER_K > 1) {
             for_each_tile([&](auto width, int row, int col, int z, unsigned t) {
-                if (threadIdx.x == 0) load_tile(width, row, col, z, t);
+                if (loads()) load_tile(width, row, col, z, t);
                 __syncwarp();
                 if (!SEND) cluster_sync();  // partial sums are in the stages
                 cluster_sync();             // all of them have been read
             });
-        } else if (threadIdx.x == 0) {
+        } else if (loads()) {
             for_each_tile(load_tile);
         }
     } else {  // a consumer

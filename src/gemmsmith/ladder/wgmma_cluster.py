@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from gemmsmith.kernel.config import Config, Parameter
 from gemmsmith.kernel.constraints import Requires
+from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.spec import Workspace
 from gemmsmith.ladder.families import hopper, hopper_store
+from gemmsmith.ladder.families.hopper_maps import rest_map
 from gemmsmith.ladder.families.parameters import block_tile
 from gemmsmith.ladder.rung import preset
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
+
+
+def _maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
+    return hopper_store.maps_with_c(problem, config) | rest_map(problem, config)
 
 
 def _workspace(problem: Problem, config: Config) -> Workspace:
@@ -77,7 +83,7 @@ SPEC = hopper.rung(
             "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",
         ),
     ),
-    tensor_maps=hopper_store.maps_with_c,
+    tensor_maps=_maps,
     specialize=hopper_store.specialize_store,
     persistent=True,
     workspace=_workspace,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class AtWarp:
     def __init__(self, machine: Stepper) -> None:
         self.machine = machine
         self.groups: list[Group] = []
+        self._fruitless: tuple[int, list[Group]] = -1, []  # progress, and who waited, when nobody could be released
 
     def arrive_members(self, step: Bundle[Any], group: Group) -> list[Group]:
         """An instruction that waits for the lanes of its member mask."""
@@ -63,6 +65,9 @@ class AtWarp:
 
     def release(self) -> list[Group]:
         """Release the lanes that wait for others of their warp, if all of those have arrived."""
+        progress, known = self._fruitless
+        if progress == self.machine.progress and len(known) == len(self.groups) and all(map(is_, known, self.groups)):
+            return []  # nobody has arrived or ended since: threads that spin ask often
         waiting, self.groups = self.groups, []
         released: list[Group] = []
         kinds: dict[tuple[Any, ...], list[Group]] = {}
@@ -73,6 +78,8 @@ class AtWarp:
             kinds.setdefault((members, step.first.instruction.name if members else group.position), []).append(group)
         for (members, _), groups in sorted(kinds.items(), key=lambda item: item[1][0].position):
             released += self._release_members(groups) if members else self._release_whole(groups)
+        if not released:
+            self._fruitless = self.machine.progress, self.groups.copy()
         return released
 
     def _release_whole(self, groups: list[Group]) -> list[Group]:

@@ -8,7 +8,7 @@ bundle. An outer product in registers takes one call per step of K instead of on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -46,6 +46,7 @@ class Bundle(Generic[D]):
 
     What the operations have in common is repeated here: ``traits``, ``execute``, ``detail``, ``access`` and guard.
     ``following`` is the position of the next bundle. ``waits``: lanes may have to wait here, or go elsewhere.
+    ``steps``: how many bundles it stands for.
     """
 
     operations: tuple[Operation[D], ...]
@@ -61,6 +62,7 @@ class Bundle(Generic[D]):
     negated: bool
     waits: bool
     following: int
+    steps: int = 1
 
     @property
     def first(self) -> Operation[D]:
@@ -74,8 +76,12 @@ class Program:
     that stretch, in execution order; ``following`` leads from one to the next, and from the last to the end.
     """
 
-    def __init__(self, lowered: Lowered, limit: int) -> None:
-        """No bundle has more than ``limit`` operations."""
+    def __init__(self, lowered: Lowered, limit: int, idle: frozenset[int] = frozenset()) -> None:
+        """No bundle has more than ``limit`` operations, but for those that need not be computed.
+
+        ``idle``: the positions of these operations. They are counted, and nothing else.
+        """
+        self.idle = idle
         self.labels, self.start, self.end = lowered.labels, lowered.start, len(lowered.operations)
         self.bundles: list[Bundle[Any] | None] = [None] * self.end
         self._operations, self._limit = lowered.operations, limit
@@ -111,8 +117,10 @@ class Program:
             ):
                 stop += 1
             groups = _groups(operations[start:stop], self._limit)
-        for n, group in enumerate(groups, 1):
-            self.bundles[start + n - 1] = _make(group, start + n if n < len(groups) else stop)
+        made = [_make(group, start + n if n < len(groups) else stop) for n, group in enumerate(groups, 1)]
+        for n, step in enumerate(_joined(made, self.idle) if self.idle else made):
+            if step is not None:
+                self.bundles[start + n] = step
 
 
 def most_operations(lanes: int, most_elements: int = 1 << 16) -> int:
@@ -163,6 +171,35 @@ def _levels(stretch: Sequence[Operation[Any]]) -> list[int]:
             written[cell] = level
         levels.append(level)
     return levels
+
+
+def _joined(made: list[Bundle[Any]], idle: frozenset[int]) -> list[Bundle[Any] | None]:
+    """The bundles of a stretch, of which those that follow one another and need not be computed are one.
+
+    It stands where the first of them stood; the places of the others are None.
+    """
+    found: list[Bundle[Any] | None] = []
+    first = -1  # of the bundles that are joined now
+    for n, step in enumerate(made):
+        if step.guard is not None or step.waits or any(o.position not in idle for o in step.operations):
+            first = -1
+            found.append(step)
+            continue
+        alone = replace(step, execute=_nothing)
+        before = found[first] if first >= 0 else None
+        if before is not None and before.traits.counts.executed is step.traits.counts.executed:
+            found[first] = replace(before, operations=before.operations + step.operations, following=step.following,
+                                   count=before.count + step.count, steps=before.steps + 1)  # fmt: skip
+            found.append(None)
+        else:
+            first = n
+            found.append(alone)
+    return found
+
+
+def _nothing(machine: Any, step: Bundle[Any], lanes: Any) -> None:
+    """Instead of an operation that need not be computed."""
+    del machine, step, lanes
 
 
 def single(operation: Operation[D], following: int) -> Bundle[D]:

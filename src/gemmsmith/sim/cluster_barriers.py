@@ -20,6 +20,8 @@ class ClusterBarriers:
         self.arrivals = np.zeros(machine.wave.lanes, np.int64)
         self.waits = np.zeros(machine.wave.lanes, np.int64)
         self._released: dict[tuple[int, int], Clock] = {}  # by cluster and number of the barrier
+        self._fewest = np.zeros(0, np.int64)  # arrivals of a live thread of each cluster
+        self._fewest_at = -1  # the machine's progress when they were counted
 
     def arrive(self, lanes: Array, releases: bool) -> None:
         again = self.arrivals[lanes] != self.waits[lanes]
@@ -49,10 +51,12 @@ class ClusterBarriers:
         early = self.arrivals[lanes] == self.waits[lanes]
         if early.any():
             raise LaneFault(int(np.argmax(early)), "barrier.cluster.wait without barrier.cluster.arrive")
-        least = np.full(int(self.cluster[-1]) + 1, np.iinfo(np.int64).max)
-        alive = self.machine.alive
-        np.minimum.at(least, self.cluster[alive], self.arrivals[alive])
-        found: Array = least[self.cluster[lanes]] >= self.arrivals[lanes]
+        if self._fewest_at != self.machine.progress:  # threads that arrive or end are progress
+            counts = np.where(self.machine.alive, self.arrivals, np.iinfo(np.int64).max)
+            lanes_each = self.machine.wave.threads * self.machine.wave.cluster_blocks
+            self._fewest = np.minimum.reduceat(counts, np.arange(0, counts.size, lanes_each))
+            self._fewest_at = self.machine.progress
+        found: Array = self._fewest[self.cluster[lanes]] >= self.arrivals[lanes]
         return found
 
     def passed(self, lanes: Array) -> None:

@@ -116,8 +116,11 @@ class Counters:
 
     def diverged(self, state: WaveState, step: Bundle[Any], one: Lanes, other: Lanes) -> None:
         """A branch split these lanes; counts the warps that have lanes on both sides."""
-        both = np.intersect1d(state.warp[one], state.warp[other])
-        self._counts(step.first).divergent += both.size
+        here = np.zeros(int(state.warp[-1]) + 1, bool)
+        here[state.warp[one]] = True
+        there = np.zeros(here.size, bool)
+        there[state.warp[other]] = True
+        self._counts(step.first).divergent += int(np.count_nonzero(here & there))
 
     def access(self, state: WaveState, step: Bundle[Any], space: Space, lanes: Lanes, addresses: Array) -> None:
         """A bundle accesses ``space``; shared addresses are within the block's window."""

@@ -20,6 +20,7 @@ from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
+from gemmsmith.sim.deciding import undecided
 from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import lower
@@ -46,22 +47,22 @@ Run = Callable[[Schedule, HazardLog | None, Counters | None, Look | None], None]
 
 @dataclass
 class LoadedPtx:
-    """A parsed and lowered kernel, with its programs by the size of their bundles."""
+    """A parsed and lowered kernel, with its programs by the size of their bundles, and whether they are dry."""
 
     entry: Entry
     lowered: Lowered
-    programs: dict[int, Program] = field(default_factory=dict)
+    programs: dict[tuple[int, bool], Program] = field(default_factory=dict)
     registers: int = 0  # of a thread at launch; 0 if not known
     named: frozenset[str] = frozenset()  # variables of the module that code, or another variable, names
     placed: tuple[int, ...] = ()  # the addresses of these that it was lowered for
     elsewhere: dict[tuple[int, ...], LoadedPtx] = field(default_factory=dict)  # the same, for other addresses
 
-    def program(self, lanes: int) -> Program:
-        """The program for waves of this many lanes."""
-        limit = most_operations(lanes)
-        if limit not in self.programs:
-            self.programs[limit] = Program(self.lowered, limit)
-        return self.programs[limit]
+    def program(self, lanes: int, dry: bool = False) -> Program:
+        """The program for waves of this many lanes; ``dry``: what decides nothing is not computed."""
+        key = most_operations(lanes), dry
+        if key not in self.programs:
+            self.programs[key] = Program(self.lowered, key[0], self.lowered.fact(undecided) if dry else frozenset())
+        return self.programs[key]
 
 
 Loads = dict[tuple[str, str, bool], LoadedPtx]
@@ -237,9 +238,10 @@ class SimDevice:
                     geometry.cluster,
                     together > 1,
                     loaded.registers,
+                    not self.moves_data,
                 )
-                machine = Machine(loaded.lowered, loaded.program(wave.lanes), wave, self.memory, schedule, log,
-                                  counters, deadline, look)  # fmt: skip
+                machine = Machine(loaded.lowered, loaded.program(wave.lanes, wave.dry), wave, self.memory, schedule,
+                                  log, counters, deadline, look)  # fmt: skip
                 machine.prints = [] if isinstance(look, SecondLook) else self.prints  # the second look prints again
                 machine.moves_data = self.moves_data
                 machine.recorder = self.recorder

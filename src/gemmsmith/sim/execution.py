@@ -64,6 +64,7 @@ class Execution(WaveState):
         self.apart: list[tuple[Bundle[Any], Array]] = []
         # Whether wgmma computes and TMA copies. Without it sums are zero, and so are shared memory and what is stored.
         self.moves_data = True
+        self.idle: frozenset[int] = frozenset()  # operations whose results nobody wants
         self.recorder: Recorder | None = None  # set by who wants a trace
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self.steps_taken = 0

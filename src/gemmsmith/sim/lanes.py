@@ -28,11 +28,12 @@ class WaveState:
 
     def __init__(self, lowered: Lowered, wave: Wave) -> None:
         self.lowered, self.wave = lowered, wave
-        self.files = {f: np.full((h, wave.lanes), _UNSET[f], FILE_DTYPES[f]) for f, h in lowered.heights.items()}
+        self.files = {f: _rows(h, wave, f) for f, h in lowered.heights.items()}
         self.every = np.arange(wave.lanes)
         self.alive = np.ones(wave.lanes, bool)
         self.time = 0  # steps that the running lanes have taken
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
+        self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)
@@ -51,8 +52,11 @@ class WaveState:
         """How many warps have a lane in this set, and how many lanes it has."""
         if isinstance(lanes, slice) and lanes == ALL:
             return self.warps_per_block * len(self.wave.blocks), self.wave.lanes
-        warps = self.warp[lanes]  # in ascending order
-        return (int(np.count_nonzero(warps[1:] != warps[:-1])) + 1 if warps.size else 0), warps.size
+        if lanes is not self._counted[0]:  # lanes that go together stay one object until they part or meet others
+            warps = self.warp[lanes]  # in ascending order
+            count = int(np.count_nonzero(warps[1:] != warps[:-1])) + 1 if warps.size else 0
+            self._counted = lanes, (count, warps.size)
+        return self._counted[1]
 
     def whole_warps(self, lanes: Lanes) -> bool:
         """Whether this set of lanes has all 32 lanes of each of its warps."""
@@ -68,6 +72,8 @@ class WaveState:
 
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
         """Values of these lanes, one row of 32 for each warp, −1 where a lane is inactive."""
+        if self.wave.threads % WARP == 0 and self.whole_warps(lanes):
+            return np.asarray(values, np.int64).reshape(-1, WARP)
         warps = self.warps_per_block * len(self.wave.blocks)
         return warp_rows(self.warp[lanes], self.thread[lanes] % WARP, warps, values)
 
@@ -115,7 +121,9 @@ class WaveState:
                 table = table.view(operand.dtype)
             else:
                 values = np.asarray(values).astype(f"{operand.dtype.kind}{table.dtype.itemsize}").view(table.dtype)
-        if isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
+        if isinstance(rows, int):
+            table[rows][lanes] = values
+        elif isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
             table[rows[:, None], lanes] = values
         else:
             table[rows, lanes] = values
@@ -132,6 +140,13 @@ class WaveState:
             values = values + offset.astype(values.dtype)
         whole = shape if count == 1 else (count, *shape)
         return values if values.shape == whole else np.broadcast_to(values, whole)  # which costs more than all else
+
+
+def _rows(height: int, wave: Wave, file: str) -> Array:
+    """A register file. Of a dry wave most rows are never written: those of zeros take no time until they are used."""
+    if wave.dry:
+        return np.zeros((height, wave.lanes), FILE_DTYPES[file])
+    return np.full((height, wave.lanes), _UNSET[file], FILE_DTYPES[file])
 
 
 def compact(lanes: Array) -> Lanes:

@@ -157,7 +157,7 @@ class Machine(Stepper):
         while position < self.program.end:
             step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
-            self.time += 1
+            self.time += step.steps
             self.latest = max(self.latest, self.time)
             if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.thread_time() > self.deadline:
                 raise endless(self, step, lanes)
@@ -235,7 +235,7 @@ class Machine(Stepper):
             step = self.program.step(start)
             if step.waits and step.traits.waits_on is not Wait.EVENT:
                 return 0
-            start, steps = step.following, steps + 1
+            start, steps = step.following, steps + step.steps
         return steps
 
     def _jump(self, step: Bundle[Any], group: Group) -> list[Group]:

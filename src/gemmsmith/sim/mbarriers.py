@@ -25,6 +25,7 @@ BYTES = 8
 MOST = (1 << 20) - 1  # arrivals
 _FIELD = np.uint64(MOST)
 _EXPECTED, _PHASE = np.uint64(20), np.uint64(40)
+_COUNTS = np.uint64((1 << 40) - 1)  # the bits of both counts
 
 
 def state(pending: int | Array, expected: int | Array, phase: int | Array) -> Array:
@@ -132,8 +133,7 @@ class MBarriers:
             block = self.machine.block_name(first)
             detail = f"{fault.detail}: the mbarrier there, in block {block}, is not initialised"
             raise AccessFault(fault.kind, fault.position, fault.address, detail, fault.space) from None
-        expected, pending = expected_count(found), pending_count(found)
-        invalid = (expected == 0) & (pending == 0)
+        invalid = found & _COUNTS == 0
         if invalid.any():
             place = int(np.argmax(invalid))
             raise LaneFault(place, "mbarrier at shared address "
@@ -278,8 +278,9 @@ class MBarriers:
             self.machine.shadow.atomic(operation, lanes, index)
 
     def _parts(self, place: int) -> tuple[int, int, int]:
-        bits = self.machine.shared.data.view(np.uint64)[place // BYTES]
-        return int(pending_count(bits)), int(expected_count(bits)), int(phase_number(bits))
+        bits = int(self.machine.shared.data.view(np.uint64)[place // BYTES])
+        return bits & MOST, bits >> 20 & MOST, bits >> 40
 
     def _store(self, place: int, pending: int, expected: int, phase: int) -> None:
-        self.machine.shared.data.view(np.uint64)[place // BYTES] = state(pending, expected, phase % (1 << 24))
+        bits = pending | expected << 20 | phase % (1 << 24) << 40
+        self.machine.shared.data.view(np.uint64)[place // BYTES] = bits

@@ -269,6 +269,14 @@ class GlobalMemory:
 
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
         check_alignment(addresses, width, Space.GLOBAL)
+        found = self.locate(int(addresses.min()), width) if addresses.size and self.heap is None else None
+        if found is not None and int(addresses.max()) + width <= found[0] + self._size[found[0]]:
+            base, data = found
+            elements = _elements(addresses, base, width)
+            if self._before is not None:
+                self._save(base, data, elements << SHIFT[width])
+            data.view(RAW[width])[elements] = values
+            return
         for base, data, mask in self._split(addresses, width):
             elements = _elements(addresses[mask], base, width)
             if self._before is not None:

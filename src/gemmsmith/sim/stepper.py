@@ -61,7 +61,7 @@ class Stepper(Execution):
         if look is not None:
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
-        self.program = program
+        self.program, self.idle = program, program.idle
         if log is not None:
             self.unit(ProxyFences)
         watched_registers = self.unit(WgmmaRegisters)
@@ -166,7 +166,10 @@ class Stepper(Execution):
         return compact(mine[~chosen[mine]])
 
     def union(self, sets: Sequence[Lanes]) -> Lanes:
-        return self.compact(np.sort(np.concatenate([self.indices(lanes) for lanes in sets])))
+        chosen = np.zeros(self.wave.lanes, bool)
+        for lanes in sets:
+            chosen[lanes] = True
+        return self.compact(np.flatnonzero(chosen))
 
     def converged(self, released: list[Group]) -> list[Group]:
         """Groups that have been released; those that an instruction brings together again are one."""

@@ -31,6 +31,7 @@ class Wave:
     cluster: Size = (1, 1, 1)
     explicit: bool = False
     registers: int = 0  # of a thread at launch; 0 if not known
+    dry: bool = False  # data do not move, and what decides nothing is not computed
 
     @property
     def cluster_blocks(self) -> int:

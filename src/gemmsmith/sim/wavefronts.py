@@ -35,12 +35,14 @@ _SHARED_SECTORS = 1 << 13  # more than a block's shared memory can have
 
 def sectors(addresses: Array) -> Array:
     """Distinct sectors for each warp; ``addresses`` is (warps, 32) with −1 where a lane is inactive."""
-    return distinct(np.where(addresses == NOBODY, NOBODY, addresses // SECTOR))
+    return distinct(addresses // SECTOR)  # that of nobody is −1 as well
 
 
 def distinct(addresses: Array) -> Array:
     """Distinct addresses for each warp; ``addresses`` is (warps, 32) with −1 where a lane is inactive."""
-    ordered = np.sort(addresses, axis=1)
+    ordered = addresses
+    if (addresses[:, 1:] < addresses[:, :-1]).any():
+        ordered = np.sort(addresses, axis=1)
     fresh = np.ones(ordered.shape, bool)
     fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     fresh &= ordered != NOBODY

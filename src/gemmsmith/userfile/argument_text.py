@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from gemmsmith.userfile.host_scope import LocalScope
 
 _CAST = re.compile(r"^(?:\(\s*[\w:\s]+\)\s*|(?:static_cast\s*<[^<>]*>|[\w:]*int\w*|size_t|unsigned)\s*\((?=.*\)$))")
+
+_ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>=!&|?:,]+")
+_DEEPEST = 4  # variables that hold variables
 
 
 def uncast(text: str) -> str:
@@ -21,11 +25,26 @@ def uncast(text: str) -> str:
     return rest[:-1] if match[0].rstrip().endswith("(") else rest
 
 
-def with_numbers(text: str, scope: LocalScope) -> str:
-    """An expression in which variables that hold a number are that number: K / splits, where splits is 4."""
+def with_values(text: str, scope: LocalScope, kept: Collection[str] = (), depth: int = 0) -> str:
+    """An expression in which variables are what they were computed from: (K + splits - 1) / splits, where splits is
+    K > 256 ? 4 : 2. Those of ``kept`` stay: host code passes them as extents."""
 
     def value(word: re.Match[str]) -> str:
-        variable = scope.variables.get(word[0]) if word[0] not in scope.changed else None
-        return variable.value if variable is not None and variable.value.isdecimal() else word[0]
+        known = last_value(word[0], scope)
+        if word[0] in kept or not known:
+            return word[0]
+        if known.isdecimal():
+            return known
+        plain = depth < _DEEPEST and _ARITHMETIC.fullmatch(known) and not re.search(rf"\b{word[0]}\b", known)
+        return f"({with_values(known, scope, kept, depth + 1)})" if plain else word[0]
 
     return re.sub(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w:(])", value, text)
+
+
+def last_value(name: str, scope: LocalScope) -> str:
+    """What a variable holds at a place: its initial value, or the one that the branches of an if choose; else ""."""
+    variable = scope.variables.get(name)
+    if name not in scope.changed:
+        return variable.value if variable is not None else ""
+    text, changes = scope.choices.get(name, ("", 0))
+    return text if changes == len(scope.changed[name]) else ""

@@ -35,8 +35,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ELEMENT = re.compile(r"&\s*\(?\s*(\w+)\s*\[(.*)\]\s*\)?$", re.S)
 _MOVED = re.compile(r"\(?\s*(\w+)\s*\+\s*(.*?)\s*$", re.S)
 _JUMPS = frozenset({"break_statement", "continue_statement", "return_statement", "goto_statement"})
-_LOOPS = frozenset({"for_statement", "while_statement"})
-_OTHER_LOOPS = frozenset({"do_statement", "for_range_loop"})
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
+_OTHER_LOOPS = frozenset({"for_range_loop"})
 _COMPUTED = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 
 
@@ -80,6 +80,14 @@ def divided(values: SiteValues) -> frozenset[str]:
     return frozenset(role for role, text in passed if role in _EXTENTS and computed(text))
 
 
+class _Break(Exception):  # noqa: N818 - control flow
+    """``break``, on its way to its loop."""
+
+
+class _Continue(Exception):  # noqa: N818 - control flow
+    """``continue``, on its way to its loop."""
+
+
 @dataclass
 class _Rounds:
     values: SiteValues
@@ -98,7 +106,7 @@ class _Rounds:
         self.place = site.frame.start + shift
         around = [n for n in descend(body, _EVERYWHERE) if n.type in (*_LOOPS, *_OTHER_LOOPS) and self._holds(n)]
         if not around or any(n.type in _OTHER_LOOPS for n in around):
-            raise UsageError("only for and while loops around a launch are followed")
+            raise UsageError("only for, while and do loops around a launch are followed")
         self.loop = around[0]
         self.carried = _assigned(self.code, self.loop)
         declared = (n for n in descend(self.loop, _EVERYWHERE) if n.type == "declaration")
@@ -205,8 +213,12 @@ class _Rounds:
     def run(self, node: Node) -> None:
         """Follow one statement."""
         match node.type:
-            case "for_statement" | "while_statement":
+            case "for_statement" | "while_statement" | "do_statement":
                 self._loop(node)
+            case "break_statement":
+                raise _Break
+            case "continue_statement":
+                raise _Continue
             case "compound_statement" | "else_clause":
                 for child in node.named_children:
                     self.run(child)
@@ -233,10 +245,15 @@ class _Rounds:
             self.run(first)
         elif first is not None:
             self._change(first)
-        for _ in range(_MOST_ROUNDS):
-            if not self._is_true(condition):
+        for count in range(_MOST_ROUNDS):
+            if not (loop.type == "do_statement" and count == 0) and not self._is_true(condition):
                 return
-            self.run(body)
+            try:
+                self.run(body)
+            except _Break:
+                return
+            except _Continue:
+                pass
             if update is not None:
                 self._change(update)
         raise UsageError(f"the loop has more than {_MOST_ROUNDS} rounds")

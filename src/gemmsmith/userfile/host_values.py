@@ -23,6 +23,8 @@ from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.values import Number, UnknownValueError, Value, converted, evaluate, number
 
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
+_ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
+          ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
 _MOST_ROUNDS = 4096  # of a while loop
 _DEVICE = {
     "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
@@ -325,8 +327,7 @@ class HostScope(HostTypes):
     def _asked_of(self, name: str, arguments: Sequence[str]) -> Value | None:
         """What a matrix says about itself, where its fields are known: ``C.rows()``, ``C.extent(1)``."""
         owner, _, member = path_of(name).rpartition(".")
-        spelled = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride"}
-        field = spelled.get((member, arguments[0].strip()), "") if len(arguments) == 1 else member
+        field = _ASKED.get((member, arguments[0].strip()), "") if len(arguments) == 1 else member
         if not owner or not field or len(arguments) > 1:
             return None
         for path in (f"{owner}.{field}", f"{owner}.{field}_", f"{owner}.m_{field}", f"{owner}._{field}"):

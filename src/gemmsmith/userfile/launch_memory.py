@@ -24,6 +24,7 @@ from gemmsmith.userfile.scratch import adds_into, is_zeroed, sets_to_zero
 _LARGE_TILE = 256
 _PARTS = 16
 _TELLING_SIZES = {"M": 1009, "N": 2003, "K": 3001}  # no product or sum of others
+_TELLING_BATCH = 7
 _OTHER = {"A": "B", "B": "A"}
 _STATIC_SMEM = 8192  # bytes that are left for arrays of fixed size, where all else is given to the launch
 _EXTERN_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b|\bextern\s+__shared__|\b__shared__[^;]*\bextern\b")
@@ -44,9 +45,16 @@ class LaunchMemory:
         """Bytes of dynamic shared memory. Where host code's number is not understood, or there is no launch, a kernel
         that uses such memory gets as much as a GPU has: too little would make a right kernel fail."""
         known = self._known_smem(problem)
-        if known is None or (self.site is None and _EXTERN_SHARED.search(self.facts.reached)):
-            return largest_smem() - _STATIC_SMEM
-        return known
+        return largest_smem() - _STATIC_SMEM if known is None or self._lacks_smem else known
+
+    @property
+    def _lacks_smem(self) -> bool:
+        """Whether it uses dynamic shared memory, and no launch is known."""
+        return self.site is None and _EXTERN_SHARED.search(self.facts.reached) is not None
+
+    def guesses_smem(self, problem: Problem) -> bool:
+        """Whether the bytes of dynamic shared memory are as many as a GPU has, since host code's are not known."""
+        return self._known_smem(problem) is None or self._lacks_smem
 
     def shown_smem(self, problem: Problem) -> str:
         known = self._known_smem(problem)
@@ -114,6 +122,23 @@ class LaunchMemory:
             if room is not None:
                 counts = {_TELLING_SIZES[name] * element.itemsize: name for name in ("M", "N")}
                 found.add(counts.get(room, ""))
+        return found.pop() if len(found) == 1 else ""
+
+    def copies(self, signature: Signature, role: str) -> str:
+        """Whether host code allocates one matrix A or B for a batch ("one") or one for each product ("each"); empty if
+        that is not known."""
+        given = next((arg for arg in signature.arguments if arg.role == role), None)
+        element = parameter_type(given.ctype, {}).element if given is not None else None
+        if given is None or element is None or not given.at_launch or self.site is None:
+            return ""
+        sizes = _TELLING_SIZES | {"batch": _TELLING_BATCH}
+        matrix = sizes["K"] * sizes["M" if role == "A" else "N"] * element.itemsize
+        found: set[str] = set()
+        for site in callers_of(self.site.site):
+            values = SiteValues(site, roles_of(signature), self.site.given)
+            room = allocated_by_owner(given.at_launch, values.scope(sizes, Asked()))
+            if room is not None:
+                found.add({matrix: "one", matrix * _TELLING_BATCH: "each"}.get(room, ""))
         return found.pop() if len(found) == 1 else ""
 
     def scratch(self, problem: Problem) -> tuple[ScratchArray, ...]:

@@ -15,7 +15,7 @@ from gemmsmith.userfile.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernel_facts import problem_sizes
 from gemmsmith.userfile.launch_memory import LaunchMemory
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.scratch import sets_to_zero
+from gemmsmith.userfile.scratch import cleared_bytes, sets_to_zero
 
 _FEW_ROUNDS = Problem(96, 160, 224)
 _ARRAYS = ("A", "B", "C", "D", "bias")
@@ -47,6 +47,17 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
         return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
             output.at_launch, self.site.site.frame)  # fmt: skip
+
+    def not_cleared(self, problem: Problem) -> str:
+        """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; else ""."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        if self.site is None or output is None or not output.at_launch or self.swapped:
+            return ""
+        found = cleared_bytes(output.at_launch, self.site, problem_sizes(problem))
+        needed = problem.m * problem.n * problem.out_dtype.itemsize
+        if found is None or found[0] >= needed:
+            return ""
+        return f"`{found[1]}` sets {found[0]} of the {needed} bytes of {output.name} to zero"
 
     @cached_property
     def in_rounds(self) -> bool:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from gemmsmith.userfile.default_arguments import defaults_of, with_defaults
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.kernel_tables import assigned, entries, passed_to_lambda
 from gemmsmith.userfile.launch_text import launched, split_template
-from gemmsmith.userfile.launcher_references import references
+from gemmsmith.userfile.launcher_references import belongs_elsewhere, references
 from gemmsmith.userfile.overloads import may_take, was_overloaded
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.values import UnknownValueError, evaluate
 
 _MOST_CALLERS = 12
-_MOST_SITES = 48
+_MOST_SITES = 72
+_MOST_OF_ONE = 24  # of one launch, by the calls that lead there
 _LEVELS = 3  # of callers
 _PACKED = "__packed"  # between the name of a pack and the number of one of its parameters
 _LONGEST = 100  # characters of a launch that are shown
@@ -92,15 +95,19 @@ def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Ite
         start = Frame(source, project, function, launch.start)
         if overloaded and not may_take(kernel, launch.arguments, HostScope(start, {}, Sizes(), Asked()).declared_type):
             continue
-        if _names(launch.kernel, kernel, start):
-            for frame in _with_callers(start, _LEVELS):
-                yield _site(launch, launch.template, kernel, frame)
-            continue
-        if re.fullmatch(r"\w+", launch.kernel):
-            for frame, template in _indirect(launch.kernel, kernel, start):
-                yield _site(launch, template, kernel, frame)
-        for frame, template in _from_tables(launch.kernel, kernel, start):
+        yield from islice(_sites_of(launch, kernel, start), _MOST_OF_ONE)
+
+
+def _sites_of(launch: LaunchText, kernel: KernelSource, start: Frame) -> Iterator[LaunchSite]:
+    if _names(launch.kernel, kernel, start):
+        for frame in _with_callers(start, _LEVELS):
+            yield _site(launch, launch.template, kernel, frame)
+        return
+    if re.fullmatch(r"\w+", launch.kernel):
+        for frame, template in _indirect(launch.kernel, kernel, start):
             yield _site(launch, template, kernel, frame)
+    for frame, template in _from_tables(launch.kernel, kernel, start):
+        yield _site(launch, template, kernel, frame)
 
 
 def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, frame: Frame) -> LaunchSite:
@@ -112,6 +119,8 @@ def _site(launch: LaunchText, template: tuple[str, ...], kernel: KernelSource, f
     if len(arguments) == 1 and arguments[0].startswith("*"):
         arguments = _pointed(frame, arguments[0].lstrip("*& "))
     arguments = tuple(each for text in arguments for each in _expanded(text, frame))
+    if arguments:  # else it may be one that is not read: an array of pointers
+        arguments = with_defaults(arguments, kernel.name, kernel.parameters, frame.sources)
     grid, block, smem = how
     return LaunchSite(kernel, frame.source.path, launch.line, launch.text, template, (grid, block, smem), arguments,
                       frame, cluster)  # fmt: skip
@@ -280,18 +289,22 @@ def _callers(frame: Frame) -> Iterator[Frame]:
             if instance.name == function.name and function.template:
                 yield replace(frame, template=instance.template)
                 found += 1
-        for outer, template in references(source, frame.project, function.name) if function.template else ():
+        named = references(source, frame.project, function.name, function) if function.template else ()
+        for outer, template in named:
             yield replace(frame, caller=outer, arguments=(), template=template)
             found += 1
         for other in source.functions:
             if other is function or function.name not in other.body:
                 continue
             for start, called, arguments in calls_of(other, function.name):
-                whole = _unpacked(function, len(arguments))
-                required = sum(1 for p in whole.parameters if not p.default)
                 outer = Frame(source, frame.project, other, start)
-                fits = required <= len(arguments) or _has_defaults(function.name, outer)
-                if fits and len(arguments) <= len(whole.parameters):
+                if belongs_elsewhere(_owner(called), function, outer):
+                    continue
+                whole = _unpacked(function, len(arguments))
+                if len(arguments) < len(whole.parameters):
+                    whole = _with_declared(whole, outer)
+                required = sum(1 for p in whole.parameters if not p.default)
+                if required <= len(arguments) <= len(whole.parameters):
                     yield replace(frame, function=whole, caller=outer, arguments=arguments,
                                   template=_template_of(called, outer))  # fmt: skip
                     found += 1
@@ -299,10 +312,17 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                     return
 
 
-def _has_defaults(name: str, frame: Frame) -> bool:
-    """Whether a prototype that the caller sees has defaults: the definition may not repeat them."""
-    declared = re.compile(rf"\b{re.escape(name)}\s*\([^;{{}}]*[\w*&>]\s+\*?\w+\s*=[^=;{{}}][^;{{}}]*\)\s*;")
-    return any(declared.search(source.text) for source in frame.sources)
+def _with_declared(function: FunctionSource, frame: Frame) -> FunctionSource:
+    """A function with the defaults of a prototype that the caller sees."""
+    defaults = defaults_of(function.name, function.parameters, frame.sources)
+    pairs = zip(function.parameters, defaults, strict=True)
+    return replace(function, parameters=tuple(replace(each, default=text) for each, text in pairs))
+
+
+def _owner(called: str) -> str:
+    """The namespaces and classes of a called function as written: "a::b" of ``a::b<3>::f<float>``."""
+    bare = re.sub(r"<[^()]*?>|\s", "", called)
+    return bare.rpartition("::")[0] if re.fullmatch(r"\w+(?:::\w+)+", bare) else ""
 
 
 def _template_of(called: str, frame: Frame) -> tuple[str, ...]:

@@ -11,13 +11,14 @@ from functools import cached_property
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import BATCH, extent_role, words
-from gemmsmith.kernel.signature import Signature
-from gemmsmith.userfile.argument_text import uncast, with_numbers
+from gemmsmith.kernel.signature import Signature, formula_value, is_formula
+from gemmsmith.userfile.argument_text import last_value, uncast, with_values
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
+from gemmsmith.userfile.span_parameters import without_accessor
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
@@ -84,18 +85,24 @@ class SiteValues:
         """The arguments as texts; a variable is replaced by the expression that it is initialised with, a parameter
         without a role by the number that callers pass."""
         scope = self.site.frame.locals
+        kept = {t for role, t in zip(self.roles.roles, self.site.arguments, strict=False) if role in _EXTENTS}
         found = []
         for i, text in enumerate(self.site.arguments):
-            variable = scope.variables.get(text) if text not in scope.changed else None
-            if variable is not None and variable.value:
-                found.append(with_numbers(variable.value, scope))
+            if text.isidentifier() and (last := last_value(text, scope)):
+                found.append(with_values(last, scope, kept - {text}))
+            elif re.search(r"\w\s*[-+*/%?]", text):
+                number = self._passed_number(text)
+                found.append(with_values(text, scope, kept) if number == text else number)
             else:
                 role = self.roles.roles[i] if i < len(self.roles.roles) else ""
                 found.append(text if role and self.roles.roles.count(role) == 1 else self._passed_number(text))
         return tuple(found)
 
     def _passed_number(self, text: str) -> str:
-        if not text.isidentifier() or self.site.frame.caller is None:
+        names = set(re.findall(r"[A-Za-z_]\w*", text))
+        if text.isidentifier() and self.site.frame.caller is None:
+            return text
+        if not text.isidentifier() and (not names or names.intersection(self.site.arguments)):  # a formula of a size
             return text
         asked = Asked()
         try:
@@ -115,6 +122,8 @@ class SiteValues:
         if self.roles.places:
             passed = flat_arguments(passed, self.roles.names, self.roles.places)
         for i, (role, text) in enumerate(zip(self.roles.roles, passed, strict=False)):
+            if role not in sizes and is_formula(role) and self._paths(text):
+                bound |= {path: frozenset({formula_value(role, sizes)}) for path in self._paths(text)}
             if role not in sizes:
                 continue
             if i < len(self.roles.names) and role in _EXTENTS:
@@ -167,10 +176,13 @@ class SiteValues:
             if not re.fullmatch(r"[A-Za-z_][\w.]*(?:\[\w+\])?", path) or path in found:
                 break
             found.append(path)
-            variable = self.site.frame.locals.variables.get(path)
+            owner, _, member = path.partition(".")
+            variable = self.site.frame.locals.variables.get(path) or self.site.frame.locals.variables.get(owner)
             if variable is None:
                 break
             text = variable.value
+            if variable.name != path:  # a field of an accessor, which tells it of its tensor
+                text = f"{tensor}.{member}" if (tensor := without_accessor(text)) != text else ""
         return found
 
     def overrides(self) -> dict[str, str]:

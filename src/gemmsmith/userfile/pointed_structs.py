@@ -29,7 +29,7 @@ def taken_by_value(
         return edited
     raw = edited_text(kernel.file, edited)
     known = Text(normalized(read_text(kernel.file) if raw is None else raw))
-    text, place = known.text, _parameters_at(kernel, known.bare)
+    text, place = known.text, parameters_at(kernel, known.bare)
     if place is None:
         return edited
     start, end, body, last = place
@@ -65,7 +65,7 @@ def _changes(name: str, body: str) -> bool:
     return re.search(rf"(?:{member}|\b{name}\b){assigned}|(?:\+\+|--)\s*(?:{member}|{name}\b)", body) is not None
 
 
-def _parameters_at(kernel: KernelSource, code: str) -> tuple[int, int, int, int] | None:
+def parameters_at(kernel: KernelSource, code: str) -> tuple[int, int, int, int] | None:
     """Where the kernel's parameters begin and end, and the braces of its body."""
     for found in re.finditer(rf"\b{re.escape(kernel.name)}\s*\(", code):
         if code.count("\n", 0, found.start()) + 1 != kernel.line:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches, branches
 from gemmsmith.userfile.conditions import condition_value
+from gemmsmith.userfile.tokens import plain_lines
 
 _LITERAL = re.compile(
     r"(?P<comment>(?:(?://[^\n]*+(?:(?<=\\)\n[^\n]*+)*+|/\*.*?(?:\*/|\Z))\s*+)++)"
@@ -55,7 +56,7 @@ class Directive:
 
 def directives(text: str) -> tuple[Directive, ...]:
     """The directives of a file in order, without comments."""
-    plain, code = _blanked(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    plain, code = _blanked(plain_lines(text))
     found, line, last = [], 1, 0
     for match in _DIRECTIVE.finditer(code):
         line, last = line + code.count("\n", last, match.start()), match.start()
@@ -65,7 +66,7 @@ def directives(text: str) -> tuple[Directive, ...]:
 
 def preprocess(text: str) -> Preprocessed:
     """``text`` without comments, literals and directives. Both sides of an ``#if`` stay where each is balanced."""
-    plain, code = _blanked(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    plain, code = _blanked(plain_lines(text))
     found = [(m.start(), m.end(), m[1], plain[m.start(2) : m.end(2)]) for m in _DIRECTIVE.finditer(code)]
     dropped, inactive = _inactive(code, found)
     macros: dict[str, Macro] = {}

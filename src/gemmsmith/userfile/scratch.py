@@ -7,21 +7,25 @@ the launch's own numbers are.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.role_names import pointer_role, words
 from gemmsmith.problem import INT32
 from gemmsmith.userfile.host_allocations import allocates
-from gemmsmith.userfile.host_frame import Frame
+from gemmsmith.userfile.host_frame import Asked, Frame
+from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.preprocessor import closing
+from gemmsmith.userfile.values import evaluate_int
 
 # What such arrays are called where host code does not show who allocates them.
 _NAMES = frozenset((
     "workspace", "ws", "wksp", "scratch", "partial", "partials", "lock", "locks", "mutex", "semaphore", "semaphores",
     "sem", "counter", "counters", "ticket", "tickets", "flag", "flags", "barrier", "barriers",
 ))  # fmt: skip
+_MEMSET = 3  # its arguments: array, value, bytes
 _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 # What an element is bound to: an object made from it (atomic_ref<int> flag(flags[i])), or a reference.
 _REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
@@ -77,6 +81,27 @@ def _memset(name: str) -> re.Pattern[str]:
     return re.compile(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b")
 
 
+def cleared_bytes(text: str, values: SiteValues, sizes: Mapping[str, int]) -> tuple[int, str] | None:
+    """How many bytes of the array the launching function sets to zero, and the call that does; None where it does not,
+    does it in several calls, or that is not understood."""
+    function = values.site.frame.function
+    own = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    calls = list(_memset(own).finditer(function.body)) if function is not None else []
+    if function is None or len(calls) != 1:
+        return None
+    start = calls[0].start()
+    opened = function.body.index("(", start)
+    end = closing(function.body, opened)
+    given = split_template(function.body[opened + 1 : end])
+    if function.body[start:opened].strip() not in ("cudaMemset", "cudaMemsetAsync") or len(given) < _MEMSET:
+        return None
+    try:
+        found = int(evaluate_int(given[2], values.scope(sizes, Asked())))
+    except (GemmsmithError, RecursionError, ArithmeticError):
+        return None
+    return found, " ".join(function.body[start : end + 1].split())
+
+
 def adds_into(name: str, code: str) -> bool:
     """Whether a kernel may add to the elements of an array, so that they must hold numbers before."""
     own = rf"\b{re.escape(name)}\s*\["
@@ -89,6 +114,18 @@ def is_zeroed(text: str, frame: Frame) -> bool:
     if owner is None or owner.function is None or not allocates(name, owner):
         return True
     return _memset(name).search(owner.function.body) is not None
+
+
+def is_never_set(text: str, frame: Frame) -> bool:
+    """Whether host code shows that nothing sets an array before the launch: it is allocated, launched with, copied back
+    and freed, and nothing else happens to it."""
+    name, owner = _owner(text, frame)
+    if owner is None or owner.function is None or not re.fullmatch(r"[A-Za-z_]\w*", name) or not allocates(name, owner):
+        return False
+    body = re.sub(r"\bcudaMemcpy\w*\s*\([^;]*cudaMemcpyDeviceToHost[^;]*;", ";", owner.function.body)
+    body = re.sub(r"\bcuda(?:Malloc\w*|Free\w*)\s*\([^;]*;", ";", body)
+    declared = rf"\*\s*{re.escape(name)}\s*(?:=[^;,]*)?[;,]"
+    return len(re.findall(rf"\b{re.escape(name)}\b", re.sub(declared, ";", body))) == 1  # the launch
 
 
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:

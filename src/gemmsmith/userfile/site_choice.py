@@ -61,7 +61,7 @@ def instances_beside(
 def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
     """How much a site leaves open; 0 for nothing."""
     _, left = values.template()
-    score = 16 * len(left) + (64 if not values.is_reached(sizes) else 0)
+    score = 16 * len(left) + (0 if values.is_reached(sizes) or values.is_reached(_multiples(sizes)) else 64)
     for index, cost in ((1, 4), (0, 2)):
         try:
             values.extent(index, sizes)
@@ -72,4 +72,21 @@ def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
         values.smem(sizes)
     except (UsageError, RecursionError):
         score += 1
-    return score
+    return score + _spans_one_extent(values, sizes)
+
+
+def _multiples(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that tiles of 48, 80 or 96 divide, too: host code may launch a kernel for whole tiles only."""
+    return {role: size if role == "batch" else 15 * size for role, size in sizes.items()}
+
+
+def _spans_one_extent(values: SiteValues, sizes: Mapping[str, int]) -> bool:
+    """Whether the grid grows with one of M and N alone: it may be for a part of C. Another launch tells more."""
+    if not {"M", "N"} <= set(values.roles.roles):
+        return False
+    try:
+        grid = values.extent(0, sizes)[0]
+        grows = [values.extent(0, {**sizes, role: 2 * sizes[role]})[0] != grid for role in ("M", "N")]
+    except (UsageError, RecursionError):
+        return False
+    return grows[0] != grows[1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.errors import UsageError
 from gemmsmith.regular_file import regular
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
+from gemmsmith.userfile.cuda_text import cuda_text
 from gemmsmith.userfile.declared import (
     base_classes,
     enumerators,
@@ -98,9 +99,10 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
 def read_text(path: Path) -> str:
     """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none."""
     try:
-        return regular(path).read_text(encoding="utf-8-sig")
+        return cuda_text(path, regular(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
+                         "give a file of CUDA C++ source") from None  # fmt: skip
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 

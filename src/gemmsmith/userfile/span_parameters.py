@@ -1,4 +1,5 @@
-"""Matrices that are passed as a std::mdspan: a pointer, two extents, and two strides where its layout has any."""
+"""Matrices that are passed as a std::mdspan or as PyTorch's packed accessor: a pointer, two extents, and two strides
+where the layout has any."""
 
 from __future__ import annotations
 
@@ -10,14 +11,23 @@ from gemmsmith.userfile.parts import Field, SourceFile
 
 _DEEPEST = 4  # aliases of aliases
 _ALIAS_TEMPLATE = r"template\s*<([^<>]*)>\s*using\s+{name}\s*=\s*([^;]+);"
+# PyTorch's accessors of a tensor, with the type of their sizes and strides.
+_ACCESSORS = {"PackedTensorAccessor32": "int", "PackedTensorAccessor64": "long long",
+              "PackedTensorAccessor": "long long", "GenericPackedTensorAccessor": "long long"}  # fmt: skip
+_OF_TENSOR = re.compile(r"(\w+)\s*(?:\.|->)\s*(?:template\s+)?(?:generic_)?packed_accessor\w*\s*<.*>\s*\(\s*\)", re.S)
+_WITH_INDEX = 4  # template arguments of an accessor that names this type itself
 # Fields in the order of libcu++'s mdspan; the last stride of a row-major matrix is one.
 _EXTENTS = ("rows", "cols")
 _STRIDES = ("stride", "unit")
 
 
 def span_fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
-    """The members of a two-dimensional mdspan whose extents are known at run time; none for other types."""
+    """The members of a two-dimensional mdspan whose extents are known at run time, or of an accessor of two dimensions;
+    none for other types."""
     base, given = _parts(_resolved(kind, sources, aliases))
+    if base in _ACCESSORS and given[1:2] == ["2"]:
+        index = given[3] if len(given) == _WITH_INDEX else _ACCESSORS[base]
+        return Field(f"{given[0]}*", name="data"), *(Field(index, name=name) for name in (*_EXTENTS, *_STRIDES))
     if base != "mdspan" or len(given) < 2:
         return ()
     index = _index_type(_resolved(given[1], sources, aliases))
@@ -26,6 +36,12 @@ def span_fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, 
         return ()
     numbers = (*_EXTENTS, *_STRIDES) if layout == "layout_stride" else _EXTENTS
     return Field(f"{given[0]}*", name="data"), *(Field(index, name=name) for name in numbers)
+
+
+def without_accessor(text: str) -> str:
+    """The tensor of ``x.packed_accessor32<float, 2>()``; other texts as they are."""
+    match = _OF_TENSOR.fullmatch(text.strip())
+    return match[1] if match else text
 
 
 def _resolved(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> str:

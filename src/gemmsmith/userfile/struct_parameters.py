@@ -11,7 +11,7 @@ from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
-from gemmsmith.userfile.span_parameters import span_fields
+from gemmsmith.userfile.span_parameters import span_fields, without_accessor
 
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -45,7 +45,7 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
     """What a launch passes for parameters of these ``names`` and ``places``: "d_A.width" for a field of d_A."""
     found = []
     for name, place in zip(names, places, strict=True):
-        text = arguments[place] if place < len(arguments) else ""
+        text = without_accessor(arguments[place]) if place < len(arguments) else ""
         found.append(f"{text}.{name.rpartition('.')[2]}" if text and "." in name else text)
     return tuple(found)
 

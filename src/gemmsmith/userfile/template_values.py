@@ -6,6 +6,7 @@ import re
 
 from gemmsmith.userfile.host_frame import Frame
 from gemmsmith.userfile.host_values import HostScope
+from gemmsmith.userfile.launch_text import launched
 from gemmsmith.userfile.parts import TemplateParameter
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
@@ -18,7 +19,7 @@ _OF_A_LAMBDA = re.compile(r"\b\w+\s*\.\s*value\b|\bdecltype\s*\(")
 def template_value(parameter: TemplateParameter, text: str, scope: HostScope) -> str:
     """A template argument as the compiler takes it outside the host code; empty if it is not known."""
     if parameter.kind in ("typename", "template"):
-        kind = scope.type_of(text)
+        kind = closed_type(scope.type_of(text), scope)
         return "" if is_open(kind, scope.frame) or is_placeholder(kind, scope) else qualified(kind, scope)
     if _INTEGER.fullmatch(parameter.kind):
         try:
@@ -28,6 +29,24 @@ def template_value(parameter: TemplateParameter, text: str, scope: HostScope) ->
             return "" if is_undecided(text, scope.frame) else text
     text = _enumerator(text, scope)
     return "" if is_open(text, scope.frame) else qualified(text, scope)
+
+
+def closed_type(kind: str, scope: HostScope) -> str:
+    """``kind`` with the values of the host function's own names: ``Tile<BM, T>`` of a launcher called with 64 and float
+    is ``Tile<64, float>``. What is not known stays as it is written."""
+    name, given = launched(kind)
+    if not given or not is_open(kind, scope.frame):
+        return kind
+    return f"{name}<{', '.join(_closed_argument(each, scope) for each in given)}>"
+
+
+def _closed_argument(text: str, scope: HostScope) -> str:
+    if not is_open(text, scope.frame):
+        return text
+    try:
+        return str(evaluate_int(text, scope))
+    except (UnknownValueError, RecursionError):
+        return closed_type(scope.type_of(text), scope)
 
 
 def is_placeholder(kind: str, scope: HostScope) -> bool:
@@ -69,10 +88,15 @@ def is_undecided(text: str, frame: Frame) -> bool:
 
 
 def qualified(text: str, scope: HostScope) -> str:
-    """``text`` with the namespaces of the types of the user's own."""
-    for source in scope.frame.sources:
-        for name in re.findall(r"(?<![\w:])[A-Za-z_]\w*", text):
-            spelled = source.qualified.get(name, name)
-            if spelled != name:
-                text = re.sub(rf"(?<![\w:]){name}\b", spelled, text)
-    return text
+    """``text`` with the namespaces of the types of the user's own: ``v2::Tile`` is ``mine::v2::Tile``."""
+
+    def spelled(match: re.Match[str]) -> str:
+        parts = re.sub(r"\s", "", match.group()).split("::")
+        for count in range(len(parts), 0, -1):  # of Order::Row the type is Order
+            wholes = (source.qualified.get(parts[count - 1], "") for source in scope.frame.sources)
+            whole = next((w for w in wholes if f"::{w}".endswith("::" + "::".join(parts[:count]))), "")
+            if whole:
+                return "::".join((whole, *parts[count:]))
+        return match.group()
+
+    return re.sub(r"(?<![\w:])[A-Za-z_]\w*(?:\s*::\s*\w+)*", spelled, text)

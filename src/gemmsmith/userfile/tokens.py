@@ -24,6 +24,7 @@ _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)((?:\\\n|[^\n])*)", re.M)
 _WORD = re.compile(r"(?:\\\n|\s)*(\w*)(.*)", re.S)
 _DEFINE = re.compile(r"\s*(\w+)(\(([^()]*)\))?(.*)", re.S)
 _ZERO = re.compile(r"\s*(?:0|false)\s*")
+_CELL_MAGIC = re.compile(r"\s*+%%[A-Za-z][^\n]*")
 _OPENING = ("if", "ifdef", "ifndef")
 _OTHERWISE = ("else", "elif", "elifdef", "elifndef")
 
@@ -47,9 +48,15 @@ class Macro:
     body: str
 
 
+def plain_lines(text: str) -> str:
+    """``text`` with newlines as line ends, without a byte order mark and a notebook's ``%%writefile`` or ``%%cu``."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text if (magic := _CELL_MAGIC.match(text)) is None else blank(magic.group()) + text[magic.end() :]
+
+
 def normalized(text: str) -> str:
-    """``text`` without a byte order mark, with newlines as line ends, and none after a backslash and blanks."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
+    """``text`` with plain lines, and none that ends with a backslash and blanks."""
+    text = plain_lines(text).replace("\0", " ")
     return _BACKSLASH.sub(r"\\\n", text) if _BACKSLASH.search(text) else text
 
 

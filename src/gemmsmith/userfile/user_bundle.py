@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gemmsmith.errors import UsageError
 from gemmsmith.regular_file import regular
+from gemmsmith.userfile.cuda_text import cuda_text
 from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.include_search import Included, IncludeSearch
 from gemmsmith.userfile.stamp import Stamp, stamp
@@ -213,12 +214,12 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     try:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return data.decode("utf-16")
+            return cuda_text(path, data.decode("utf-16"))
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if (nul := data.find(0)) >= 0:
         raise UsageError(f"{path} is not UTF-8 text: a zero at byte {nul}")
-    return data.decode("utf-8", errors="replace")
+    return cuda_text(path, data.decode("utf-8", errors="replace"))
 
 
 __all__ = ["REFUSED", "Included", "UserBundle", "refused", "user_bundle"]

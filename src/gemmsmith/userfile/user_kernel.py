@@ -14,12 +14,13 @@ from pathlib import Path
 from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
-from gemmsmith.kernel.roles import recognise
+from gemmsmith.kernel.roles import EXTENTS, recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
+from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -34,6 +35,7 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
+from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
@@ -100,11 +102,14 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
     """The kernel in ``path``; of a chain, both of its kernels as one."""
     read = _read(path, options) if chain is None else _read_now(path, options, chain)
-    launch = read.launch
+    launch = read.launch.with_products_along_z()
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
     launch = launch.read_as(signature)
+    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
+    if batched and not signature.has("batch") and launch.shared_operand:
+        launch.notes += (launch.shared_note(),)
     return KernelSpec(
         name=path.name,
         source=path,
@@ -115,7 +120,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         dtypes=(dtype,),
         out_dtypes=(out_dtype,),
         layouts=(operations,),
-        batched=signature.has("batch") or signature.has("strideA") or signature.takes_table("A"),
+        batched=batched,
         extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
@@ -138,6 +143,27 @@ def geometry_source(path: Path, options: UserOptions, problem: Problem = SAMPLE)
 def found_values(path: Path, options: UserOptions, problem: Problem = SAMPLE) -> tuple[FoundValue, ...]:
     """What host code tells about the launch, each value with its place and text."""
     return _read(path, options).launch.found(problem)
+
+
+def scaled_kernel(path: Path, options: UserOptions) -> tuple[KernelSpec, tuple[ScaledParameter, ...]] | None:
+    """A kernel with scales, zero points or two types of operands, and its parameters; None for any other. The spec
+    tells launches and extents, not types."""
+    read = _read(path, options)
+    launch, kernel = read.launch, read.entry.kernel
+    parameters = scaled_parameters(launch.signature, launch.facts.reached) if not options.signature else None
+    if parameters is None or launch.maps:
+        return None
+    known = (*EXTENTS, "A", "B", "C", "lda", "ldb", "ldc")
+    arguments = tuple(replace(arg, role=each.role if each.role in known else "0")
+                      for arg, each in zip(launch.signature.arguments, parameters, strict=True))  # fmt: skip
+    signature = replace(launch.signature, arguments=arguments, square=False)
+    spec = KernelSpec(
+        path.name, path, f"{kernel.name} in {path.name}", "", launch.read_as(signature),
+        entry=name_expression(kernel, dict(read.defines), FP32), known_signature=signature,
+        unit=launch.facts.project.path, include=read.options.include, edited=read.options.edited,
+        extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(kernel)),
+    )  # fmt: skip
+    return spec, parameters
 
 
 def read_facts(path: Path, options: UserOptions) -> tuple[KernelFacts, Mapping[str, int]]:
@@ -167,6 +193,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
         read = _read_now(path, whole, chain)
         read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
+        return read
+    edited = passed_as_arguments(entry.kernel, project.sources(path), options.edited)
+    if edited != options.edited:
+        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
+        read = _read_now(path, whole, chain)
+        read.launch.notes += (passed_note(entry.kernel, project.sources(path)),)
         return read
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
@@ -228,7 +260,12 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared)  # fmt: skip
+                     map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+
+
+def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
+    """The names of parameters for which host code passes a null pointer as such."""
+    return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

@@ -23,6 +23,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
@@ -43,7 +44,7 @@ _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative g
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
-class UserLaunch(LaunchRounds):
+class UserLaunch(LaunchRounds, LaunchProducts):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -57,6 +58,7 @@ class UserLaunch(LaunchRounds):
         self.swapped = self.flipped = self.padded = self.one_launch = False
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
+        self.products = ""
         self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
 
     def __copy__(self) -> Self:
@@ -73,7 +75,8 @@ class UserLaunch(LaunchRounds):
     def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        other.__dict__.pop("in_rounds", None)
+        for known in ("in_rounds", "counts_products"):
+            other.__dict__.pop(known, None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
         if self.site is not None:
@@ -309,9 +312,15 @@ class UserLaunch(LaunchRounds):
         parts = split(text)
         if not 1 <= len(parts) <= 3:
             raise UsageError(f"--{what} {text!r} has {len(parts)} parts", "write one to three expressions: x[,y[,z]]")
-        values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
+        try:
+            values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
+        except UsageError as error:
+            raise UsageError(f"--{what} {text!r}: {error.message}", error.hint) from None
         if min(values) < 1:
-            raise UsageError(f"--{what} {text!r} is {tuple(values)}; each part must be at least 1")
+            example = "16,16" if what == "block" else "'ceil(N/16),ceil(M/16)'"
+            raise UsageError(
+                f"--{what} {text!r} is {tuple(values)}; each part must be at least 1", f"for example --{what} {example}"
+            )
         if what == "block" and (threads := math.prod(values)) > _MOST_THREADS:
             raise UsageError(f"--block {text!r} has {threads:,} threads; a block has at most {_MOST_THREADS:,}")
         return values[0], values[1], values[2]

@@ -45,9 +45,14 @@ def _without_ignored(own: Signature, used: set[int]) -> Signature:
     One that uses some of them has forgotten the others, and is judged with all.
     """
     leading = [i for i, arg in enumerate(own.arguments) if arg.role in LEADING]
-    if not leading or used.intersection(leading):
+    if used.intersection(leading):
+        leading = []
+    # What a number means that the kernel never reads does not matter.
+    ignored = {i for i, arg in enumerate(own.arguments) if not arg.role and arg.code != "P" and i not in used}
+    if not ignored.union(leading):
         return own
-    arguments = tuple(replace(arg, role="0") if i in leading else arg for i, arg in enumerate(own.arguments))
+    arguments = tuple(replace(arg, role="0") if i in ignored.union(leading) else arg
+                      for i, arg in enumerate(own.arguments))  # fmt: skip
     return replace(own, arguments=arguments)
 
 

@@ -44,8 +44,9 @@ def _other_bias(reading: Reading, spec: KernelSpec) -> str:
 
 def _may_mean(said: Layout, found: Layout) -> bool:
     """Whether a name fits a layout. "tn" is A transposed of row-major matrices, or, as in BLAS, of column-major ones: A
-    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed."""
+    by rows and B by columns, which is NT of row-major ones. "column_major" alone leaves open what is transposed; and a
+    kernel with a row-major C may be called so for its A or B by columns."""
     if said.column_major and said.operations == "NN":
-        return found.column_major
+        return found.column_major or found.operations in ("NT", "TN")
     flipped = said.operations.translate(str.maketrans("NT", "TN"))
     return found.operations in (said.operations, flipped)

@@ -27,7 +27,7 @@ from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_m
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
-from gemmsmith.verify.trials import padded
+from gemmsmith.verify.trials import batch_of, padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
 _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0), (-1.5, 0.0), (2.5, 1.0),
@@ -35,6 +35,7 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0))  # fmt: skip
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
+_MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
 _SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
@@ -302,6 +303,7 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
     """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
     be run alone (others have far blocks)."""
     most = 16 * _MOST_WORK if full else 2 * _MOST_WORK
+    steps = dict(zip(subject.edges.narrow, subject.edges.long_steps, strict=False))
     for limit in subject.edges.narrow:
         problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K
         for axis, tile in zip("NM", reversed(subject.tile), strict=True) if not subject.samples else ():
@@ -309,7 +311,9 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
         for axis, problem in problems.items():
             # Along K a block works on its whole tile, however few outputs there are.
             outputs = math.prod(subject.of_block) if axis == "K" else problem.m * problem.n
-            if outputs * problem.k <= most:
+            if outputs * problem.k <= most or (
+                axis == "K" and steps.get(limit, most) <= (8 * _MOST_STEPS if full else _MOST_STEPS)
+            ):
                 yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
@@ -352,7 +356,7 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         # M, N and K all different: so are the strides of A, B and C.
         bm, bn = subject.tile
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
-        problem = subject.problem(2 * bm, bn, k).with_(batch=7)
+        problem = batch_of(subject.spec, subject.problem(2 * bm, bn, k), 7)
         yield _exact(subject, "a batch of seven", problem)
         strides = {f"stride_{name}": stride + ld for name, stride, ld in (
             ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNKNOWN_STEPS = 2**62
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -27,6 +29,7 @@ class KernelEdges:
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
+    long_steps  integer instructions of a thread, for a product with one output and K beyond each number of ``narrow``
     """
 
     depths: tuple[int, ...] = ()
@@ -40,6 +43,7 @@ class KernelEdges:
     looks_at_alignment: bool = False
     masks_k: bool = False
     narrow: tuple[int, ...] = ()
+    long_steps: tuple[int, ...] = ()
 
     def guarded(self, axis: str, step: int) -> bool:
         """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""

@@ -8,7 +8,7 @@ follow are candidates: the trials judge them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.userfile.kernel_facts import KernelFacts
 
 _SIDE = 512  # rows and columns of C: more than any tile
 _DEPTH = 64
@@ -32,7 +33,11 @@ _SQUARE_BLOCKS = ((16, 16, 1), (32, 32, 1), (8, 8, 1), (32, 8, 1), (32, 4, 1))
 
 @dataclass(frozen=True)
 class TileLaunch:
-    """One block for each tile of the user's own C; ``x_walks_rows``: blockIdx.x counts tiles down, not across."""
+    """One block for each tile of the user's own C.
+
+    x_walks_rows  blockIdx.x counts tiles down, not across
+    facts         what the sources tell about the kernel: its guards and the width of its indices are judged by it
+    """
 
     block: Dim3
     smem: int
@@ -41,6 +46,7 @@ class TileLaunch:
     x_walks_rows: bool
     linear: bool
     swapped: bool = False
+    facts: KernelFacts | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:  # noqa: ARG002
         m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
@@ -83,8 +89,9 @@ def search_launches(
             continue
         along_fast = second is None or not second.any() or int(np.flatnonzero(second)[0]) < _SIDE
         slow, fast = tile
-        yield TileLaunch(block, guess.smem, slow, fast, not along_fast, linear)
-        yield TileLaunch(block, guess.smem, fast, slow, along_fast, linear)
+        facts = getattr(spec.geometry, "facts", None)
+        yield TileLaunch(block, guess.smem, slow, fast, not along_fast, linear, facts=facts)
+        yield TileLaunch(block, guess.smem, fast, slow, along_fast, linear, facts=facts)
 
 
 def blocks_tried(spec: KernelSpec, config: Config, ptx: str) -> str:

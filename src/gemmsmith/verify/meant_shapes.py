@@ -15,9 +15,13 @@ _VALUE = r"(?:#\s*define\s+{name}\s+|\b{name}\s*[={{(]\s*)\(?\s*(\w+)\s*\)?\s*(?
 
 
 def means_rectangles(spec: KernelSpec) -> bool:
-    """Whether the launch passes M and N under two names, which the file does not set to one value."""
-    names = {arg.role: arg.at_launch for arg in spec.signature.arguments if arg.role in ("M", "N")}
-    rows, columns = names.get("M", ""), names.get("N", "")
+    """Whether the launch passes M and N under two names, or as two fields of one struct, which the file does not set to
+    one value."""
+    extents = {arg.role: arg for arg in spec.signature.arguments if arg.role in ("M", "N")}
+    rows, columns = (extents[role].at_launch if role in extents else "" for role in "MN")
+    owners = {arg.name.rpartition(".")[0] for arg in extents.values()}
+    if len(extents) == 2 and not rows and not columns and len(owners) == 1 and owners != {""}:
+        rows, columns = (extents[role].name.rpartition(".")[2] for role in "MN")
     if not rows or not columns or rows == columns or spec.is_rung:
         return False
     code = strip_comments(spec.code)

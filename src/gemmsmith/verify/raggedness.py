@@ -97,8 +97,6 @@ def find_raggedness(
             return passes(replace(aligned, problem=base.with_(m=base.m + 1, n=_less(base.n, n), k=base.k + k)))
 
         least = _least_vector(vector, lambda step: rows_of(step, step))
-        if least == vector:
-            return Raggedness(Multiples(1, vector, vector))
         return Raggedness(Multiples(1, 1 if rows_of(1, least) else least, 1 if rows_of(least, 1) else least))
     for axis in axes:
         step, extent = max(whole[each] for each in axis), getattr(base, axis[0].lower())
@@ -117,6 +115,10 @@ def find_raggedness(
         if not failed:
             found[axis] = 1
             continue
+        if axis == "K":
+            for less in failed:
+                if (judged := near[less]) is not None and _spares_most(judged):
+                    return Raggedness(Multiples(), axis, single(less), judged)
         if len(failed) < len(near) and not small and near[failed[0]] is not None:  # no step explains that
             return Raggedness(Multiples(), axis, single(failed[0]), near[failed[0]])
         at = 1  # how much shorter than whole tiles the extent is at which guards are judged
@@ -147,6 +149,15 @@ def find_raggedness(
             coarser = [step * times for times in (1, 2, 4, 8) if step * times < extent]
             fits = (d for d in (*(d for d in finer if vector < d < step), *coarser) if passes(single(d)))
             found[axis] = next(fits, extent)
+        half = found[axis] // 2
+        if (
+            axis == "K"
+            and vector <= half < found[axis] <= step
+            and found[axis] < extent
+            and passes(single(extent - half))
+        ):
+            # A single k-tile may be a part of one: the last of several was meant to be, too.
+            return Raggedness(Multiples(), axis, single(half), run(single(half)))
         unit = grid_unit(axis, extent, step)
         if 1 < unit < found[axis] and not passes(single(unit)):
             return Raggedness(Multiples(), axis, single(unit), run(single(unit)))
@@ -174,6 +185,13 @@ def find_raggedness(
         return Raggedness(Multiples(), "MNK", trial, verdict)
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _spares_most(judged: Verdict) -> bool:
+    """Whether most outputs are right: what a kernel for whole k-tiles leaves out at the end of K is a part of each."""
+    return (
+        not judged.faulted and not judged.damage and not refuses_extent(judged) and 0 < 2 * judged.wrong < judged.total
+    )
 
 
 def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:

@@ -18,22 +18,24 @@ from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout
+from gemmsmith.kernel.extents_by_use import extents_by_use
+from gemmsmith.kernel.layout import Layout
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory import ASSERTION_FAILED
-from gemmsmith.verify.candidate_roles import LEADING, candidate_roles
+from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
 from gemmsmith.verify.epilogue import SMOOTH
-from gemmsmith.verify.harness import in_rounds, verify_launch
+from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
+from gemmsmith.verify.settled_text import told
 
 _SECONDS = 6
 _NEVER_ENDS = "never completes"
@@ -161,6 +163,12 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
+    if first.unknown and blocks is None and not rejected and (meant := extents_by_use(first, _body(spec))) is not None:
+        read = spec.read_as(meant, spec.layouts[0])
+        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
+        said = ", ".join(f"{arg.name} is {meant.tied if arg.role == meant.tied[:1] else arg.role}"
+                         for arg in meant.arguments if arg.name in {each.name for each in first.unknown})  # fmt: skip
+        return replace(settled, lines=(f"by its indices, {said}", *settled.lines))
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -205,11 +213,14 @@ def settle(
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
     only = ""
     if not rejected and blocks is None and not first.fixed and not first.square:
-        for equal, shape in _equal_extents(shapes[0]):
+        for equal, shape, *besides in _restricted_extents(shapes[0]):
             if time.process_time() > end:
                 break
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
             accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
+            for beside in besides if accepted else ():
+                again = find_readings(open_device(), spec, config, first, beside, compile_fn)
+                accepted = [r for r in accepted if any(r.layout == each.layout for each in again)]
             plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
@@ -219,6 +230,12 @@ def settle(
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _body(spec: KernelSpec) -> str:
+    """The text of the kernel itself; empty where it is not known."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    return str(getattr(kernel, "body", ""))
 
 
 def _table_hint(signature: Signature) -> str:
@@ -257,11 +274,14 @@ def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
     return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
 
 
-def _equal_extents(shape: Shape) -> list[tuple[str, Shape]]:
-    """Shapes with equal extents, the weakest restriction first: one may be used in place of another."""
+def _restricted_extents(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
+    """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
+    made for a C of M rows and M columns, which is enough up to there."""
     m, n, k = shape
-    deep, side = math.lcm(m, k), math.lcm(m, n)
-    return [("N = K", (m, n, n)), ("M = K", (deep, n, deep)), ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]
+    deep, side, wide = math.lcm(m, k), math.lcm(m, n), n * (m // n + 1)
+    tall = next(rows for rows in range(m * (n // m + 1), 1 << 20, m) if rows != k)
+    return [("N = K", (m, n, n)), ("N ≤ M", (tall, n, k)), ("M = K", (deep, n, deep), (m, wide, m)),
+            ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]  # fmt: skip
 
 
 def _version_found(
@@ -314,65 +334,6 @@ def _fitting(signature: Signature, shape: Shape) -> Shape:
     return (side, side, side) if signature.square and not signature.fixed else shape
 
 
-def formula(reading: Reading | None) -> str:
-    """What a kernel with an epilogue computes, as "relu(A·B + bias)"; empty for a plain product."""
-    if reading is None or not (reading.signature.activation or reading.bias):
-        return ""
-    has = reading.signature.has
-    terms = ["alpha·A·B" if has("alpha") else "A·B", *["beta·C"] * has("beta"), *["bias"] * bool(reading.bias)]
-    text = " + ".join(terms)
-    return f"{reading.signature.activation}({text})" if reading.signature.activation else text
-
-
-def _growing_block(spec: KernelSpec, shape: Shape) -> str:
-    """The extents that the launch's block grows with, as "M"; empty for almost all kernels."""
-    if spec.signature.fixed:
-        return ""
-
-    def threads(at: Shape) -> int:
-        try:
-            return math.prod(spec.geometry(spec.problem(*at), Config()).block)
-        except GemmsmithError:
-            return 0
-
-    base = threads(shape)
-    larger = {name: tuple(64 * size if i == place else size for i, size in enumerate(shape))
-              for place, name in enumerate(EXTENTS)}  # fmt: skip
-    return " and ".join(name for name, (m, n, k) in larger.items() if threads((m, n, k)) > max(base, 1024))
-
-
 def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
     found = reading.applied(spec)
-    lines, words = [], []
-    if reading.layout != ROW_MAJOR:
-        lines.append(f"this is a {reading.layout}")
-        words += ["--layout", reading.layout.word]
-    before = {arg.name: arg.role for arg in own.arguments}
-    changed = [arg for arg in reading.signature.arguments if before[arg.name] != arg.role]
-    if ignored := [arg.name for arg in changed if before[arg.name] in LEADING]:
-        lines.append(f"it ignores {', '.join(ignored)}: rows must be contiguous")
-    if tried := [arg for arg in changed if arg.name not in ignored]:
-        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
-    if changed:
-        words += ["--signature", reading.signature.declaration()]
-    if reading.signature.accumulates:
-        c = reading.signature.named(reading.signature.output)
-        lines.append(f"it adds to {c}: {c} += A·B, so beta is 1")
-    if loop := getattr(spec.geometry, "loop", ""):
-        whole = "the whole loop is judged" if in_rounds(found) else "one launch is judged, not the loop"
-        lines.append(f"its host code launches it for parts of the product ({loop}): {whole}")
-    if growing := _growing_block(found, shape):
-        lines.append(f"its block grows with {growing}: it has no launch where that gives more than 1024 threads")
-    if reading.signature.activation:
-        lines.append(f"it computes {formula(reading)}")
-    if reading.bias == "row":
-        lines.append("the bias has one value for each row")
-    given = [role for role in EXTENTS if reading.signature.has(role)]
-    if tied := reading.signature.tied:
-        lines.append(
-            f"{reading.signature.named(tied[0])} is {tied[0]} and {tied[1]}: it is judged where they are equal"
-        )
-    elif len(given) == 2 and not reading.signature.fixed:
-        lacking = next(role for role in EXTENTS if role not in given)
-        lines.append(f"it takes no {lacking}: the grid decides it")
-    return Settled(found, reading, shape, tuple(lines), tuple(words))
+    return Settled(found, reading, shape, *told(spec, found, own, reading, shape))

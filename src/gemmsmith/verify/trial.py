@@ -19,6 +19,7 @@ TILES = "orders of tiles"  # a group
 LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
 VECTORS = "whole vectors, but no multiple of the tile"
+CLEARED = "C before the launch"
 GUARDED = "a ragged edge, which the kernel guards"
 
 

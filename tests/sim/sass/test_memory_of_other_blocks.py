@@ -168,3 +168,15 @@ def test_races_between_blocks(whole: int, race: str) -> None:
         return
     with pytest.raises(HazardError, match=f"{race} race.*barrier of the whole cluster"):
         device.synchronize()
+
+
+@pytest.mark.parametrize("device", [SimDevice("sm_90", hazards=True), MachineDevice("sm_90", hazards=True)])
+def test_relaxed_arrival_publishes_nothing(device: SimDevice) -> None:
+    """Machine code has no fence before it."""
+    relaxed = BARRIERS.replace("barrier_arrive()", "barrier_arrive_relaxed()")
+    out = device.allocate(4 * 2 * THREADS)
+    arguments = out.to_bytes(8, "little"), (3).to_bytes(4, "little")
+    geometry = Geometry((1, 2, 1), (THREADS, 1, 1), cluster=(1, 2, 1), cluster_at_launch=True)
+    device.launch(device.load(compiled(relaxed)), Launch(geometry, arguments))
+    with pytest.raises(HazardError, match="read-after-write race"):
+        device.synchronize()

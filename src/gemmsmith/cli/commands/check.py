@@ -26,8 +26,16 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.render.check_text import show_report
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
+from gemmsmith.cli.render.output import print_json
 from gemmsmith.compile.cpu_seconds import seconds_used
-from gemmsmith.errors import GemmsmithError, MissingDeviceError, SeveralKernelsError, TemplateValueError, UsageError
+from gemmsmith.errors import (
+    GemmsmithError,
+    MissingDeviceError,
+    SeveralKernelsError,
+    SignatureError,
+    TemplateValueError,
+    UsageError,
+)
 from gemmsmith.userfile.read_once import files_read_once
 
 _SHAPE = FittedShapeOptions()
@@ -43,7 +51,7 @@ def command(
         typer.Argument(
             metavar="RUNG|FILE.cu[:KERNEL]|FOLDER...",
             show_default=False,
-            help="A rung, .cu files, launches (.py), or folders with kernels.",
+            help="A rung, .cu files, launches or kernels in strings (.py), or folders with kernels.",
         ),
     ],
     options: KernelOptions,
@@ -153,6 +161,25 @@ def _check_launches(asked: _Asked) -> bool:
 
 
 def _check_product(asked: _Asked) -> bool:
+    try:
+        return _check_plain_product(asked)
+    except SeveralKernelsError:
+        raise
+    except SignatureError as error:
+        from gemmsmith.cli.check_scaled import scaled_report
+
+        report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
+                               asked.trial, error, asked.started)  # fmt: skip
+    if asked.form.is_document:
+        _print_document(asked, [report.to_json()])
+    elif asked.form is Format.JSON:
+        print_json(report.to_json())
+    else:
+        report.show()
+    return report.ok
+
+
+def _check_plain_product(asked: _Asked) -> bool:
     with suppress(TemplateValueError):  # every other refusal that needs no device comes before slow imports
         find_kernel(asked.kernel, asked.options)
     from gemmsmith.cli.check_attempts import check_product

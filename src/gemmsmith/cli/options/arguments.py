@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar
 import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
+from gemmsmith.cli.python_files import PYTHON_FILE, describes_launches
 
-PYTHON_FILE = ".py"
+__all__ = ["PYTHON_FILE", "ArgumentOptions"]
 
 
 @dataclass(frozen=True)
@@ -64,4 +65,4 @@ class ArgumentOptions(OptionGroup):
 
     def launches(self, word: str) -> bool:
         """Whether ``word`` is launched with arguments of its own, rather than as a matrix product."""
-        return self.args is not None or bool(self.expect) or word.partition(":")[0].endswith(PYTHON_FILE)
+        return self.args is not None or bool(self.expect) or describes_launches(word)

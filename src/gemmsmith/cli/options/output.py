@@ -22,6 +22,15 @@ class OutputOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
+class DetailOptions(OutputOptions):
+    """The answer alone, or all that led to it."""
+
+    details: Annotated[
+        bool, typer.Option("--details", help="Print every cost with its change, the figures, and where warps wait.")
+    ] = False
+
+
+@dataclass(frozen=True)
 class TableOptions(OutputOptions):
     """The same, or rows of CSV."""
 

@@ -15,10 +15,12 @@ from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices
 from gemmsmith.verify.raggedness import ANY, Multiples
-from gemmsmith.verify.settle import Settled, formula
+from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.settled_text import formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
@@ -156,7 +158,10 @@ class Report:
     def _needs_vectors(self) -> bool:
         """Whether rows must start on multiples of 16 bytes, and nothing else."""
         vector = max(1, 16 // self.base.dtype.itemsize)
-        return vector > 1 and (self.multiples.m, self.multiples.n, self.multiples.k) == (1, vector, vector)
+        m, rows = self.multiples.m, (self.multiples.n, self.multiples.k)
+        ragged = next((v for t, v in self.verdicts if t.label == RAGGED), None)
+        some = ragged is not None and is_misaligned(ragged) and sorted(rows) == [1, vector]  # those of one matrix
+        return vector > 1 and m == 1 and (rows == (vector, vector) or some)
 
     @property
     def _is_column_major(self) -> bool:
@@ -175,7 +180,20 @@ class Report:
     @property
     def launch_notes(self) -> list[str]:
         """What the launches did that is legal but worth knowing, each once."""
-        return list(dict.fromkeys(note for _, verdict in self.verdicts for note in verdict.notes))
+        return list(dict.fromkeys((*self._unset_output(), *(n for _, verdict in self.verdicts for n in verdict.notes))))
+
+    def _unset_output(self) -> list[str]:
+        """That host code never sets the C which the kernel adds to."""
+        signature = self.spec.signature
+        site = getattr(getattr(self.spec.geometry, "site", None), "site", None)
+        place = next((i for i, arg in enumerate(signature.arguments) if arg.role == signature.output), -1)
+        if not signature.accumulates or site is None or not 0 <= place < len(site.arguments):
+            return []
+        c, text = signature.arguments[place].name, site.arguments[place]
+        if not is_never_set(text, site.frame):
+            return []
+        return [f"{self.entry} adds to {c}, and the host code that launches it at {site.shown()} never sets `{text}`: "
+                f"call cudaMemset({text}, 0, …) before the launch"]  # fmt: skip
 
     @property
     def left(self) -> list[str]:
@@ -335,9 +353,12 @@ class Report:
         right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
         if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
             return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
-        if verdict.unwritten and not verdict.wrong and not verdict.faulted:
+        if verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted:
             return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
                     "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
+        if not verdict.faulted and (self.multiples.m, self.multiples.n) == (1, 1) and self.multiples.k > 1:
+            return (f"{same}: {right}. For every other K the loop ends before the last terms: add the last "
+                    f"K % {self.multiples.k} of them after it, or guard them with k < K inside it.")  # fmt: skip
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 
     def _guards(self) -> str:

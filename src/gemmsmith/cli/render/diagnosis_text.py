@@ -34,7 +34,7 @@ def print_findings(findings: Sequence[Finding], check: QuickCheck | None = None)
         say("\nWhat costs time, and what to do about it", "bold")
     for number, finding in enumerate(shown, 1):
         start = f"{number}. {finding.kind}"
-        say(f"{start}: {_gain(finding, sure)}", lead=start)
+        say(f"{start}: {gain_of(finding, sure)}", lead=start)
         _print_body(finding)
     if hidden:
         say("\nNo gain alone" + (", while the above bounds the kernel" if shown else ""), "bold")
@@ -43,12 +43,12 @@ def print_findings(findings: Sequence[Finding], check: QuickCheck | None = None)
         say(f"{start}: {finding.sentence}", lead=start, hang="  ")
 
 
-def _gain(finding: Finding, sure: bool) -> str:
+def gain_of(finding: Finding, sure: bool) -> str:
     """Of the copy with the change, else at most that of the cost; a share, if the kernel is not known to be right."""
     if not sure:
         return f"costs up to {1 - 1 / finding.gain:.0%} of the time"
     if finding.copy_gain:
-        return f"{finding.copy_gain:.2f} times as fast with the change below"
+        return f"{finding.copy_gain:.2f} times as fast with the change that was tried"
     return f"up to {finding.gain:.2f} times as fast"
 
 

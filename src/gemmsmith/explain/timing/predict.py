@@ -27,6 +27,7 @@ from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
+from gemmsmith.verify.kernel_edges import k_tile
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _UNIT = 64  # K is shortened by multiples of this
@@ -75,6 +76,7 @@ class Predictor:
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[_Key, Outcome] = {}
+        self._without_stalls: dict[_Key, Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
         """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
@@ -83,7 +85,8 @@ class Predictor:
         alike = self.resident == other.resident and self._depths() == other._depths()
         if self.spec.persistent or not same or not alike:
             return False
-        self.chosen, self._samples, self._known = other.chosen, other.samples, other._known
+        self.chosen, self._samples = other.chosen, other.samples
+        self._known, self._without_stalls = other._known, other._without_stalls
         return True
 
     @property
@@ -109,14 +112,14 @@ class Predictor:
         together = self.subject.together
         middle = self.blocks // together // 2 * together
         found = []
-        for block in dict.fromkeys((self.chosen[0], middle)):
-            self.chosen = [block]
-            sample = self._sampled(k)
-            self._tried = None
+        tried = list(dict.fromkeys((self.chosen[0], middle)))
+        *samples, self._senders[k] = self.subject.samples(self._short(k), [*([block] for block in tried), [0]])
+        for block, sample in zip(tried, samples, strict=True):
             model = self.rates.sm(self.resident, sample.apart)
             memory = self._after_sender(sample, model, self._memory(self.resident, False, _NONE, sample.workspace))
-            run = Sm(rows_of(self.program, model), sample.streams, model, memory, sample.sm_of).run()
-            found.append((run.cycles, block, sample))
+            sm = Sm(rows_of(self.program, model), sample.streams, model, memory, sample.sm_of)
+            sm.accounts = False
+            found.append((sm.run().cycles, block, sample))
         _, block, self._tried = max(found, key=lambda each: each[0])
         self.chosen = [block]
 
@@ -125,7 +128,12 @@ class Predictor:
         return sum(p in stores for stream in sample.streams for p in stream.positions)
 
     def _sampled(self, k: int) -> Sample:
-        return self._tried if self._tried and self._tried.k == k else self.subject.sample(self._short(k), self.chosen)
+        if self._tried and self._tried.k == k:
+            return self._tried
+        if not self.shares_tiles:
+            return self.subject.sample(self._short(k), self.chosen)
+        sample, self._senders[k] = self.subject.samples(self._short(k), [self.chosen, [0]])
+        return sample
 
     def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
@@ -156,17 +164,18 @@ class Predictor:
         """The share of the places for blocks that the grid fills, over all rounds."""
         return self.blocks / (self.per_sm * self.sms)
 
-    def once(self, changes: Changes) -> Outcome:
+    def once(self, changes: Changes, accounts: bool = True) -> Outcome:
         """The most frequent round alone, without what ``changes`` take away.
 
         At the shortest K that was executed which has so many instructions that start and end count little.
+        ``accounts``: whether stalls are wanted.
         """
         cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
         sample = next((each for each in known if issued(each) >= least), known[-1])
-        return self._run(sample, self.resident, cold, changes)
+        return self._run(sample, self.resident, cold, changes, accounts=accounts)
 
     def watched(self, block: int, depth: int = 0) -> tuple[Sample, list[Issued]]:
         """Run the blocks that share an SM with ``block``; what issued, as the warps of the sample's streams."""
@@ -212,15 +221,16 @@ class Predictor:
             share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
         if share < _FEW:
             return hot
-        far = self._timed(size, True, changes, busy)
+        far = self._timed(size, True, changes, busy, accounts=False)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
 
-    def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
-        results = self._run_samples(size, cold, changes, busy)
+    def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True) -> RoundTime:
+        """``accounts``: whether the stalls are wanted, not only the time."""
+        results = self._run_samples(size, cold, changes, busy, accounts)
         if self._waits_for_outputs(results[0], busy):
             # Outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
             self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
-            return self._timed(size, cold, changes, busy)
+            return self._timed(size, cold, changes, busy, accounts)
         low, high = results[0], results[-1]
         if len(results) == 1:
             return RoundTime(size, low.cycles * self.longer, low)
@@ -239,20 +249,28 @@ class Predictor:
         sms = len(set(self.samples[0].sm_of.values()))
         return low.stored_bytes / sms / rate > _STORING * low.cycles
 
-    def _run_samples(self, size: int, cold: bool, changes: Changes, busy: int) -> list[Outcome]:
+    def _run_samples(self, size: int, cold: bool, changes: Changes, busy: int, accounts: bool) -> list[Outcome]:
+        known = self._known if accounts else self._without_stalls
         keys = [self._key(sample, size, cold, changes, busy) for sample in self.samples]
-        if len(keys) == 2 and changes == _NONE and not any(key in self._known for key in keys):
+        if len(keys) == 2 and changes == _NONE and not any(key in known for key in keys):
             low, high = (self._sm(sample, size, cold, changes, busy) for sample in self.samples)
-            self._known.update(zip(keys, run_both(low, high), strict=True))
-        return [self._run(sample, size, cold, changes, busy) for sample in self.samples]
+            low.accounts = high.accounts = accounts
+            known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
+        return [self._run(sample, size, cold, changes, busy, accounts) for sample in self.samples]
 
-    def _run(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Outcome:
-        key = self._key(sample, size, cold, changes, busy)
-        if changes == _NONE and key in self._known:
+    def _run(
+        self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True
+    ) -> Outcome:
+        key, known = self._key(sample, size, cold, changes, busy), self._known if accounts else self._without_stalls
+        if changes == _NONE and key in known:
+            return known[key]
+        if changes == _NONE and key in self._known:  # with stalls, which do not harm
             return self._known[key]
-        found = self._sm(sample, size, cold, changes, busy).run()
+        sm = self._sm(sample, size, cold, changes, busy)
+        sm.accounts = accounts
+        found = sm.run()
         if changes == _NONE:
-            self._known[key] = found
+            known[key] = found
         return found
 
     def _key(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int) -> _Key:
@@ -280,8 +298,9 @@ class Predictor:
         mine = replace(memory, near=sender.workspace)
         key = sample.k, model, mine
         if key not in self._sent:
-            sent = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of).run()
-            self._sent[key] = sent.left_at
+            sm = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of)
+            sm.accounts = False
+            self._sent[key] = sm.run().left_at
         return replace(memory, near_from=self._sent[key])
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
@@ -311,6 +330,10 @@ class Predictor:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
             low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
+            step = k_tile(self.spec, self.plan.kernel.config, self.subject.compiled, self.problem)
+            if step > _UNIT:  # whole k-tiles: of a part of one, all of it may take its time
+                rest, low = k % step, ceil_div(low, step) * step
+                high = max(ceil_div(high, step) * step, low + step)
         return (k, k) if k <= high else (low + rest, high + rest)
 
     def _longer_than_pipeline(self, low: int, rest: int) -> int:

@@ -19,6 +19,7 @@ from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import Problem
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.device import StreamDevice
+from gemmsmith.sim.timing.events import as_alone
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
 from gemmsmith.sim.wave import by_cluster
 from gemmsmith.sim.wavefronts import LINE
@@ -80,6 +81,10 @@ class Subject:
 
     def sample(self, problem: Problem, blocks: Sequence[int]) -> Sample:
         """Run blocks of a problem whose launch has this geometry, perhaps but for K."""
+        return self.samples(problem, [blocks])[0]
+
+    def samples(self, problem: Problem, sets: Sequence[Sequence[int]]) -> list[Sample]:
+        """The same of several sets of blocks that neither share a cluster nor wait for one another, in one launch."""
         device = self.device
         # The operands of all K are in the same places, so that streams for several K begin alike.
         whole = zip(_operand_bytes(problem), _operand_bytes(self.launch.problem), strict=True)
@@ -94,16 +99,23 @@ class Subject:
         shared = addresses[-1] // LINE, (addresses[-1] + plan.workspace_bytes - 1) // LINE
         step = bind_launch(device, plan.kernel, places, addresses[-1], self.loaded)
         geometry = step.launch.geometry
-        device.launch(self.loaded, step.launch, list(blocks))
+        device.launch(self.loaded, step.launch, sorted({block for blocks in sets for block in blocks}))
         for address in addresses:
             device.free(address)
         device.memory.rewind(start)
         recorder = device.counters
         assert isinstance(recorder, StreamRecorder)
-        numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)
-        sm_of = {int(b): n % self.together for n, b in enumerate(numbers)}
-        cluster_of = {int(b): int(numbers[n // self.together * self.together]) for n, b in enumerate(numbers)}
-        return Sample(self.program, tuple(recorder.streams()), sm_of, cluster_of, problem.k, shared)
+        streams = recorder.streams()
+        found = []
+        for blocks in sets:
+            numbers = by_cluster(np.asarray(blocks), geometry.grid, geometry.cluster)
+            sm_of = {int(b): n % self.together for n, b in enumerate(numbers)}
+            cluster_of = {int(b): int(numbers[n // self.together * self.together]) for n, b in enumerate(numbers)}
+            mine = [s for s in streams if s.block in sm_of]
+            if len(sets) > 1:
+                mine = as_alone(mine, recorder)
+            found.append(Sample(self.program, tuple(mine), sm_of, cluster_of, problem.k, shared))
+        return found
 
 
 def _operand_bytes(problem: Problem) -> tuple[int, int, int]:

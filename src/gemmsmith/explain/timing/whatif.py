@@ -112,7 +112,7 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
     total = sum(value for _, value in waiting) or 1.0
     shares = {name: value / total for name, value in waiting}
-    base = predictor.once(Changes())
+    base = predictor.once(Changes(), accounts=False)
     found = []
     for cost in COSTS:
         if cost.worth(outcome, shares) and _changes_some(cost.changes, predictor):

@@ -49,8 +49,8 @@ GROUP = common.group((1, 2, 4, 6, 8, 12, 16))
 CONSUMER_THREADS = "128*(CONSUMERS+1)"  # with the producer warpgroup
 _B_ROWS = "(BN if B_K_MAJOR else 64*ceil(BN/64))"
 K_TILES = f"STAGES*(128*(BM+{_B_ROWS})+16)"  # bytes: per stage a k-tile of A, one of B, and two barriers
-# The same of a cluster's block: of the operand of wgmma's columns, CLUSTER_M blocks load equal shares of whole 8 rows.
-_SHARED_ROWS = "(8*CLUSTER_M*ceil(BN/(8*CLUSTER_M)) if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
+# The same of a cluster's block, which may have more than one k-tile in a stage.
+_SHARED_ROWS = "(BN if (A_K_MAJOR if SWAP else B_K_MAJOR) else 64*ceil(BN/64))"
 CLUSTER_K_TILES = f"STAGES*(DEPTH*128*(BM+{_SHARED_ROWS})+16)"
 TILE_GRID = "ceil(M/BM)*ceil(N/BN)"
 CLUSTER_BLOCKS = "CLUSTER_M*CLUSTER_N"

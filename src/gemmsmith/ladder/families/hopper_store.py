@@ -16,7 +16,7 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.problem import Problem
 
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
@@ -107,8 +107,7 @@ def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
 
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
-    shares = 8 * config["CLUSTER_M"]
-    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + ceil_div(config["BN"], shares) * shares) + 16
+    stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + config["BN"]) + 16
     free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)

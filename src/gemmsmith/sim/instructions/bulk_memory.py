@@ -33,10 +33,10 @@ class _ParameterMaps:
 
 
 def box_of(machine: Execution, operation: Operation[Any], lane: int, address: int) -> Box:
+    if (known := machine.unit(_ParameterMaps).known.get(address)) is not None:
+        return known
     space, inside = resolve_generic(np.array([address], np.uint64))
     if space is Space.PARAM:
-        if (known := machine.unit(_ParameterMaps).known.get(address)) is not None:
-            return known
         data = parameter_bytes(machine, inside.astype(np.int64) + np.arange(_MAP_BYTES), 1).tobytes()
     else:
         data = machine.memory.view(int(inside[0]), _MAP_BYTES).tobytes()
@@ -80,8 +80,10 @@ def shared_index(machine: Execution, block: int, address: int, box: Box | None, 
 
 
 def barrier_index(machine: Execution, block: int, address: int) -> int:
-    start, shared = np.array([address & (1 << _RANK_BITS) - 1]), machine.shared
-    return int(shared.index(start, np.array([block * shared.stride]), BYTES)[0])
+    start, shared = address & (1 << _RANK_BITS) - 1, machine.shared
+    if start % BYTES == 0 and start + BYTES <= shared.size:
+        return block * shared.stride + start
+    return int(shared.index(np.array([start]), np.array([block * shared.stride]), BYTES)[0])  # which says what is wrong
 
 
 def read_global(machine: Execution, box: Box | None, values: list[int], at: list[int]) -> Callable[[], Array]:

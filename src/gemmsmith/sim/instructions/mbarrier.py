@@ -159,16 +159,17 @@ class PhaseWait:
 
     def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
         """Lanes that ask for the first time, or whose phase is complete."""
-        new = machine.unit(MBarriers).repeated[lanes] != step.first.position
-        result: Array = new | self.complete(machine, step, lanes)
-        return result
+        new: Array = machine.unit(MBarriers).repeated[lanes] != step.first.position
+        return new if new.all() else new | self.complete(machine, step, lanes)
 
-    def complete(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
-        _, index = places(machine, step, lanes, self.generic)
+    def complete(self, machine: Execution, step: Bundle[Any], lanes: Lanes, index: Array | None = None) -> Array:
+        """Which of the phases are complete; ``index``: of the objects, if it is at hand."""
+        if index is None:
+            _, index = places(machine, step, lanes, self.generic)
         current = phase_number(machine.unit(MBarriers).load(index))
         given = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
         if self.parity:
-            result: Array = current % 2 != given % 2
+            result: Array = current & 1 != given & 1
         else:
             result = current != phase_number(given.astype(np.uint64))
         return result
@@ -202,7 +203,7 @@ def _lower_wait(code: Lowering, i: Instruction, form: PhaseWait) -> Draft[PhaseW
 
 def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
     mine, index = places(machine, step, lanes, step.detail.generic)
-    done = step.detail.complete(machine, step, lanes)
+    done = step.detail.complete(machine, step, lanes, index)
     barriers = machine.unit(MBarriers)
     barriers.repeated[mine] = np.where(done, -1, step.first.position)
     barriers.note(step.first, mine, index)

@@ -101,6 +101,8 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     of_a, of_b, _, _ = form.registers
     if not machine.moves_data:  # as if A·B were zero
         check_whole(machine, step, lanes)
+        if all(operation.position in machine.idle for operation in step.operations):
+            return
         for target, source in zip(step.targets, step.sources[of_a + of_b :], strict=True):
             machine.put(target, lanes, machine.fetch(source, lanes))
         return

@@ -151,7 +151,8 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
         read = (0 if step.detail.a_in_registers else _ROWS * K_BYTES) + form.columns * form.b_bytes
         machine.counters.shared_product(step.first, machine.indices(lanes).size // WARP, read // WARPS)
     if not machine.moves_data:
-        _zero(machine, step, lanes)
+        if step.first.position not in machine.idle:
+            _zero(machine, step, lanes)
         return
     mine, detail = machine.indices(lanes), step.detail
     *_, b, scale = step.sources

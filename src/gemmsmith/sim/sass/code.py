@@ -48,6 +48,7 @@ class Code:
         self.heights = dict.fromkeys(FILE_DTYPES, 0)
         self.special: dict[str, Slot] = {}
         self.before: list[Part] = []
+        self.published = False  # a fence for the cluster has followed the last access to memory
         self.places = Places()
         self._rows: dict[tuple[str, int], int] = {}
 

@@ -26,6 +26,10 @@ from gemmsmith.sim.types import Array
 
 # Instructions of kernels whose shared addresses name the block of a cluster.
 _OF_CLUSTERS = ("UCGABAR_ARV", "UCGABAR_WAIT", "CGAERRBAR")
+# What stands between accesses to memory and an arrival at the cluster's barrier that releases them; nothing does before
+# barrier.cluster.arrive.relaxed.
+_CLUSTER_FENCE = "CGAERRBAR"
+_ACCESSES = ("LD", "ST", "ATOM", "RED")
 # Architectures whose machine code is executed.
 EXECUTED = (80, 86, 87, 89, 90)
 
@@ -83,6 +87,7 @@ def lower_routine(
                 counted.add(len(operations))
             operations.append(_operation(code, len(operations), i, written, part))
             instructions.append(i)
+        code.published = i.opcode == _CLUSTER_FENCE or (code.published and not i.opcode.startswith(_ACCESSES))
     end = len(operations)
     code.places.positions = np.array([starts.get(16 * n, end) for n in range(len(starts) + 1)], np.int64)
     labels = {name: starts.get(offset, end) for name, offset in routine.labels}

@@ -34,6 +34,7 @@ class Effects(Waits):
         self.stored = [0.0] * len(streams)  # when a warp's stores have come to L2
         self.out = Outcome()
         self.path = MemoryPath(self.sms, model, memory, self.out)
+        self._shared = 32 / model.lsu_lanes, model.wavefront, model.shared_latency
 
     def _take(self, part: int, row: Row, now: float) -> None:
         """Take the unit of an instruction."""
@@ -88,13 +89,24 @@ class Effects(Waits):
     def _access_shared(self, w: int, part: int, op: SharedOp, payload: Any, busy: float, now: float) -> None:
         """All that a load or store of shared memory does, which in some kernels is every other instruction."""
         write, read, operand_cycles, result_cycles, most = op
-        path, units = self.path, self.units[part]
+        path, units, sm = self.path, self.units[part], part // PARTS
+        least, wavefront, latency = self._shared
         free = units[MIO]
         units[MIO] = (free if free > now else now) + busy
-        waves = payload if isinstance(payload, int) else 1
+        waves: float = payload if payload.__class__ is int else 1
         if most and waves > most:
             waves = most
-        done = path.shared_served(part, operand_cycles, waves, now)
+        # As ``MemoryPath.shared_access``, up to the sub-core's port.
+        waves = (waves if waves > least else least) * wavefront
+        free, data = path.operand_free[part], path.lsu_free[sm]
+        start = (free if free > now else now) + operand_cycles
+        path.operand_free[part] = start
+        if waves and data > start:
+            start = data
+        path.lsu_free[sm] = (data if data > now else now) + waves
+        self.out.data_cycles += waves
+        path.queue[part].append(start)
+        done = start + waves + latency
         if result_cycles:
             free = path.port_free[part]
             path.port_free[part] = (free if free > now else now) + result_cycles

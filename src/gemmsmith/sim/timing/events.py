@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.mbarriers import BYTES
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
-from gemmsmith.sim.timing.streams import StreamRecorder
+from gemmsmith.sim.timing.streams import Stream, StreamRecorder
 from gemmsmith.sim.types import Array
 
 
@@ -37,21 +39,25 @@ class EventRecorder:
         streams.noted = self._numbered | {n for n, i in code if i.opcode in ("UTMALDG", "UBLKCP", "UTMASTG")}
         self._remote = frozenset(n for n, i in enumerate(self.program.instructions)
                                  if i.opcode == "STAS" and n in self.program.counted)  # fmt: skip
-        self._syncs = {n: i for n, i in enumerate(self.program.instructions) if i.opcode == "SYNCS"}
+        self._syncs = {n: i for n, i in code if i.opcode == "SYNCS"}
+        self._watched = self._remote | self._syncs.keys()
 
     def executes(self, machine: Any, step: Any, lanes: Any) -> None:
-        first = step.first.position
+        first = step.operations[0].position
+        if first not in self._watched:
+            return
         if first in self._remote:
             self._stored(machine, step, lanes)
             return
-        i = self._syncs.get(first)
-        if i is None or not step.pointers or first not in self.program.counted:
+        i = self._syncs[first]
+        if not step.pointers or first not in self.program.counted:
             return
+        self.streams.window_bytes = machine.shared.stride
         mine, index = places(machine, step, lanes, generic=False)
         value = machine.spread(machine.fetch(step.sources[0], lanes), lanes) if step.sources else np.zeros(mine.size)
         warps = machine.warp[mine]
         wait = "PHASECHK" in i.modifiers
-        met = step.detail.complete(machine, step, lanes) if wait else np.ones(mine.size, bool)
+        met = step.detail.complete(machine, step, lanes, index) if wait else np.ones(mine.size, bool)
         for warp in np.unique(warps).tolist():
             chosen = warps == warp
             payload = _payload(i, index[chosen], value[chosen])
@@ -97,6 +103,26 @@ class EventRecorder:
     def copies(self, machine: Any, operation: Any, lanes: Any, target: Array, source: Array, size: Array) -> None: ...
     def multiplies(self, machine: Any, step: Any, lanes: Any, of_a: Array | None, of_b: Array) -> None: ...
     def completes(self, machine: Any, place: int, phase: int) -> None: ...
+
+
+def as_alone(streams: Sequence[Stream], ran: StreamRecorder) -> list[Stream]:
+    """The streams of one cluster as if no other had run: places begin with those of its first block."""
+    back = ran.windows[streams[0].block] * ran.window_bytes if streams else 0
+    if not back:
+        return [*streams]
+    return [replace(s, payloads=tuple([_moved(payload, back) for payload in s.payloads])) for s in streams]
+
+
+def _moved(payload: Any, back: int) -> Any:
+    """A payload with its places so many bytes further in front."""
+    what = payload[0] if payload.__class__ is tuple and payload else None
+    if what == "init" or what == "wait":
+        return what, payload[1] - back, *payload[2:]
+    if what == "arrive" or what == "stas":
+        return what, tuple([(place - back, count) for place, count in payload[1]]), *payload[2:]
+    if what == "tma":
+        return what, tuple([place - back for place in payload[1]]), *payload[2:]
+    return payload
 
 
 def _payload(i: MachineInstruction, index: Array, value: Array) -> tuple[Any, ...]:

@@ -103,21 +103,6 @@ class MemoryPath:
         served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
-    def shared_served(self, part: int, operand_cycles: float, waves: float, now: float) -> float:
-        """``shared_access`` up to the sub-core's port, of an instruction that was taken apart before."""
-        model, sm = self.model, part // PARTS
-        least = 32 / model.lsu_lanes
-        waves = (waves if waves > least else least) * model.wavefront
-        free, data = self.operand_free[part], self.lsu_free[sm]
-        start = (free if free > now else now) + operand_cycles
-        self.operand_free[part] = start
-        if waves and data > start:
-            start = data
-        self.lsu_free[sm] = (data if data > now else now) + waves
-        self.out.data_cycles += waves
-        self.queue[part].append(start)
-        return start + waves + model.shared_latency
-
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active

@@ -17,12 +17,13 @@ _OWN = ("rows", "streams", "model", "memory", "code", "ops", "nexts", "tallies",
 _NUMBERS = ("issues", "held")
 
 
-def run_both(shorter: Sm, longer: Sm) -> tuple[Outcome, Outcome]:
-    """What both runs give, as if each had run alone."""
+def run_both(shorter: Sm, longer: Sm, stalls_of_shorter: bool = True) -> tuple[Outcome, Outcome]:
+    """What both runs give, as if each had run alone, with the stalls of both or of the longer one alone."""
     stops = _stops(shorter, longer)
     if stops:
         shorter.advance(stops)
         _take_over(longer, shorter)
+        shorter.accounts = shorter.accounts and stalls_of_shorter
     return shorter.run(), longer.run()
 
 

@@ -8,40 +8,33 @@ issues takes it from there. Time passes from one issue to the next; cycles in wh
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.timing.accounts import Accounts
 from gemmsmith.sim.timing.effects import (
     ATOMIC,
     BARRIER,
     BARRIER_ARRIVE,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
-    COPY,
     FENCE,
     FMA,
     GLOBAL_LOAD,
-    GLOBAL_STORE,
     GMMA,
     LITE,
     MIO,
     SYNCS,
     TENSOR,
-    Effects,
 )
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
     DISPATCH,
-    LG,
     LONG,
-    MATH,
     MEMBAR,
-    MIO_THROTTLE,
     NEVER,
-    NOT_SELECTED,
     REASONS,
     SELECTED,
     SHORT,
@@ -56,7 +49,7 @@ from gemmsmith.sim.timing.table import Row
 _FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
 
 
-class Sm(Effects):
+class Sm(Accounts):
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
     watched = False  # every instruction goes through ``_issue``, where a log can be kept
@@ -67,12 +60,9 @@ class Sm(Effects):
     ) -> None:  # fmt: skip
         super().__init__(rows, streams, model, memory, sm_of or dict.fromkeys([s.block for s in streams], 0))
         self.members: list[list[int]] = [[w for w, p in enumerate(self.part_of) if p == s] for s in range(self.parts)]
-        self.last = [0.0] * len(streams)
         self.tallies, self.ops = self._ops()
         self.banks = [[0.0, 0.0] for _ in range(self.parts)]
         self.issue_free = [0.0] * self.parts
-        self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
-        self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
         self.following = [0.0] * self.parts  # when to look at each sub-core again
         self.greedy = [-1] * self.parts  # the warp that issued last
         self.nexts: list[Op] = []  # the next instruction of each warp
@@ -114,7 +104,8 @@ class Sm(Effects):
         events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
         fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
         all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
-        issues, held = self.issues, self.held
+        issues, held, accounts = self.issues, self.held, self.accounts
+        queues, depth = self.path.queue, self.model.mio_depth
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
@@ -139,6 +130,12 @@ class Sm(Effects):
                     free = units[op[1]] <= now
                 elif how == EITHER:
                     free = units[FMA] <= now or units[LITE] <= now
+                elif how == QUEUE:  # as ``_free``, which in some kernels is asked for every other instruction
+                    queue = queues[part]
+                    while queue and queue[0] <= now:
+                        queue.popleft()
+                    count = len(queue)
+                    free = (queue[count - depth] if count >= depth else units[MIO]) <= now
                 else:
                     free = how == ALWAYS or self._free(part, op, now) <= now
                 if not free:
@@ -156,7 +153,7 @@ class Sm(Effects):
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
                 greedy[part], even, odd = w, even_alone, odd_alone
-            if now > last[w] + 1:
+            if accounts and now > last[w] + 1:
                 since = last[w] + 1
                 if ready[w] == now == fixed[w]:
                     tally[WAIT] += now - since
@@ -172,9 +169,10 @@ class Sm(Effects):
             else:
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
-            issues[part].append(now)
-            stopped = held[part]
-            stopped.append(stopped[-1] + next_issue - now - 1)
+            if accounts:
+                issues[part].append(now)
+                stopped = held[part]
+                stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
                 if how == ONE:
                     units[unit] = now + busy
@@ -197,7 +195,10 @@ class Sm(Effects):
                 at[w], last[w] = place + 1, now
                 fixed[w] = ready[w] = until = now + stall
                 op = nexts[w] = ops[w][place + 1]
-                self._wait_for(w, until, op[6])
+                if op[6]:
+                    self._wait_for(w, until, op[6])
+                else:
+                    reason[w] = WAIT
                 continue
             touched, ended = self._issue(w, part, now)
             if ended:
@@ -215,6 +216,7 @@ class Sm(Effects):
         """
         units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
         ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
+        accounts = self.accounts
         free_even, free_odd = banks
         stopped = held[-1]
         while True:
@@ -230,7 +232,7 @@ class Sm(Effects):
                 if units[unit] > after:
                     break
                 units[unit] = after + busy
-            if after > now + 1:
+            if accounts and after > now + 1:
                 tally[WAIT] += until - now - 1
                 tally[DISPATCH] += after - until
             now = after
@@ -242,8 +244,9 @@ class Sm(Effects):
                 if held_until > after:
                     stopped += held_until - after
                     after = held_until
-            issues.append(now)
-            held.append(stopped)
+            if accounts:
+                issues.append(now)
+                held.append(stopped)
             place += 1
             until = now + stall
         banks[0], banks[1] = free_even, free_odd
@@ -263,7 +266,7 @@ class Sm(Effects):
     def _choose(self, part: int, now: float) -> tuple[int, float]:
         """The oldest warp that can issue, or −1 and when to look again."""
         ready, nexts, units = self.ready, self.nexts, self.units[part]
-        later, queue = NEVER, -1.0
+        later, queue = NEVER, -1.0  # when to look again, and when the queue can take one
         for w in self.members[part]:
             when = ready[w]
             if when <= now:
@@ -277,6 +280,8 @@ class Sm(Effects):
                     when = queue
                 elif how == ALWAYS:
                     return w, now
+                elif how == EITHER:
+                    when = units[FMA] if units[FMA] < units[LITE] else units[LITE]
                 else:
                     when = self._free(part, op, now)
                 if when <= now:
@@ -350,38 +355,6 @@ class Sm(Effects):
             if kind == FENCE and done > self.ready[w]:
                 self.ready[w], self.reason[w] = done, MEMBAR
         return touched, False
-
-    def _account(self, w: int, part: int, op: Op, now: float) -> None:
-        """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
-        stalls, since, fixed, ready = op[8], self.last[w] + 1, self.fixed[w], self.ready[w]
-        if fixed > since:
-            fixed = fixed if fixed < now else now
-            stalls[WAIT] += fixed - since
-        else:
-            fixed = since
-        if ready > fixed:
-            ready = ready if ready < now else now
-            stalls[self.reason[w]] += ready - fixed
-        else:
-            ready = fixed
-        if now > ready:
-            issues, held = self.issues[part], self.held[part]
-            count = len(issues)
-            near = count - int(now - ready) - 2  # a sub-core issues at most once a cycle
-            first = bisect_left(issues, ready, near if near > 0 else 0)
-            others = count - first  # that issued while this warp was ready
-            banks = held[-1] - held[first]
-            if first:  # the instruction before stopped issue for a while as well
-                before = issues[first - 1] + 1 + held[first] - held[first - 1] - ready
-                banks += before if before > 0 else 0.0
-            left = now - ready - others
-            banks = banks if banks < left else left
-            stalls[NOT_SELECTED] += others
-            stalls[DISPATCH] += banks
-            throttle = MATH
-            if op[0] == QUEUE:
-                throttle = LG if self.code[w][self.at[w]].kind in (GLOBAL_LOAD, GLOBAL_STORE, COPY) else MIO_THROTTLE
-            stalls[throttle] += left - banks
 
     def _stuck(self) -> str:
         waiting = [(w, code[self.at[w]].name) for w, code in enumerate(self.code) if self.at[w] < len(code)]

@@ -24,6 +24,7 @@ from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wa
 Payload = Any
 Lines = tuple[tuple[int, int], ...]
 _NOBODY = np.zeros(0, np.int64)
+_ARRAYS_KEPT = 64  # sets of lanes whose warps are remembered
 """What an instruction of a warp did to memory; see ``Stream``."""
 
 
@@ -51,24 +52,36 @@ class StreamRecorder(Counters):
         self._payloads: dict[tuple[int, int], list[Payload]] = {}
         self._known: dict[tuple[Any, ...], Any] = {}
         self._known_lines: dict[bytes, Lines] = {}
+        self._known_positions: dict[
+            int, tuple[Any, tuple[int, ...]]
+        ] = {}  # of bundles, by identity of their operations
         self._warps = np.zeros(0, np.int64)
         self._blocks = np.zeros(0, np.int64)
         self.warps_per_block = 1
+        self.windows: dict[int, int] = {}  # the number of each block among those that ran with it
+        self.window_bytes = 0  # from one block's shared memory to the next one's, where mbarriers were used
         self._state: WaveState | None = None
         self.noted: frozenset[int] = frozenset()  # positions without an access that get payloads all the same
         self._first = 0  # the number of the wave's first warp among all that ran
         self._in_slices: dict[tuple[int, int], Array] = {}  # warps of lanes that are consecutive
+        self._in_arrays: dict[int, tuple[Array, Array]] = {}  # of others, by the identity of the array
+        self._vain: set[tuple[int, int]] = set()  # warps and positions of waits that were in vain
 
     # -- called while the kernel runs -------------------------------------------------------------
 
     def issued(self, state: WaveState, step: Bundle[Any], lanes: Lanes, active: Lanes | None) -> None:
         if state is not self._state:
             self._first, self._state = len(self._blocks) * self.warps_per_block, state
-            self._in_slices = {}
+            self._in_slices, self._in_arrays = {}, {}
             self.warps_per_block = state.warps_per_block
             self._blocks = np.concatenate([self._blocks, state.wave.blocks])
+            self.windows.update((int(block), n) for n, block in enumerate(state.wave.blocks))
         self._warps = self._warps_of(state, lanes)
-        self._log.append((self._warps, tuple([o.position for o in step.operations]), step.waits))
+        known = self._known_positions.get(id(step.operations))
+        if known is None:
+            known = step.operations, tuple([o.position for o in step.operations])
+            self._known_positions[id(step.operations)] = known
+        self._log.append((self._warps, known[1], step.waits))
         if active is lanes:
             return
         whole, self._warps = self._warps, self._warps_of(state, active) if active is not None else _NOBODY
@@ -86,24 +99,40 @@ class StreamRecorder(Counters):
 
     def _warps_of(self, state: WaveState, lanes: Lanes) -> Array:
         """The warps that have one of these lanes, by their numbers among all that ran."""
-        key = (lanes.start or 0, lanes.stop or 0) if isinstance(lanes, slice) else None
-        if key in self._in_slices:
-            return self._in_slices[key]
+        if isinstance(lanes, slice):
+            key = lanes.start or 0, lanes.stop or 0
+            found = self._in_slices.get(key)
+            if found is None:
+                found = self._in_slices[key] = self._fresh(state, lanes)
+            return found
+        known = self._in_arrays.get(id(lanes))
+        if known is None:  # lanes that go together stay one array until they part or meet others
+            if len(self._in_arrays) >= _ARRAYS_KEPT:
+                self._in_arrays.clear()
+            known = self._in_arrays[id(lanes)] = lanes, self._fresh(state, lanes)
+        return known[1]
+
+    def _fresh(self, state: WaveState, lanes: Lanes) -> Array:
         warps = state.warp[lanes]
         fresh = np.ones(warps.size, bool)
         fresh[1:] = warps[1:] != warps[:-1]
         found: Array = warps[fresh] + self._first
-        if key is not None:
-            self._in_slices[key] = found
         return found
 
     def note(self, warp: int, position: int, payload: Payload) -> None:
         """Keep what the latest execution of an instruction by a warp did."""
-        self._payloads.setdefault((warp, position), []).append(payload)
+        key = warp, position
+        mine = self._payloads.get(key)
+        if mine is None:
+            self._payloads[key] = [payload]
+        else:
+            mine.append(payload)
 
     def note_here(self, warp: int, position: int, payload: Payload) -> None:
         """The same for a warp by its number in the wave that runs."""
         self.note(warp + self._first, position, payload)
+        if _waits(payload) and not payload[3]:
+            self._vain.add((warp + self._first, position))
 
     def matrix_access(self, operation: Operation[Any], rows: Array) -> None:
         matrices = rows.shape[1] // 8
@@ -197,14 +226,22 @@ class StreamRecorder(Counters):
         """The streams of all warps that ran, by block and warp."""
         orders = self._orders()
         known: dict[int, tuple[int, ...]] = {}
+        places: dict[int, dict[int, list[int]]] = {}  # where in an order each position is
         found = []
-        waits = any(_waits(payload) for mine in self._payloads.values() for payload in mine)
+        spinning = {warp for warp, _ in self._vain}
         for warp in sorted(orders):
             block, inside = divmod(warp, self.warps_per_block)
-            kept, paid = orders[warp], self._paid(warp, orders[warp])
-            if waits:
+            kept = orders[warp]
+            if id(kept) not in places:
+                places[id(kept)] = _places_of(kept)
+            paid = self._paid(warp, len(kept), places[id(kept)])
+            if warp in spinning:
                 kept, paid = _without_spins(kept, paid)
-            positions = known.setdefault(id(kept), tuple(kept)) if kept is orders[warp] else tuple(kept)
+            positions = known.get(id(kept)) if kept is orders[warp] else None
+            if positions is None:
+                positions = tuple(kept)
+                if kept is orders[warp]:
+                    known[id(kept)] = positions
             found.append(Stream(int(self._blocks[block]), inside, positions, tuple(paid)))
         return found
 
@@ -234,15 +271,24 @@ class StreamRecorder(Counters):
             orders.update(dict.fromkeys(warps, order + sorted(tail)))
         return orders
 
-    def _paid(self, warp: int, order: Sequence[int]) -> list[Payload]:
-        found: list[Payload] = [None] * len(order)
-        positions = np.array(order)
-        for position in set(order):
+    def _paid(self, warp: int, length: int, places: dict[int, list[int]]) -> list[Payload]:
+        found: list[Payload] = [None] * length
+        for position, here in places.items():
             mine = self._payloads.get((warp, position))
             if mine is not None:
-                for n, payload in zip(np.flatnonzero(positions == position).tolist(), mine, strict=False):
+                for n, payload in zip(here, mine, strict=False):
                     found[n] = payload
         return found
+
+
+def _places_of(order: Sequence[int]) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = {}
+    for n, position in enumerate(order):
+        if position in places:
+            places[position].append(n)
+        else:
+            places[position] = [n]
+    return places
 
 
 def _waits(payload: Payload) -> bool:
@@ -258,16 +304,20 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
     kept: list[int] = []
     paid: list[Payload] = []
     vain: tuple[Any, ...] | None = None
-    for position, payload in zip(positions, payloads, strict=True):
-        waits = _waits(payload)
-        if vain is not None:
-            if waits and payload[1:3] == vain and payload[3]:
-                vain = None
+    start = 0  # of what is kept next
+    for n, payload in enumerate(payloads):
+        if payload.__class__ is not tuple or not _waits(payload):
             continue
-        kept.append(position)
-        paid.append(payload)
-        if waits and not payload[3]:
+        if vain is None and not payload[3]:
             vain = payload[1:3]
+            kept += positions[start : n + 1]
+            paid += payloads[start : n + 1]
+        elif vain is not None and payload[1:3] == vain and payload[3]:
+            vain = None
+            start = n + 1
+    if vain is None:
+        kept += positions[start:]
+        paid += payloads[start:]
     return kept, paid
 
 

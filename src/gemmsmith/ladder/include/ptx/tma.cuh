@@ -3,7 +3,9 @@
 // restriction: a row is written in units of 16 bytes, so it must end on a multiple of 16 bytes.
 //
 // A row of a box is 128 bytes. Rows are stored one after another in the 128-byte swizzle: chunk c (16 bytes) of row r
-// is at c ^ (r % 8). wgmma reads this layout without bank conflicts. A box must start on a multiple of 1024 bytes.
+// is at c ^ (r % 8). wgmma reads this layout without bank conflicts. What it reads must start on a multiple of 1024
+// bytes; the swizzle follows the address, so a box may start at any row of it. A row that is shorter than 128 bytes still
+// takes 128.
 #pragma once
 
 // A tensor map: address, sizes, strides and box of a batch of matrices, as the driver encodes them.

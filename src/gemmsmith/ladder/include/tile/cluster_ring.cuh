@@ -12,8 +12,8 @@
 
 // Initialises the barriers of all stages and synchronises the cluster (or the block). Before that, no block may write
 // to another block's shared memory. A stage of a block is released by the consumers of Blocks of the cluster's Cluster
-// blocks.
-template <int Stages, int Blocks, int Consumers, int Cluster = Blocks>
+// blocks. Relaxed: the barriers alone are made visible, nothing else that was written before.
+template <int Stages, int Blocks, int Consumers, int Cluster = Blocks, bool Relaxed = false>
 __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const TensorMap& map_a,
                                           const TensorMap& map_b) {
     if (threadIdx.x == 0) {
@@ -25,10 +25,15 @@ __device__ __forceinline__ void init_ring(unsigned full, unsigned empty, const T
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
     }
-    if (Cluster > 1)
+    if (Cluster > 1 && Relaxed) {
+        __syncwarp();
+        cluster_arrive_relaxed();
+        cluster_wait();
+    } else if (Cluster > 1) {
         cluster_sync();
-    else
+    } else {
         __syncthreads();
+    }
 }
 
 // Called by a consumer warpgroup that has read a stage. `thread` is the caller's index in its warpgroup.
@@ -75,18 +80,22 @@ struct ClusterLoader {
     }
 
     // Waits until a stage is empty, then requests this block's shares: of A's Depth k-tiles at (a, k) of matrix z_a,
-    // and of B's k-tiles at (k, b) of matrix z_b.
-    template <class TileA, class TileB, int Depth = 1>
+    // and of B's k-tiles at (k, b) of matrix z_b. `rest` is the map of a narrow last box of B. ExpectLast: loads first, then
+    // the bytes that are expected of them; until then the phase cannot complete.
+    template <class TileA, class TileB, int Depth = 1, bool ExpectLast = false>
     __device__ __forceinline__ void load(unsigned stage, unsigned full, unsigned empty, unsigned parity,
                                          const TensorMap& map_a, const TensorMap& map_b, int a, int b, int k, int z_a,
-                                         int z_b) const {
+                                         int z_b, const TensorMap* rest = nullptr) const {
         mbarrier_wait(empty, parity);
-        mbarrier_arrive_expect_tx(full, Depth * (TileA::BYTES + TileB::BYTES));
+        constexpr int BYTES = Depth * (TileA::LOADED_BYTES + TileB::LOADED_BYTES);
+        if (!ExpectLast) mbarrier_arrive_expect_tx(full, BYTES);
 #pragma unroll
         for (int d = 0; d < Depth; ++d) {
             const unsigned k_tile = stage + d * (TileA::BYTES + TileB::BYTES);
             TileA::load(k_tile, map_a, full, a, k + d * BK, z_a, col, multicast_mask_a());
-            TileB::load(k_tile + TileA::BYTES, map_b, full, b, k + d * BK, z_b, row, multicast_mask_b());
+            TileB::load(k_tile + TileA::BYTES, map_b, full, b, k + d * BK, z_b, row, multicast_mask_b(),
+                        rest);
         }
+        if (ExpectLast) mbarrier_arrive_expect_tx(full, BYTES);
     }
 };

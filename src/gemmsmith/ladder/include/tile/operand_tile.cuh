@@ -4,8 +4,9 @@
 // K_MAJOR (A not transposed, B transposed): k runs along the rows of the stored matrix, and the k-tile is one box of
 // ROWS rows by 64 of k. Otherwise M or N runs along the rows, and the k-tile is one box of 64 k rows for every 64 of
 // ROWS. wgmma takes both. SHARES blocks of a cluster that need the same k-tile load one share of it each: some rows of
-// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another; the last may
-// have rows beyond the tile, which are not multiplied, so that shares are whole blocks of 8 rows.
+// every box. A K-major k-tile may also be loaded as several boxes of LINES rows, stored one after another. Of a k-tile
+// across k whose ROWS are no multiple of 64, EXACT loads a last box of what remains (REST), which has a tensor map of its
+// own; otherwise it is a whole box, and what is beyond the tile is not multiplied.
 #pragma once
 
 #include "ptx/shared_memory.cuh"
@@ -30,29 +31,31 @@ __device__ __forceinline__ KTileRange k_tile_range(int K, float& alpha, int dept
     return {begin, end};
 }
 
-// The rows of a K-major box of at least `rows` that `shares` blocks load equal parts of, in blocks of 8 rows.
-__device__ constexpr int whole_shares(int rows, int shares) { return (rows + 8 * shares - 1) / (8 * shares) * (8 * shares); }
-
-template <int ROWS, bool K_MAJOR_, int SHARES = 1, int LINES = K_MAJOR_ ? ROWS : BK>
+template <int ROWS, bool K_MAJOR_, int SHARES = 1, int LINES = K_MAJOR_ ? ROWS : BK, bool EXACT = false>
 struct OperandTile {
     static constexpr bool K_MAJOR = K_MAJOR_;
     static constexpr int BOXES = (ROWS + (K_MAJOR ? LINES : BOX) - 1) / (K_MAJOR ? LINES : BOX);
     static constexpr int BOX_ROWS = LINES / SHARES;
     static constexpr int BYTES = BOXES * LINES * BOX_ROW;
-    static_assert(BOX_ROWS % 8 == 0 && BOX_ROWS <= 256, "a share is whole 1024-byte blocks; a box ends at 256 rows");
+    static constexpr int REST = EXACT && !K_MAJOR && ROWS % 16 == 0 ? ROWS % BOX : 0;  // whole sectors of 32 bytes
+    static constexpr int LOADED_BYTES = BYTES - (REST ? LINES * (BOX_ROW - REST * BOX_ROW / BOX) : 0);
+    static_assert(LINES % SHARES == 0 && BOX_ROWS <= 256, "shares are equal; a box ends at 256 rows");
 
-    // Requests this block's share of the k-tile at (row, k) of matrix z, for itself or for all blocks in `mask`.
+    // Requests this block's share of the k-tile at (row, k) of matrix z, for itself or for all blocks in `mask`. `rest` is
+    // the map of a narrow last box.
     static __device__ __forceinline__ void load(unsigned tile, const TensorMap& map, unsigned barrier, int row, int k,
-                                                int z, int share = 0, unsigned short mask = 0) {
+                                                int z, int share = 0, unsigned short mask = 0,
+                                                const TensorMap* rest = nullptr) {
         const int skip = share * BOX_ROWS;
 #pragma unroll
         for (int i = 0; i < BOXES; ++i) {
             const unsigned target = tile + (i * LINES + skip) * BOX_ROW;
             const int x = K_MAJOR ? k : row + i * BOX, y = K_MAJOR ? row + i * LINES + skip : k + skip;
+            const TensorMap& box = REST && i == BOXES - 1 ? *rest : map;
             if constexpr (SHARES > 1)
-                tma_load_multicast(target, map, barrier, mask, x, y, z);
+                tma_load_multicast(target, box, barrier, mask, x, y, z);
             else
-                tma_load(target, map, barrier, x, y, z);
+                tma_load(target, box, barrier, x, y, z);
         }
     }
 

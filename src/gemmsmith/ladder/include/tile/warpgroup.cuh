@@ -9,6 +9,13 @@
 
 constexpr int WARPGROUP_THREADS = 128;
 
+// A value that all threads of a warp have. Where Told, it comes from a shuffle, so that the compiler knows that: what
+// depends on it alone, such as the stage and the descriptors of a mainloop, is then kept in uniform registers.
+template <bool Told>
+__device__ __forceinline__ int same_in_warp(int value) {
+    return Told ? __shfl_sync(0xFFFFFFFF, value, 0) : value;
+}
+
 // Nothing to do in between.
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}

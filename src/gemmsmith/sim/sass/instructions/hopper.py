@@ -109,8 +109,8 @@ def _wait(code: Code, i: MachineInstruction) -> Part:
 
 
 def _cluster_arrive(code: Code, i: MachineInstruction) -> Part:
-    del code, i
-    return modelled("barrier.cluster.arrive", Draft(True))
+    del i
+    return modelled("barrier.cluster.arrive", Draft(code.published))
 
 
 def _cluster_wait(code: Code, i: MachineInstruction) -> Part:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gemmsmith.sim.bundle import Bundle
+from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
@@ -18,6 +18,7 @@ from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
 from gemmsmith.sim.traits import Bundling, Traits
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 
 STAYS = Traits(bundling=Bundling.BOUNDARY)
 _ALONE = Traits(bundling=Bundling.ALONE)
@@ -65,6 +66,11 @@ def once(code: Code, i: MachineInstruction, part: Part) -> list[Part]:
 def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     """The value of the first lane of each warp whose guard holds, in all lanes that are together. A predicate, if there
     is one, says for each of those lanes whether its own value is another, or what was in the predicate holds."""
+    guard = step.sources[1]
+    always = isinstance(guard, Operand) and guard.constant is not None and guard.constant != step.detail
+    if always and machine.whole_warps(lanes):
+        _broadcast_all(machine, step, lanes)
+        return
     mine = machine.indices(lanes)
     values, guards, *before = (machine.spread(machine.fetch(source, lanes), lanes) for source in step.sources)
     holds = np.flatnonzero(guards != step.detail)
@@ -78,6 +84,18 @@ def _broadcast(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
     if len(step.targets) > 1 and holds.size:
         differs = values[holds] != found[machine.warp[mine[holds]]]
         machine.put(step.targets[1], mine[holds], differs | before[0][holds] if before else differs)
+
+
+def _broadcast_all(machine: Execution, step: Bundle[bool], lanes: Lanes) -> None:
+    """The same for whole warps, without a guard: the usual case."""
+    values = machine.spread(machine.fetch(step.sources[0], lanes), lanes)
+    found = np.repeat(values[::WARP], WARP)
+    if len(step.targets) > 1:
+        differs = values != found
+        machine.put(
+            step.targets[1], lanes, differs | machine.fetch(step.sources[2], lanes) if step.sources[2:] else differs
+        )
+    machine.put(step.targets[0], lanes, found)
 
 
 def _r2ur(code: Code, i: MachineInstruction) -> list[Part]:

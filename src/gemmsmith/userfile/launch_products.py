@@ -1,0 +1,123 @@
+"""Launches of several products at once: the kernel takes one for each ``blockIdx.z``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property
+from typing import Self
+
+from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.host_allocations import allocated_by_owner
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
+from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.preprocessor import closing
+
+
+class LaunchProducts:
+    """What ``UserLaunch`` knows of products along z. ``products``: a parameter that may count them, but may count heads
+    too, whose matrices lie beside one another; empty: none."""
+
+    facts: KernelFacts
+    site: SiteValues | None
+    signature: Signature
+    options: UserOptions
+    products: str
+    swapped: bool
+
+    def read_as(self, signature: Signature) -> Self:
+        """The same launch where the parameters mean something else."""
+        raise NotImplementedError
+
+    def _site(self, index: int, problem: Problem) -> Dim3 | None:
+        """Grid (0) or block (1) at the launch site."""
+        raise NotImplementedError
+
+    @cached_property
+    def counts_products(self) -> bool:
+        """Whether only the launch tells how many products there are: the grid's third extent is host code's number of
+        them."""
+        if "blockIdx.z" not in self.facts.reached:
+            return False
+        one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
+        return one is not None and three is not None and (one[2], three[2]) == (1, 3)
+
+    @cached_property
+    def shared_operand(self) -> str:
+        """A or B of the row-major product, if all products of a batch use one: the weights of a layer. Nothing that the
+        kernel does with its pointer depends on the product's number, and host code allocates no more of it for several.
+        """
+        if any(self.signature.has(role) for role in ("strideA", "strideB")):
+            return ""
+        counter = self.signature.named("batch") if self.signature.has("batch") else ""
+        of_product = _made_of(self.facts.reached, {"blockIdx.z", *({counter} - {""})})
+        found = [arg.role for arg in self.signature.arguments
+                 if arg.role in ("A", "B") and not self._moves(arg.name, arg.at_launch, of_product)]  # fmt: skip
+        if len(found) != 1:
+            return ""
+        return {"A": "B", "B": "A"}[found[0]] if self.swapped else found[0]
+
+    def shared_note(self) -> FoundValue:
+        """What the report says of such a kernel."""
+        kernel, role = self.facts.kernel, self.shared_operand
+        name = self.signature.named({"A": "B", "B": "A"}[role] if self.swapped else role)
+        text = f"{kernel.name}({', '.join(p.name for p in kernel.parameters)})"
+        return FoundValue(name, "one for all products", f"{kernel.file.name}:{kernel.line}", text)
+
+    def _moves(self, name: str, at_launch: str, of_product: set[str]) -> bool:
+        """Whether a pointer may be another one for each product."""
+        if name in of_product:
+            return True
+        code = self.facts.reached
+        for match in re.finditer(rf"(\(|,)?\s*&?(?<![\w.]){re.escape(name)}\b\s*", code):
+            after = code[match.end() :]
+            if match[1] and after[:1] in (",", ")"):
+                return True  # what a function does with it is not followed
+            whole = after[: closing(after, 0)] if after.startswith("[") else after
+            expression = whole if after.startswith("[") else re.split(r"[;,)]", whole, maxsplit=1)[0]
+            if any(re.search(rf"(?<![\w.]){re.escape(word)}\b", expression) for word in of_product):
+                return True
+        if self.site is None:
+            return False
+        sizes = [problem_sizes(SAMPLE.with_(batch=count)) for count in (1, 3)]
+        return len({allocated_by_owner(at_launch, self.site.scope(each, Asked())) for each in sizes}) > 1
+
+    def with_products_along_z(self) -> Self:
+        """The same launch, where a number that is the grid's third extent counts products: packed ones, as long as no
+        trial of several fails."""
+        counter = self._counter()
+        if not counter or self.options.signature:
+            return self
+        arguments = tuple(
+            replace(arg, role="batch") if arg.name == counter else arg for arg in self.signature.arguments
+        )
+        other = self.read_as(replace(self.signature, arguments=arguments))
+        other.products = counter
+        return other
+
+    def _counter(self) -> str:
+        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too."""
+        if self.site is None or "blockIdx.z" not in self.facts.reached:
+            return ""
+        written = self.site.origin(0)[1]
+        numbers = (arg for arg in self.signature.arguments if arg.role.isdecimal() and arg.at_launch)
+        return next((a.name for a in numbers if re.search(rf",\s*{re.escape(a.at_launch)}\s*[)}}]\s*$", written)), "")
+
+
+def _made_of(code: str, first: set[str]) -> set[str]:
+    """``first`` and the variables whose values are computed from them."""
+    found = set(first)
+    for _ in range(8):
+        new = {
+            name
+            for name, value in re.findall(r"\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)?[-+*]?=(?!=)([^;]*)", code)
+            if any(re.search(rf"(?<![\w.]){re.escape(word)}\b", value) for word in found)
+        }
+        if new <= found:
+            break
+        found |= new
+    return found

@@ -1,0 +1,31 @@
+"""How long a trial takes at least, from those that ran before it: a budget of seconds is kept by not beginning it."""
+
+from __future__ import annotations
+
+from gemmsmith.verify.check_shapes import work_of
+from gemmsmith.verify.trial import Size, Trial
+
+_GROWS = 5  # times as many multiply-adds a second in a large launch as in a small one, at most
+
+
+class Paces:
+    """The least seconds for each unit of work that was seen: of whole launches, and of launches of some blocks."""
+
+    def __init__(self) -> None:
+        self._least: dict[bool, float] = {}
+
+    def ran(self, trial: Trial, seconds: float) -> None:
+        whole, work = _work(trial)
+        self._least[whole] = min(self._least.get(whole, seconds / work), seconds / work)
+
+    def at_least(self, trial: Trial) -> float:
+        """Seconds that a trial will take at least; 0 where nothing is known."""
+        whole, work = _work(trial)
+        return self._least.get(whole, 0.0) * work / (_GROWS if whole else 1)
+
+
+def _work(trial: Trial) -> tuple[bool, int]:
+    """Whether all blocks run, and what the time grows with: multiply-adds, or K for each block."""
+    if trial.size is Size.WHOLE:
+        return True, work_of(trial.problem)
+    return False, max(1, len(trial.blocks) * trial.problem.k)

@@ -1,0 +1,113 @@
+"""gemmsmith check on products with scales, zero points and operands of two types, and on the same with a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checking import QUICK, check
+
+KERNEL = """
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+__global__ void mm(PARAMETERS) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || col >= N) return;
+    SUM sum = 0;
+    for (int k = 0; k < K; ++k) sum += TERM;
+    C[row * N + col] = STORED;
+}
+void run(PARAMETERS) { mm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(NAMES); }
+"""
+
+
+def kernel(types: str, more: str, term: str, stored: str, sum_type: str = "float") -> str:
+    a, b, c = types.split(",")
+    parameters = f"const {a}* A, const {b}* B, {c}* C, int M, int N, int K{', ' if more else ''}{more}"
+    names = ", ".join(part.split()[-1].lstrip("*") for part in parameters.split(","))
+    source = KERNEL.replace("PARAMETERS", parameters).replace("NAMES", names).replace("SUM", sum_type)
+    return source.replace("TERM", term).replace("STORED", stored)
+
+
+INT8, DOT = "signed char,signed char,float", "A[row * K + k] * B[k * N + col]"
+SCALES = "const float* scale_a, const float* scale_b"
+ZEROS = "int zp_a, int zp_b"
+GROUPED = "(float)A[row * K + k] * ((float)B[k * N + col] * __half2float(scales[k / group_size * N + col]))"
+BYTES = "signed char,signed char,signed char"
+OF_ALL = "float scale_a, float scale_b, float scale_c, int zero_a, int zero_b, int zero_c"
+ZERO_DOT = "(A[row * K + k] - zero_a) * (B[k * N + col] - zero_b)"
+ROUNDED = "max(-128, min(127, (int)roundf(sum * scale_a * scale_b / scale_c) + zero_c))"
+RIGHT = {
+    "scales of rows and columns": (
+        kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[col]", "int"),
+        "Σ A·scale_a[m]·B·scale_b[n]",
+    ),
+    "zero points": (
+        kernel("unsigned char,signed char,int", ZEROS, "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_b)", "sum",
+               "int"),
+        "Σ (A − zp_a)·(B − zp_b)",
+    ),
+    "weights with scales of groups": (
+        kernel("__half,signed char,__half", "const __half* scales, int group_size", GROUPED, "__float2half(sum)"),
+        "Σ A·B·scales[k/32, n]",
+    ),
+    "fp8 with one scale each": (
+        kernel("__nv_fp8_e4m3,__nv_fp8_e5m2,float", "float scale_a, float scale_b",
+               "float(A[row * K + k]) * float(B[col * K + k])", "sum * scale_a * scale_b"),
+        "Σ A·scale_a·B·scale_b",
+    ),
+    "bytes again": (
+        kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED, "int"),
+        "the rounded Σ (A − zero_a)·scale_a·(B − zero_b)·scale_b / scale_c + zero_c (half away from zero)",
+    ),
+    "two types": (kernel("__half,float,float", "", "__half2float(A[row * K + k]) * B[k * N + col]", "sum"), "Σ A·B"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_products(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, formula = RIGHT[name]
+    code, found = check(tmp_path, source, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert f"as {formula}:" in found["verdict"]
+
+
+EDGE = ("--trial", "a shape that is no multiple of the tile")
+WIDE = ("--trial", "values of the whole range")
+SCALED = "sum * scale_a[row] * scale_b[col]"
+WRONG = {
+    "the last row": (kernel(INT8, SCALES, f"(row == M - 1 && M % 16 ? 0 : {DOT})", SCALED, "int"), EDGE),
+    "an element of C": (kernel(INT8, SCALES, DOT, f"{SCALED} + (row == 5 && col == 70)", "int"), QUICK),
+    "sums in 16 bits": (kernel(INT8, SCALES, DOT, SCALED, "short"), WIDE),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_products(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, trial = WRONG[name]
+    code, found = check(tmp_path, source, capsys, *trial)
+    assert (code, found["status"]) == (1, "wrong"), found
+
+
+def test_a_kernel_without_guards_is_right_for_whole_tiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = kernel(INT8, SCALES, DOT, SCALED, "int").replace("if (row >= M || col >= N) return;", "")
+    code, found = check(tmp_path, source, capsys, *EDGE)
+    assert (code, found["status"]) == (0, "whole_tiles"), found
+
+
+# Mistakes in what the scales and zero points belong to: no meaning that the names allow gives the result.
+REFUSED = {
+    "a column's scale by rows": kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int"),
+    "one zero point for both": kernel("unsigned char,signed char,int", ZEROS,
+                                      "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_a)", "sum", "int"),
+    "no division by the scale of C": kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED.replace("/ scale_c", ""), "int"),
+    "groups of another length": kernel("__half,signed char,__half", "const __half* scales, int group_size",
+                                       GROUPED.replace("k / group_size", "k / (group_size + 1)"), "__float2half(sum)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_meaning_explains_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, REFUSED[name], capsys, *QUICK)
+    assert code == 2
+    assert "meanings of" in found
