@@ -87,7 +87,15 @@ def test_what_is_wanted_under_one_predicate_is_written_under_it() -> None:
     assert found == {"mul.lo.u64 %rd2, %rd1, 5"}
 
 
-# The second looks at its sums and computes some of them anew where they are infinite.
+def test_products_whose_sums_are_looked_at_decide() -> None:
+    """``fp32_wgmma_registers`` computes infinite sums anew; each wgmma adds to the sums of the one before."""
+    spec = rung_named("fp32_wgmma_registers")
+    program = Predictor(spec, spec.config(), Problem(256, 256, 128), gpu_named("H200")).program
+    products = {o.position for o in program.operations if o.traits.called == "wgmma.mma_async" and o.targets}
+    assert len(products) > 5
+    assert not products & undecided(program)
+
+
 @pytest.mark.parametrize("name", ["block_tile_1d", "fp32_wgmma_registers"])
 def test_streams_are_the_same_without_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = rung_named(name)

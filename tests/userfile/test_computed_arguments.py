@@ -43,3 +43,16 @@ def test_a_variable_that_a_loop_changes_has_no_formula(tmp_path: Path) -> None:
     host = "int splits = 2; for (int i = 0; i < 3; ++i) splits += next(i);"
     path.write_text(KERNEL.replace("HOST", host).replace("CHUNK", "(K + splits - 1) / splits"))
     assert user_kernel(path, UserOptions()).signature.arguments[-1].role == ""
+
+
+@pytest.mark.parametrize(
+    ("store", "role"), [("atomicAdd(&C[row * N + col], sum);", "4"), ("C[row * N + col] = sum;", "batch")]
+)
+def test_a_number_of_parts_of_k_counts_no_products(store: str, role: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    text = (
+        KERNEL.replace("HOST", "const int splits = 4;").replace("CHUNK", "splits").replace("int chunk)", "int splits)")
+    )
+    text = text.replace("blockIdx.z * chunk", "blockIdx.z * (K / splits)").replace("from + chunk", "from + K / splits")
+    path.write_text(text.replace("atomicAdd(&C[row * N + col], sum);", store))
+    assert user_kernel(path, UserOptions()).signature.arguments[-1].role == role

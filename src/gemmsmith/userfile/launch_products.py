@@ -100,12 +100,20 @@ class LaunchProducts:
         return other
 
     def _counter(self) -> str:
-        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too."""
-        if self.site is None or "blockIdx.z" not in self.facts.reached:
+        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too. It
+        counts parts of K where blocks add to one place, or where a second kernel adds their sums up."""
+        if self.site is None or "blockIdx.z" not in self.facts.reached or getattr(self, "second", None) is not None:
+            return ""
+        if _adds_atomically(self.facts.reached):
             return ""
         written = self.site.origin(0)[1]
         numbers = (arg for arg in self.signature.arguments if arg.role.isdecimal() and arg.at_launch)
         return next((a.name for a in numbers if re.search(rf",\s*{re.escape(a.at_launch)}\s*[)}}]\s*$", written)), "")
+
+
+def _adds_atomically(code: str) -> bool:
+    """Whether threads add to memory that others add to, too."""
+    return re.search(r"\batomicAdd\w*\s*\(|\bred\.(?:global|relaxed|add)|fetch_add", code) is not None
 
 
 def _made_of(code: str, first: set[str]) -> set[str]:
