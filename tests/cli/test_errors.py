@@ -51,7 +51,7 @@ PRODUCT = """__global__ void mine(const float* A, const float* B, float* C, int 
 @pytest.mark.parametrize(("command", "says", "helps"), [
     ("bench naive --m 64", "no such option: --m", "--shapes 64x64x64"),
     ("run mine.cu --args x=1", "no such option: --args", "check, explain, profile, compare and view take --args"),
-    ("check mine.cu --block abc", "--block 'abc': cannot evaluate 'abc'", "write integers, names"),
+    ("check mine.cu --block abc", "--block: cannot evaluate 'abc'", "write integers, names"),
     ("check mine.cu --block 16,16 --grid ceil(N/", "'(' was never closed\n", "write integers, names"),
     ("check mine.cu --block 0,0", "each part must be at least 1", "for example --block 16,16"),
     ("check mine.cu --signature A,B,Q", "has 3 roles, but mine takes 6 parameters", "give one role for each"),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hopper_cases import (
+from hopper_machine_cases import (
     CASES,
     EPILOGUES,
     NAMES,

@@ -19,6 +19,7 @@ from typing import Any
 from gemmsmith.errors import UsageError
 
 _Evaluator = Callable[[Mapping[str, int]], Any]
+_SHOWN = 60  # letters of an expression in a message
 
 
 def _exact_quotient(a: Any, b: Any) -> Any:
@@ -123,7 +124,8 @@ def _value(text: str, names: Mapping[str, int]) -> Any:
         reason = error.msg  # without Python's own place in it
     except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         reason = str(error)
-    raise UsageError(f"cannot evaluate {text!r}: {reason}", "write integers, names, + - * / // %, ceil()") from None
+    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    raise UsageError(f"cannot evaluate {short!r}: {reason}", "write integers, names, + - * / // %, ceil()") from None
 
 
 @lru_cache(maxsize=4096)

@@ -36,7 +36,7 @@ def _flattened(signature: Signature) -> Iterator[Signature]:
     that all are seen to count.
 
     Either M, N and K are known, and M is the rows of one of B matrices; or B and T are named so, and the other two are
-    N and K in either order; or the first of four or five are the rows.
+    N and K in either order; or M, N and K are not all named, and the first of four or five are the rows.
     """
     integers = [i for i, arg in enumerate(signature.arguments) if arg.code in tuple("iIqQ") and not arg.table
                 and (not arg.role or arg.role in (*EXTENTS, "batch"))]  # fmt: skip
@@ -62,6 +62,8 @@ def _rows(signature: Signature, integers: list[int], names: dict[int, str]) -> l
         if sorted(signature.arguments[i].role for i in others) != sorted(EXTENTS):
             named = [i for i in others if "".join(words(names[i])) in SEQUENCE]
         found += [[*first, *named]] if len(named) == 1 else []
+    if {signature.arguments[i].role for i in integers} >= set(EXTENTS):  # M, N and K are named so
+        return found
     return [*found, *([integers[:-2]] if integers[:-2] not in found else [])]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
@@ -45,12 +46,21 @@ def loop_around(site: LaunchSite) -> str:
 
 def loops_around(frame: Frame) -> list[int]:
     """Where the loops around a place begin, in its function's body."""
-    if frame.function is None:
-        return []
-    _, body, shift = body_tree(frame.function)
-    place = frame.start + shift
-    return [node.start_byte for node in descend(body, _EVERYWHERE)
-            if node.type in _LOOPS and node.start_byte <= place < node.end_byte]  # fmt: skip
+    return [loop.start_byte for _, loop in _around(frame)]
+
+
+def changed_around(frame: Frame) -> set[str]:
+    """Variables that the loops around a place change from round to round."""
+    return {name for code, loop in _around(frame) for name in _changed(code, loop)}
+
+
+def _around(frame: Frame) -> Iterator[tuple[str, Node]]:
+    if frame.function is not None:
+        code, body, shift = body_tree(frame.function)
+        place = frame.start + shift
+        for node in descend(body, _EVERYWHERE):
+            if node.type in _LOOPS and node.start_byte <= place < node.end_byte:
+                yield code, node
 
 
 def reader_after(site: LaunchSite, array: str) -> str:

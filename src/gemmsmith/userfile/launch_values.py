@@ -15,6 +15,7 @@ from gemmsmith.kernel.signature import Signature, formula_value, is_formula
 from gemmsmith.userfile.argument_text import last_value, uncast, with_values
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
+from gemmsmith.userfile.host_loops import changed_around
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
@@ -89,7 +90,8 @@ class SiteValues:
         found = []
         for i, text in enumerate(self.site.arguments):
             if text.isidentifier() and (last := last_value(text, scope)):
-                found.append(with_values(last, scope, kept - {text}))
+                part = "?" in last and set(re.findall(r"\w+", last)) & changed_around(self.site.frame)  # the rest of K
+                found.append(text if part else with_values(last, scope, kept - {text}))
             elif re.search(r"\w\s*[-+*/%?]", text):
                 number = self._passed_number(text)
                 found.append(with_values(text, scope, kept) if number == text else number)
@@ -100,10 +102,9 @@ class SiteValues:
 
     def _passed_number(self, text: str) -> str:
         names = set(re.findall(r"[A-Za-z_]\w*", text))
-        if text.isidentifier() and self.site.frame.caller is None:
-            return text
-        if not text.isidentifier() and (not names or names.intersection(self.site.arguments)):  # a formula of a size
-            return text
+        alone = text.isidentifier()
+        if self.site.frame.caller is None if alone else not names or names.intersection(self.site.arguments):
+            return text  # of an expression: a formula of a size
         if re.match(r"[-+]?\.?\d", text):
             return text  # a literal: 0.5f stays a half
         asked = Asked()

@@ -327,7 +327,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         try:
             values = [evaluate(part, names) for part in parts] + [1] * (3 - len(parts))
         except UsageError as error:
-            raise UsageError(f"--{what} {text!r}: {error.message}", error.hint) from None
+            raise UsageError(f"--{what}: {error.message}", error.hint) from None
         if min(values) < 1:
             example = "16,16" if what == "block" else "'ceil(N/16),ceil(M/16)'"
             raise UsageError(
