@@ -8,7 +8,7 @@
 FOLDER has the repositories, each as OWNER+NAME at the commit of ``KERNELS``; their files are not part of this project.
 They were taken because `explain` times them as they are; none was left out for its result, and no rule or parameter was
 set with them before the predictions were made. Predictions of the second set are by the rules that were in place
-before it was timed; other rules, found with the first set, were no better on it (docs/log/2026-11-17-memory-as-measured.md).
+before it was timed. docs/log/2026-11-17-memory-as-measured.md: other rules, found with the first set, were no better.
 """
 
 from __future__ import annotations
