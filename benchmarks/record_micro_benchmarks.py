@@ -32,6 +32,10 @@ WHAT = {
     "launch_gap": "microseconds of a launch in a graph beyond what its blocks do",
     "l1_sets": "cycles of loads from lines that lie a power of two apart, until L1 cannot hold them all",
     "tma_boxes": "how fast TMA loads and stores boxes",
+    "shared_panels": "steps of blocks that share rows and columns of operands, from DRAM and from L2",
+    "copy_patterns": "what cp.async costs shared memory, by where its bytes lie; and accesses without an active lane",
+    "hmma_registers": "cycles of mma.sync by the registers it reads, and of instructions beside it",
+    "dmma": "latency and rate of products of doubles on tensor cores",
 }
 
 

@@ -54,6 +54,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model others": time_model.others_table,
     "time model before": time_model_before.before_table,
     "time model public": time_model_before.public_table,
+    "time model second": time_model_before.second_table,
     "time model public stalls": time_model_before.public_stalls_table,
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,
