@@ -337,14 +337,14 @@ def test_a_launch_that_is_not_found_is_asked_for(tmp_path: Path, capsys: pytest.
 # --- refusals
 
 
-def test_roles_that_stay_open_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_kernel_whose_names_say_nothing_is_read_by_its_indices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     open_roles = product("const float* p, const float* q, float* r, int a, int b, int c", "p[row * b + k] * 0.5f",
                          "q[k * c + col]", "r[row * c + col]", "a", "c", "b")  # fmt: skip
     (tmp_path / "mine.cu").write_text(open_roles, encoding="utf-8")
-    assert run_command(["check", str(tmp_path / "mine.cu"), *shlex.split(SIZE)]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "what a, b, c mean is not clear" in said
-    assert "--signature A,B,C,?,?,?" in said
+    assert run_command(["check", str(tmp_path / "mine.cu"), *shlex.split(SIZE)]) == 1
+    assert "a is M, b is K, c is N" in " ".join(capsys.readouterr().out.split())
     assert run_command(["check", str(tmp_path / "mine.cu"), *shlex.split(SIZE), "--signature", "A,B,C,M,K,N"]) == 1
 
 
