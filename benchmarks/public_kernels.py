@@ -90,7 +90,7 @@ def predicted(folder: Path, kernels: Sequence[Public]) -> dict[str, Any]:
         spec, config = specified(kernel, folder)
         found, compiler = predicted_sizes(kernel.title, spec, config, SIZES)
         rows += found
-    return {"what": "times of kernels in public repositories, predicted before they were timed",
+    return {"what": "times of public kernels, by rules of the model made before they were timed",
             "date": datetime.now(UTC).date().isoformat(), "compiler": compiler,
             "command": "python benchmarks/public_kernels.py FOLDER --predict OUTPUT",
             "commits": {kernel.repository: kernel.commit for kernel in kernels}, "rows": rows}  # fmt: skip

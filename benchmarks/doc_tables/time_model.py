@@ -17,7 +17,7 @@ _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are mad
           "outside": "kernels from outside, H200", "published": "published, other GPUs",
           "styles": "common styles, predicted first, H200",
           "public": "public repositories, predicted first, H200",
-          "second": "other public repositories, predicted first, H200"}  # fmt: skip
+          "second": "public repositories, timed after the rules were made, H200"}  # fmt: skip
 _COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669",
             "styles": "#dc2626", "public": "#0891b2", "second": "#be185d"}  # fmt: skip
 

@@ -5,7 +5,7 @@
 // A block of 32 warps on one SM. Every warp reads shared memory READS times, one wavefront each, then issues 4 copies of 16
 // bytes a lane (one group) and waits for the group before. "cycles": of the SM for each copy, beyond the same loop without
 // copies. "beside" 0: nothing but the copies. "from": rows of so many bytes, 4096 bytes apart, in L2. "to": how rows lie in
-// shared memory: "rows" as they come, "padded" by 16 bytes, "swizzled" by the row's number (chunks of a row are exchanged).
+// shared memory: "rows": one after another; "padded": 16 bytes between rows; "swizzled": XOR of its chunk with its row.
 // "off": instructions whose predicate is false for all lanes; "cycles" of a sub-core for each.
 #include <cstdio>
 #include <cstdlib>

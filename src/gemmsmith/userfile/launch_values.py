@@ -102,11 +102,10 @@ class SiteValues:
 
     def _passed_number(self, text: str) -> str:
         names = set(re.findall(r"[A-Za-z_]\w*", text))
-        alone = text.isidentifier()
-        if self.site.frame.caller is None if alone else not names or names.intersection(self.site.arguments):
-            return text  # of an expression: a formula of a size
-        if re.match(r"[-+]?\.?\d", text):
-            return text  # a literal: 0.5f stays a half
+        is_literal = not names or re.match(r"[-+]?\.?\d", text)  # 0.5f stays a half
+        of_size = not text.isidentifier() and names.intersection(self.site.arguments)
+        if is_literal or of_size or (text.isidentifier() and self.site.frame.caller is None):
+            return text
         asked = Asked()
         try:
             value = number(evaluate(text, self.scope({}, asked)))

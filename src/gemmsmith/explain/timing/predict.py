@@ -14,7 +14,8 @@ from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
-from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, wraps
+from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only
+from gemmsmith.explain.timing.shorter import MANY, Shorter
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -27,26 +28,19 @@ from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
-from gemmsmith.verify.kernel_edges import k_tile
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
-_UNIT = 64  # K is shortened by multiples of this
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
-_MANY = 150_000  # instructions of the blocks of one SM
-_LONGEST = 1024  # K that is executed to see a pipeline wrap
-_MUCH = 100_000
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
 _FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
-_TILES = 4  # of a persistent block that are executed; more take as long each
 _FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
-_ROWS = 256  # by which rows of C are left out
 _NONE = Changes()
 _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
 
-class Predictor:
+class Predictor(Shorter):
     """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
@@ -172,7 +166,7 @@ class Predictor:
         """
         cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
-        least = _MANY if self.subject.uses("UTMALDG") else _ENOUGH
+        least = MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
         sample = next((each for each in known if issued(each) >= least), known[-1])
         return self._run(sample, self.resident, cold, changes, accounts=accounts)
@@ -308,66 +302,6 @@ class Predictor:
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
         return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,
                       near)  # fmt: skip
-
-    # -- K ----------------------------------------------------------------------------------------
-
-    def _depths(self) -> tuple[int, int]:
-        """The two K that are executed; the problem's own where that is short, or the kernel has no K."""
-        k, rest = self.problem.k, self.problem.k % _UNIT
-        if not self.spec.signature.has("K"):
-            return k, k
-        low, high = 128, 256
-        if k > high and self.subject.uses("UTMALDG"):
-            low = self._longer_than_pipeline(low, rest)
-            self._tried = self._tried or self.subject.sample(self._short(low + rest), self.chosen)
-            # A full pipeline hides the start at first; where blocks run several tiles it stays full.
-            if issued(self._tried) < _MANY:
-                low = max(low, 512 if self.spec.persistent else 1024)
-            elif self.longer > 1:
-                low = max(low, 256)
-            high = 2 * low
-        elif k > high:
-            # Blocks drift apart at first, so that a k-tile seems to take less time.
-            self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
-            low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
-            step = k_tile(self.spec, self.plan.kernel.config, self.subject.compiled, self.problem)
-            if step > _UNIT:  # whole k-tiles: of a part of one, all of it may take its time
-                rest, low = k % step, ceil_div(low, step) * step
-                high = max(ceil_div(high, step) * step, low + step)
-        return (k, k) if k <= high else (low + rest, high + rest)
-
-    def _longer_than_pipeline(self, low: int, rest: int) -> int:
-        """A K for which every stage of the pipeline is used: from the spec, else by executing more and more."""
-        stages = self.plan.kernel.config.by_name.get("STAGES")
-        if stages is not None:
-            return max(low, ceil_div(stages, self.spec.stages_per_k_tile) * _UNIT)
-        while low < _LONGEST and 2 * low < self.problem.k:
-            self._tried = self.subject.sample(self._short(low + rest), self.chosen)
-            if wraps(self._tried):
-                break
-            low *= 2
-        return low
-
-    def _fewer_tiles(self) -> tuple[int, float]:
-        """Rows of C for which a persistent block has few tiles, and how many times as many it has with all rows."""
-        tiles = self.plan.kernel.geometry.blocks
-        each = ceil_div(tiles, self.blocks)
-        rows = self.problem.m * _TILES // each // _ROWS * _ROWS
-        if each <= _TILES or rows < _ROWS:
-            return self.problem.m, 1.0
-        fewer = self.spec.geometry(self.problem.with_(m=rows), self.plan.kernel.config).blocks
-        return (rows, each / ceil_div(fewer, self.blocks)) if fewer >= self.blocks else (self.problem.m, 1.0)
-
-    def _short(self, k: int) -> Problem:
-        problem = self.problem.with_(m=self.rows) if self.rows < self.problem.m else self.problem
-        if k == problem.k:
-            return problem
-        if self.spec.prologue is not None or self.spec.align_copies:
-            return problem.with_(k=k)
-        kept = {} if problem.trans_a else {"lda": problem.lda}
-        if problem.trans_b:
-            kept["ldb"] = problem.ldb
-        return problem.with_(k=k, **kept)
 
     def _warm(self) -> bool:
         """Whether rounds after the first find A and B in L2."""
