@@ -110,6 +110,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
     batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
     if batched and not signature.has("batch") and launch.shared_operand:
         launch.notes += (launch.shared_note(),)
+        signature = replace(signature, shared=launch.shared_operand)
     return KernelSpec(
         name=path.name,
         source=path,

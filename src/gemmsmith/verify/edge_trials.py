@@ -27,7 +27,7 @@ from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_m
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
-from gemmsmith.verify.trials import batch_of, padded
+from gemmsmith.verify.trials import padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
 _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0), (-1.5, 0.0), (2.5, 1.0),
@@ -356,7 +356,7 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         # M, N and K all different: so are the strides of A, B and C.
         bm, bn = subject.tile
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
-        problem = batch_of(subject.spec, subject.problem(2 * bm, bn, k), 7)
+        problem = subject.spec.signature.batch_of(subject.problem(2 * bm, bn, k), 7)
         yield _exact(subject, "a batch of seven", problem)
         strides = {f"stride_{name}": stride + ld for name, stride, ld in (
             ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -39,21 +38,13 @@ def planned_trials(
         (SCALED, _scaled(spec, base)),
         (PADDED, padded(base)),
         (DISTINCT, distinct if distinct != base else None),
-        (BATCH, batch_of(spec, base, 3) if spec.batched and not spec.is_rung else None),
+        (BATCH, spec.signature.batch_of(base, 3) if spec.batched and not spec.is_rung else None),
         # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
         (ODD, _odd(base)),
         (RAGGED, _ragged(spec, base)),
     ):
         if problem is not None:
             yield Trial(label, problem, "float", "normal", "lockstep", c)
-
-
-def batch_of(spec: KernelSpec, problem: Problem, count: int) -> Problem:
-    """As many products, with one A or B for all of them if the kernel has one."""
-    signature = spec.signature
-    if not (signature.shared or signature.has("batch")):  # only the launch tells how many there are
-        signature = replace(signature, shared=str(getattr(spec.geometry, "shared_operand", "")))
-    return signature.batch_of(problem, count)
 
 
 def obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
