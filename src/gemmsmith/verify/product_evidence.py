@@ -43,7 +43,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     for what, words in _OTHER_KIND.items():
         if any(words.search(_snake(name)) for name in names) and not math.isnan(verdict.rho):
             return f"its names say that it is a product of {what}, which is not judged"
-    extents = {arg.role for arg in signature.arguments} & {"M", "N", "K"}
+    extents = ({arg.role for arg in signature.arguments} | set(signature.tied)) & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))

@@ -30,6 +30,7 @@ from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
 from gemmsmith.verify.epilogue import SMOOTH
+from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
@@ -113,6 +114,7 @@ def settle(
 
     rejected = activation = ""
     smooth = blocks is None and _SMOOTH_CODE.search(compiled.ptx) is not None
+    by_grid: Settled | None = None  # a kernel whose grid alone tells one of M, N and K, if host code has that grid
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
     # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
     looped = bool(getattr(spec.geometry, "loop", ""))
@@ -137,9 +139,12 @@ def settle(
                         activation = activation or reading.signature.activation
                         continue
                     settled = _settled(spec if launched in once else launched, own, reading, shape)
-                    if reading.scaled:
+                    if reading.scaled and (tells_all(candidate) or not _square_grid(launched, candidate)):
                         return settled
+                    by_grid = by_grid or (settled if reading.scaled else None)
                     unscaled = unscaled or settled
+        if by_grid is not None:
+            return by_grid
     if unscaled is not None:
         return unscaled
     if smooth and not first.unknown and not rejected:
@@ -163,12 +168,16 @@ def settle(
             for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
-    if first.unknown and blocks is None and not rejected and (meant := extents_by_use(first, _body(spec))) is not None:
-        read = spec.read_as(meant, spec.layouts[0])
-        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
-        said = ", ".join(f"{arg.name} is {meant.tied if arg.role == meant.tied[:1] else arg.role}"
-                         for arg in meant.arguments if arg.name in {each.name for each in first.unknown})  # fmt: skip
-        return replace(settled, lines=(f"by its indices, {said}", *settled.lines))
+    if first.unknown and blocks is None and not rejected:
+        meant, how = extents_by_use(first, _body(spec)), "its indices"
+        if meant is None:
+            tried = [(each, _fitting(each, shapes[0])) for each in others if not each.unknown]
+            meant, how = roles_by_footprint(open_device, spec, config, tried, compile_fn), "what it reads and writes"
+        if meant is not None:
+            read = spec.read_as(meant, spec.layouts[0])
+            own_shape = _own_shape(read, meant, config) or shapes[0]
+            settled = settle(open_device, read, config, [own_shape], compiled, layout)
+            return replace(settled, lines=(f"by {how}, {_said(first, meant)}", *settled.lines))
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -230,6 +239,19 @@ def settle(
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _said(first: Signature, meant: Signature) -> str:
+    """What the parameters that ``first`` leaves open are: "T is MN, D is K"."""
+    opened = {arg.name for arg in first.unknown}
+    return ", ".join(f"{arg.name} is {meant.tied if arg.role == meant.tied[:1] else arg.role}"
+                     for arg in meant.arguments if arg.name in opened)  # fmt: skip
+
+
+def _square_grid(spec: KernelSpec, meant: Signature) -> bool:
+    """Whether host code's grid is one for a square C, so that its size may be both M and N."""
+    launch = spec.read_as(meant, "NN").geometry
+    return getattr(launch, "only_equal", None) is not None or bool(getattr(launch, "misread", ""))
 
 
 def _body(spec: KernelSpec) -> str:
