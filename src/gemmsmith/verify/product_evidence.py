@@ -16,10 +16,12 @@ from gemmsmith.problem import DType
 from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
+_SCALES = re.compile(r"scale|score|att|mean|norm|dist|cos|corr|cov|pair|mask|causal", re.I)
 _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
 # Products of other kinds of matrices, or of numbers that are stored in another form.
 _OTHER_KIND = {
     "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
+    "masked results": re.compile(r"causal|masked|(?:^|_)mask(?:_|$)", re.I),
     "numbers of fewer bits": re.compile(r"(?:fp|int|q)4(?:_|$)|w4(?:a|_|$)|fp[68]|e[45]m[23]|dequant|nf4|gptq", re.I),
 }
 _FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
@@ -58,6 +60,11 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
         return f"neither its name, nor its parameters ({given}), nor its threads' numbers say that it is one"
     return ""
+
+
+def says_product(entry: str) -> bool:
+    """Whether a kernel's name says that it is a product, and nothing that is done to its results."""
+    return _NAME.search(entry) is not None and _SCALES.search(entry) is None
 
 
 def _snake(name: str) -> str:

@@ -34,6 +34,8 @@ from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
+from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
+from gemmsmith.verify.product_evidence import says_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
@@ -169,10 +171,13 @@ def settle(
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
+        probe = LinearProbe(open_device, spec, config, compile_fn)
         meant, how = extents_by_use(first, _body(spec)), "its indices"
+        if meant is not None and not_a_sum_of_products(probe, meant, _fitting(meant, shapes[0])):
+            meant = None
         if meant is None:
             tried = [(each, _fitting(each, shapes[0])) for each in others if not each.unknown]
-            meant, how = roles_by_footprint(open_device, spec, config, tried, compile_fn), "what it reads and writes"
+            meant, how = roles_by_footprint(probe, tried), "what it reads and writes"
         if meant is not None:
             read = spec.read_as(meant, spec.layouts[0])
             own_shape = _own_shape(read, meant, config) or shapes[0]
@@ -236,6 +241,12 @@ def settle(
             if accepted:
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
+    if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
+        probe = LinearProbe(open_device, spec, config, compile_fn)
+        why = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
+        if why and why != FEW_TERMS:
+            raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {why}",
+                                 _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
