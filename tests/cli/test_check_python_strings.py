@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.cli.check_folder import kernels_in
 from gemmsmith.cli.main import run_command
 
 SOURCE = """
@@ -52,3 +53,9 @@ def test_a_race_is_shown_at_its_line_of_the_python_file(tmp_path: Path, capsys: 
     assert (code, found["status"]) == (1, "racy"), found
     line = source.split("\n").index("        for (int i = 0; i < 8; ++i) sum += As[y][i] * Bs[i][x];") + 1
     assert f"mine.py:{line}" in json.dumps(found["trials"])
+
+
+def test_a_folder_shows_the_kernels_of_its_python_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "tools.py").write_text("WORD = '__global__'\n", encoding="utf-8")
+    assert [(each.file.name, each.entry, each.line) for each in kernels_in(tmp_path)] == [("mine.py", "mm", 5)]

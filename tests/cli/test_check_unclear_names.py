@@ -31,7 +31,7 @@ def test_a_wrong_product_is_called_wrong(source: str, tmp_path: Path, capsys: py
     wrong = source.replace("FIRST", "1").replace("STORED", "s")
     code, found = check(tmp_path, wrong, capsys, "--trial", "integers, bit for bit")
     assert (code, found["status"]) == (1, "wrong"), found
-    assert "by its indices, p is M" in found["found"][0]
+    assert "by what it reads and writes, p is M" in found["found"][0]
 
 
 def test_what_does_more_than_a_product_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

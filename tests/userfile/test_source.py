@@ -247,6 +247,13 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         user_kernel(tmp_path / "mine.cu", UserOptions())
 
 
+def test_comments_in_another_encoding(tmp_path: Path) -> None:
+    """Of the file itself, or of another one of its repository."""
+    (tmp_path / "mine.cu").write_bytes(b"// \xb3\xcc\r\n" + KERNEL.encode())
+    (tmp_path / "other.cu").write_bytes(b"// \xd0\xf2\n__global__ void other(float* x) {}\n")
+    assert user_kernel(tmp_path / "mine.cu", UserOptions()).signature.has("K")
+
+
 def test_a_header_that_relies_on_the_file_that_includes_it(tmp_path: Path) -> None:
     main = "typedef float real;\n#define SIDE 8\n#include <cstdio>\n" + '#include "mine.cuh"\nint main() {}\n'
     uses = KERNEL.replace("const float*", "const real*").replace("C[", "int t = SIDE; C[")

@@ -25,6 +25,7 @@ from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.job import CommandJob, cores
 from gemmsmith.cli.kernels import check_source
 from gemmsmith.cli.options.on import OnOptions
+from gemmsmith.cli.python_files import PYTHON_FILE, has_kernels
 from gemmsmith.cli.render.findings import NOT_A_PRODUCT, NOT_RUNNABLE, Checked, checked
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.formats import formatted
@@ -91,9 +92,9 @@ def _source_files(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             path = Path(here, name)
             with suppress(OSError):  # a dangling link, a pipe, or no permission
-                if path.suffix not in _SUFFIXES or regular(path).stat().st_size > _LARGEST_FILE:
+                if path.suffix not in (*_SUFFIXES, PYTHON_FILE) or regular(path).stat().st_size > _LARGEST_FILE:
                     continue
-                if b"__global__" in path.read_bytes():
+                if b"__global__" in path.read_bytes() and (path.suffix != PYTHON_FILE or has_kernels(path)):
                     yield path
 
 
@@ -104,7 +105,7 @@ def check_folders(
     kernels = [kernel for word in words for kernel in _kernels_of(word)]
     if not kernels:
         raise UsageError(f"no __global__ function was found in {', '.join(words)}",
-                         "give files or folders with .cu, .cuh or .h files")  # fmt: skip
+                         "give files or folders with .cu, .cuh or .h files, or .py with kernels as text")  # fmt: skip
     limit = seconds if math.isfinite(seconds) else _LONGEST_S
     command = shlex.join(["gemmsmith", "check", *words, *options])
     found = check_all(kernels, options, seconds=limit, on=on, usual=Place(LOCAL, jobs) if jobs else cores(),

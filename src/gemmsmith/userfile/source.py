@@ -97,14 +97,22 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
 
 
 def read_text(path: Path) -> str:
-    """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none."""
+    """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none. Bytes of
+    comments in another encoding are replaced."""
     try:
         return cuda_text(path, regular(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
+        if _is_mostly_ascii(path.read_bytes()):
+            return cuda_text(path, path.read_text(encoding="utf-8-sig", errors="replace"))
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
                          "give a file of CUDA C++ source") from None  # fmt: skip
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _is_mostly_ascii(data: bytes) -> bool:
+    """Whether this is a source with comments in another encoding, and no other kind of file."""
+    return 0 not in data and sum(byte > 127 for byte in data) < len(data) / 2
 
 
 def read_sources(path: Path, search: IncludeSearch, edited: Edited = ()) -> tuple[SourceFile, ...]:

@@ -346,7 +346,8 @@ class UserLaunch(LaunchRounds, LaunchProducts):
             return self.only_equal(problem.m, problem.n, self._guess().x_walks_rows())
         try:
             found, asked = self.site.extent(index, problem_sizes(problem))
-            if index == 0 and self.site.grid_lacks(problem_sizes(problem)):
+            lacking = self.site.grid_lacks(problem_sizes(problem)) if index == 0 else ""
+            if lacking and lacking not in self.signature.tied:  # one parameter may be both M and N
                 return None
         except (GemmsmithError, RecursionError):
             return None

@@ -2,7 +2,7 @@
 
 Names of one's own say nothing, and the result of a wrong kernel fits no product. But under the right meaning of M, N
 and K even a wrong kernel mostly touches M·K elements of A, K·N of B and M·N of C, and under every other meaning it does
-not, as M, N and K differ. It must also be linear in A and in B (linear_probe.py).
+not, as M, N and K differ.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.shapes import Shape
-from gemmsmith.verify.linear_probe import LinearProbe, Touched, not_a_sum_of_products, operands
+from gemmsmith.verify.linear_probe import LinearProbe, Touched, operands
 
 
 def roles_by_footprint(probe: LinearProbe, candidates: Sequence[tuple[Signature, Shape]]) -> Signature | None:
     """The one of ``candidates``, each with its M, N and K, under which the kernel touches what a product does; None if
-    there is none, or several, or the kernel computes something else."""
+    there is none, or several."""
     found: dict[tuple[int, bool], list[tuple[Signature, Shape]]] = {}
     for meant, shape in candidates:
         values = operands(probe.spec, meant, shape, 1)
@@ -27,8 +27,7 @@ def roles_by_footprint(probe: LinearProbe, candidates: Sequence[tuple[Signature,
         return None
     best = found[max(found)]
     meanings = {tuple(arg.role for arg in meant.arguments if arg.code != "P") for meant, _ in best}
-    meant, shape = best[0]
-    return meant if len(meanings) == 1 and not_a_sum_of_products(probe, meant, shape) == "" else None
+    return best[0][0] if len(meanings) == 1 else None
 
 
 def tells_all(meant: Signature) -> bool:

@@ -78,6 +78,7 @@ class LinearProbe:
     config: Config
     compile_fn: binding.CompileFn
     end: float = field(default_factory=lambda: time.process_time() + _SECONDS)
+    known: dict[tuple[Signature, Shape], str | None] = field(default_factory=dict)
 
     def launched(self, meant: Signature, shape: Shape, values: Operands, poison: int
                  ) -> tuple[Array, Touched] | None:  # fmt: skip
@@ -135,7 +136,13 @@ def operands(spec: KernelSpec, meant: Signature, shape: Shape, seed: int) -> Ope
 
 def not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -> str | None:
     """Why a kernel that gives no product may not be meant to: it is not linear in A and in B, adds up too few terms, or
-    gives a multiple of a product. Empty if nothing says so; None if a launch gave no result."""
+    gives a multiple of a product. Empty if nothing says so; None if a launch gave no result, or there was no time."""
+    if (meant, shape) not in probe.known:
+        probe.known[meant, shape] = _not_a_sum_of_products(probe, meant, shape)
+    return probe.known[meant, shape]
+
+
+def _not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -> str | None:
     m, n, k = shape
     problem = probe.spec.read_as(meant, "NN").problem(*shape)
     one, two = (operands(probe.spec, meant, shape, seed) for seed in (2, 3))

@@ -172,12 +172,14 @@ def settle(
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
         probe = LinearProbe(open_device, spec, config, compile_fn)
-        meant, how = extents_by_use(first, _body(spec)), "its indices"
+        tried = [(each, _fitting(each, shapes[0])) for each in others if not each.unknown]
+        meant, how = roles_by_footprint(probe, tried), "what it reads and writes"
+        if meant is not None and not_a_sum_of_products(probe, meant, _fitting(meant, shapes[0])) is None:
+            meant = None  # too slow to tell
+        if meant is None:
+            meant, how = extents_by_use(first, _body(spec)), "its indices"
         if meant is not None and not_a_sum_of_products(probe, meant, _fitting(meant, shapes[0])):
             meant = None
-        if meant is None:
-            tried = [(each, _fitting(each, shapes[0])) for each in others if not each.unknown]
-            meant, how = roles_by_footprint(probe, tried), "what it reads and writes"
         if meant is not None:
             read = spec.read_as(meant, spec.layouts[0])
             own_shape = _own_shape(read, meant, config) or shapes[0]
