@@ -79,6 +79,15 @@ WRONG = {
     "the last row": (kernel(INT8, SCALES, f"(row == M - 1 && M % 16 ? 0 : {DOT})", SCALED, "int"), EDGE),
     "an element of C": (kernel(INT8, SCALES, DOT, f"{SCALED} + (row == 5 && col == 70)", "int"), QUICK),
     "sums in 16 bits": (kernel(INT8, SCALES, DOT, SCALED, "short"), WIDE),
+    "the first product": (kernel(INT8, SCALES, DOT, SCALED, "int").replace("int k = 0", "int k = 1"), QUICK),
+    "rows of B": (kernel(INT8, SCALES, DOT.replace("k * N", "k * M"), SCALED, "int"), QUICK),
+    "a column's scale by rows": (kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int"), QUICK),
+    "one zero point for both": (
+        kernel(
+            "unsigned char,signed char,int", ZEROS, "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_a)", "sum", "int"
+        ),
+        QUICK,
+    ),
 }
 
 
@@ -95,14 +104,13 @@ def test_a_kernel_without_guards_is_right_for_whole_tiles(tmp_path: Path, capsys
     assert (code, found["status"]) == (0, "whole_tiles"), found
 
 
-# Mistakes in what the scales and zero points belong to: no meaning that the names allow gives the result.
+PACKED = "__half2float(A[row * K + k]) * ((B[k / 2 * N + col] >> k % 2 * 4 & 15) - 8)"
+# No meaning that the names allow gives the result, but no mistake is seen either.
 REFUSED = {
-    "a column's scale by rows": kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int"),
-    "one zero point for both": kernel("unsigned char,signed char,int", ZEROS,
-                                      "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_a)", "sum", "int"),
     "no division by the scale of C": kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED.replace("/ scale_c", ""), "int"),
     "groups of another length": kernel("__half,signed char,__half", "const __half* scales, int group_size",
                                        GROUPED.replace("k / group_size", "k / (group_size + 1)"), "__float2half(sum)"),
+    "packed numbers": kernel("__half,unsigned char,float", "const float* scale_b", PACKED, "sum * scale_b[col]"),
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ _ERROR = {FP16: 2.0**-8, BF16: 2.0**-5}  # of a result, relative: small numbers 
 _FP32_ERROR = 2.0**-14
 _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding, and that of the factor
 NOT_LINEAR = "what it computes is not linear in A and in B"
+_PLAIN = 3  # the first of the probes that has both operands
 FEW_TERMS = "its results add up few products"
 
 
@@ -146,30 +147,41 @@ def _not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -
     m, n, k = shape
     problem = probe.spec.read_as(meant, "NN").problem(*shape)
     one, two = (operands(probe.spec, meant, shape, seed) for seed in (2, 3))
-    zeros, ones = (tuple(np.full(x.size, value, np.float32).astype(x.dtype) for x in one) for value in (0, 1))
-    sums = tuple((x.astype(np.float32) + y.astype(np.float32)).astype(x.dtype) for x, y in zip(one, two, strict=True))
-    asked = [zeros, (one[0], zeros[1]), (zeros[0], one[1]), one, (two[0], one[1]), (sums[0], one[1]), (one[0], two[1]),
-             (one[0], sums[1]), ones]  # fmt: skip
     results = []
-    for a, b in asked:
+    for a, b in probes(one, two):
         launched = probe.launched(meant, shape, (a, b), 0)
         if launched is None:
             return None
         results.append(launched[0].astype(np.float64))
+    least = k / 2 * min(1.0, abs(problem.alpha))
+    why = not_linear(results, _ERROR.get(problem.out_dtype, _FP32_ERROR), m * n, least)
+    factor = _factor(results[_PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
+    return f"it gives {factor:.6g} times A·B" if factor else why
+
+
+def probes(one: Operands, two: Operands) -> list[Operands]:
+    """Operands whose results tell whether a kernel is linear in A and in B: nothing, one of them alone, sums."""
+    zeros, ones = ([np.full(x.size, value, np.float32).astype(x.dtype) for x in one] for value in (0, 1))
+    sums = [(x.astype(np.float32) + y.astype(np.float32)).astype(x.dtype) for x, y in zip(one, two, strict=True)]
+    return [(zeros[0], zeros[1]), (one[0], zeros[1]), (zeros[0], one[1]), one, (two[0], one[1]), (sums[0], one[1]),
+            (one[0], two[1]), (one[0], sums[1]), (ones[0], ones[1])]  # fmt: skip
+
+
+def not_linear(results: list[Array], error: float, outputs: int, least: float) -> str:
+    """Why the results of ``probes`` are no sums of products of an element of A and one of B; empty if they are.
+
+    error    relative, of the largest result
+    outputs  how many there are; most must add up terms, ``least`` where all elements are 1
+    """
     empty, left, right, *products = results
     if not (np.array_equal(empty, left) and np.array_equal(empty, right) and np.isfinite(results).all()):
         return NOT_LINEAR
     first, other_a, both_a, other_b, both_b, terms = (each - empty for each in products)
-    scale = np.abs(results).max() * _ERROR.get(problem.out_dtype, _FP32_ERROR)
-    if max(np.abs(first + other_a - both_a).max(), np.abs(first + other_b - both_b).max()) > scale:
+    apart = max(np.abs(first + other_a - both_a).max(), np.abs(first + other_b - both_b).max())
+    if apart > np.abs(results).max() * error:
         return NOT_LINEAR
     summed = terms[terms != 0]
-    factor = _factor(first, one, problem)
-    if factor:
-        return f"it gives {factor:.6g} times A·B"
-    if summed.size < m * n / 2 or np.median(np.abs(summed)) < k / 2 * min(1.0, abs(problem.alpha)):
-        return FEW_TERMS
-    return ""
+    return FEW_TERMS if summed.size < outputs / 2 or np.median(np.abs(summed)) < least else ""
 
 
 def _factor(got: Array, values: Operands, problem: Problem) -> float:

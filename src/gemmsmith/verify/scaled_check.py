@@ -27,6 +27,8 @@ from gemmsmith.userfile.scaled_parameters import ScaledParameter
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
+from gemmsmith.verify.linear_probe import Operands
+from gemmsmith.verify.scaled_evidence import Run, is_wrong_product
 from gemmsmith.verify.scaled_meanings import Meaning, magnitude, meanings, result
 from gemmsmith.verify.source_guards import masks_k
 
@@ -165,6 +167,25 @@ class _Runner:
                 made[each.name] = None if each.pointer else _number(each.role)
         return made
 
+    def neutral(self, shape: Shape, counts: Mapping[str, int]) -> Run:
+        """What the kernel writes for any A and B where scales change nothing, but for the first value of one."""
+        neutral = {"scale": 1, "zero": 0, "bias": 0}
+
+        def run(values: Operands, changed: str) -> Array:
+            data = self.data(shape, wide=False, counts=counts)
+            data.update(zip((self.named("A"), self.named("B")), values, strict=True))
+            for each in self.parameters:
+                if each.role in neutral and data[each.name] is not None:
+                    value, more = neutral[each.role], int(each.name == changed)
+                    data[each.name] = np.full_like(data[each.name], value) if each.pointer else value + more
+                    if each.pointer and more:
+                        data[each.name][0] = value + 1
+            ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
+                                               cache=self.cache)  # fmt: skip
+            return np.asarray(ran[self.named("C")])
+
+        return run
+
     def trial(self, label: str, shape: Shape, meaning: Meaning, wide: bool = False, every: bool = False) -> ScaledTrial:
         counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
         data = self.data(shape, wide, counts, meaning.layout)
@@ -219,9 +240,9 @@ def check_scaled(
 
 
 def _meaning(runner: _Runner, shape: Shape) -> Meaning:
-    narrow = {
-        role: runner.type_of(next(p for p in runner.parameters if p.role == role)).itemsize == 1 for role in "ABC"
-    }
+    types = {role: runner.type_of(next(p for p in runner.parameters if p.role == role)) for role in "ABC"}
+    narrow = {role: kind.itemsize == 1 for role, kind in types.items()}
+    kinds = types["A"], types["B"]
     known = list(meanings(runner.parameters, runner.group, narrow))[:_MOST_MEANINGS]
     counts: dict[str, int] = {}
     for meaning in known:
@@ -249,6 +270,9 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
             near = near or (meaning if _is_almost(equal, expected.astype(np.float64)) else None)
     if near is not None:
         return near
+    plain = not why and not leading and not narrow["C"] and bool(known)
+    if plain and is_wrong_product(runner.neutral(shape, counts), kinds, shape, runner.parameters):
+        return known[0]
     raise _refused(runner, known, why)
 
 
