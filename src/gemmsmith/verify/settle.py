@@ -171,20 +171,15 @@ def settle(
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
-        probe = LinearProbe(open_device, spec, config, compile_fn)
-        tried = [(each, _fitting(each, shapes[0])) for each in others if not each.unknown]
-        meant, how = roles_by_footprint(probe, tried), "what it reads and writes"
-        if meant is not None and not_a_sum_of_products(probe, meant, _fitting(meant, shapes[0])) is None:
-            meant = None  # too slow to tell
-        if meant is None:
-            meant, how = extents_by_use(first, _body(spec)), "its indices"
-        if meant is not None and not_a_sum_of_products(probe, meant, _fitting(meant, shapes[0])):
-            meant = None
-        if meant is not None:
+        found_roles = _roles_of_wrong_product(
+            LinearProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
+        )
+        if found_roles is not None:
+            meant, told_by = found_roles
             read = spec.read_as(meant, spec.layouts[0])
             own_shape = _own_shape(read, meant, config) or shapes[0]
             settled = settle(open_device, read, config, [own_shape], compiled, layout)
-            return replace(settled, lines=(f"by {how}, {_said(first, meant)}", *settled.lines))
+            return replace(settled, lines=(f"by {told_by}, {_said(first, meant)}", *settled.lines))
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -245,13 +240,27 @@ def settle(
                 break
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
         probe = LinearProbe(open_device, spec, config, compile_fn)
-        why = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if why and why != FEW_TERMS:
-            raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {why}",
+        other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
+        if other and other != FEW_TERMS:
+            raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
                                  _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+
+
+def _roles_of_wrong_product(
+    probe: LinearProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
+) -> tuple[Signature, str] | None:
+    """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
+    nothing does, or it computes something else."""
+    tried = [(each, _fitting(each, shape)) for each in others if not each.unknown]
+    touched, indexed = roles_by_footprint(probe, tried), extents_by_use(first, body)
+    if touched is not None and not_a_sum_of_products(probe, touched, _fitting(touched, shape)) == "":
+        return touched, "what it reads and writes"
+    if indexed is not None and not not_a_sum_of_products(probe, indexed, _fitting(indexed, shape)):
+        return indexed, "its indices"
+    return None
 
 
 def _said(first: Signature, meant: Signature) -> str:
