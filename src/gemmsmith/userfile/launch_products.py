@@ -17,6 +17,10 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.preprocessor import closing
 
+_INTEGERS = tuple("iIqQ")
+_THIRD = re.compile(r"(?:^|\().*,.*,\s*(\w+(?:\s*\*\s*\w+)?)\s*[)}]\s*$", re.S)
+_TWO_COUNTERS = ("2-batch%2", "batch//(2-batch%2)")  # two of an even number, so that both are seen to count
+
 
 class LaunchProducts:
     """What ``UserLaunch`` knows of products along z. ``products``: a parameter that may count them, but may count heads
@@ -88,27 +92,30 @@ class LaunchProducts:
 
     def with_products_along_z(self) -> Self:
         """The same launch, where a number that is the grid's third extent counts products: packed ones, as long as no
-        trial of several fails."""
-        counter = self._counter()
-        if not counter or self.options.signature:
+        trial of several fails. Two numbers may count them together: those of a batch and its heads."""
+        counters = self._counters()
+        if not counters or self.options.signature:
             return self
-        arguments = tuple(
-            replace(arg, role="batch") if arg.name == counter else arg for arg in self.signature.arguments
-        )
+        roles = dict(zip(counters, ("batch",) if len(counters) == 1 else _TWO_COUNTERS, strict=True))
+        arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in self.signature.arguments)
         other = self.read_as(replace(self.signature, arguments=arguments))
-        other.products = counter
+        other.products = " * ".join(counters)
         return other
 
-    def _counter(self) -> str:
-        """A parameter of unknown meaning that the launch passes a number for, which is the grid's third extent, too. It
+    def _counters(self) -> tuple[str, ...]:
+        """One or two parameters of unknown meaning that the launch passes what the grid's third extent is, too. It
         counts parts of K where blocks add to one place, or where a second kernel adds their sums up."""
         if self.site is None or "blockIdx.z" not in self.facts.reached or getattr(self, "second", None) is not None:
-            return ""
-        if _adds_atomically(self.facts.reached):
-            return ""
-        written = self.site.origin(0)[1]
-        numbers = (arg for arg in self.signature.arguments if arg.role.isdecimal() and arg.at_launch)
-        return next((a.name for a in numbers if re.search(rf",\s*{re.escape(a.at_launch)}\s*[)}}]\s*$", written)), "")
+            return ()
+        if _adds_atomically(self.facts.reached) or self.signature.has("batch"):
+            return ()
+        last = _THIRD.search(self.site.origin(0)[1])
+        asked = [word.strip() for word in last[1].split("*")] if last is not None else []
+        numbers = {arg.at_launch: arg.name for arg in self.signature.arguments
+                   if arg.at_launch and (arg.role.isdecimal() or (not arg.role and arg.code in _INTEGERS))}  # fmt: skip
+        if len(asked) not in (1, 2) or not all(word in numbers for word in asked):
+            return ()
+        return tuple(numbers[word] for word in asked)
 
 
 def _adds_atomically(code: str) -> bool:

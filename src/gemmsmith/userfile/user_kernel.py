@@ -107,7 +107,8 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
     signature, operations = layout.applied(launch.signature)
     launch = launch.read_as(signature)
-    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A") or launch.counts_products
+    batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A")
+    batched = batched or bool(launch.products) or launch.counts_products
     if batched and not signature.has("batch") and launch.shared_operand:
         launch.notes += (launch.shared_note(),)
         signature = replace(signature, shared=launch.shared_operand)
