@@ -251,7 +251,9 @@ def test_comments_in_another_encoding(tmp_path: Path) -> None:
     """Of the file itself, or of another one of its repository."""
     (tmp_path / "mine.cu").write_bytes(b"// \xb3\xcc\r\n" + KERNEL.encode())
     (tmp_path / "other.cu").write_bytes(b"// \xd0\xf2\n__global__ void other(float* x) {}\n")
-    assert user_kernel(tmp_path / "mine.cu", UserOptions()).signature.has("K")
+    found = user_kernel(tmp_path / "mine.cu", UserOptions())
+    assert found.signature.has("K")
+    assert "mine" in found.code
 
 
 def test_a_header_that_relies_on_the_file_that_includes_it(tmp_path: Path) -> None:

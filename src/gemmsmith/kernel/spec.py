@@ -117,7 +117,7 @@ class KernelSpec:
     @property
     def code(self) -> str:
         """The CUDA C++ source."""
-        return self.source.read_text(encoding="utf-8")
+        return self.source.read_text(encoding="utf-8", errors="replace")
 
     @property
     def signature(self) -> Signature:

@@ -185,12 +185,13 @@ def not_linear(results: list[Array], error: float, outputs: int, least: float) -
 
 
 def _factor(got: Array, values: Operands, problem: Problem) -> float:
-    """By which number every result differs from the product of one layout; 0 if by none."""
+    """By which number below 1 every result differs from the product of one layout: 1/sqrt(K), the mean of K terms. 0
+    if by none; two or minus one times a product is a mistake."""
     for product, c in _products(got, values, problem):
         filled = product != 0
         factor = float(np.median(c[filled] / product[filled])) if filled.any() else 0.0
         near = np.abs(c - factor * product) <= _ROUNDED.get(problem.out_dtype, _FP32_ERROR) * np.abs(factor * product)
-        if factor and factor != problem.alpha and near.all():
+        if 0 < factor < problem.alpha and near.all():
             return factor
     return 0.0
 

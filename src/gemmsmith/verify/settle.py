@@ -258,7 +258,7 @@ def _roles_of_wrong_product(
     touched, indexed = roles_by_footprint(probe, tried), extents_by_use(first, body)
     if touched is not None and not_a_sum_of_products(probe, touched, _fitting(touched, shape)) == "":
         return touched, "what it reads and writes"
-    if indexed is not None and not not_a_sum_of_products(probe, indexed, _fitting(indexed, shape)):
+    if indexed is not None and not_a_sum_of_products(probe, indexed, _fitting(indexed, shape)) in (None, "", FEW_TERMS):
         return indexed, "its indices"
     return None
 
