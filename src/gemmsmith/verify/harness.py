@@ -42,6 +42,7 @@ from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.batch_memory import batch_gaps
 from gemmsmith.verify.bounds import absolute_floor, theory
+from gemmsmith.verify.clamped import clamp_of
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
@@ -336,6 +337,7 @@ def _judge(
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
         nan_for_inf=bool(comparison.wrong.any()) and _nan_for_inf(comparison),
+        clamped=clamp_of(comparison),
     )
 
 
