@@ -11,6 +11,7 @@ from checking import check
 from gemmsmith.kernel.role_names import numbers_a_product
 from gemmsmith.verify.clamped import clamp_of
 from gemmsmith.verify.compare import Comparison
+from gemmsmith.verify.covered import left_out
 
 ROUNDED_DOWN = """
 #define S 64
@@ -119,3 +120,101 @@ def test_a_number_that_tells_which_product_to_make(tmp_path: Path, capsys: pytes
 )
 def test_a_count_stays_a_count(at_launch: str, body: str, told: bool) -> None:
     assert numbers_a_product("batch", at_launch, body) is told
+
+
+FLAGGED = """
+__global__ void scores(const float* A, const float* B, float* C, int M, int N, int K, bool causal) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = causal && col > row ? -1e30f : sum;
+}
+void attend(const float* Q, const float* K, const float* V, float* S, float* O, int n, int d) {
+    dim3 block(16, 16), square((n + 15) / 16, (n + 15) / 16), rows((d + 15) / 16, (n + 15) / 16);
+    scores<<<square, block>>>(Q, K, S, n, n, d, true);
+    scores<<<rows, block>>>(S, V, O, n, d, n, false);
+}
+"""
+
+
+def test_a_launch_that_sets_no_flag_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the flag it is no product; a kernel that host code launches with it alone is none."""
+    code, found = check(tmp_path, FLAGGED, capsys, "--trial", "random data")
+    assert (code, found["status"]) == (0, "right"), found
+    code, found = check(tmp_path, FLAGGED.replace("false", "true"), capsys, "--trial", "random data")
+    assert code != 0, found
+
+
+IN_PARTS = """
+__global__ void square(const float* A, const float* B, float* C, int n) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += A[row * n + k] * B[k * n + col];
+    C[row * n + col] = sum;
+}
+void in_streams(const float* A, const float* B, float* C, int n) {
+    int part = n / 4;
+    for (int i = 0; i < 4; ++i)
+        square<<<dim3((n + 15) / 16, (part + 15) / 16), dim3(16, 16)>>>(A + i * part * n, B, C + i * part * n, n);
+}
+WHOLE
+"""
+WHOLE = """void whole(const float* A, const float* B, float* C, int n) {
+    square<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(A, B, C, n);
+}"""
+
+
+@pytest.mark.parametrize(("also", "grid"), [(WHOLE, [4, 4, 1]), ("", [4, 1, 1])])
+def test_a_launch_for_the_whole_product_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], also: str, grid: list[int]
+) -> None:
+    _, found = check(tmp_path, IN_PARTS.replace("WHOLE", also), capsys, "--trial", "random data")
+    assert found["launch"]["grid"] == grid, found["launch"]
+
+
+CONSTANTS = """
+#define M 128
+#define N 512  // of the sum
+#define K 384
+__global__ void fixed(const float* a, const float* b, float* c) {
+    int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    if (col >= K || row >= M) return;
+    float sum = 0;
+    for (int i = 0; i < N; ++i) sum += a[row * N + i] * b[i * K + col];
+    c[row * K + col] = sum;
+}
+void run(const float* a, const float* b, float* c) {
+    fixed<<<dim3((K + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(a, b, c);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "why"),
+    [
+        ("", "right", ""),
+        ("(K + 15) / 16", "wrong", "never written: columns >= 192"),  # half of them, which no block that is run shows
+        ("a[row * N + i]", "wrong", ""),
+    ],
+)
+def test_sizes_that_are_constants_of_any_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: str, status: str, why: str
+) -> None:
+    """The indices and the loop tell which is which; and a grid that does not cover C is seen in some of its blocks."""
+    other = {"": "", "(K + 15) / 16": "K / 32", "a[row * N + i]": "a[row * N + i / 2]"}[changed]
+    _, found = check(tmp_path, CONSTANTS.replace(changed, other) if changed else CONSTANTS, capsys)
+    assert found["status"] == status, found
+    assert {"M": 128, "N": 384, "K": 512}.items() <= {
+        role: found["trials"][0]["problem"][role.lower()] for role in "MNK"
+    }.items()
+    assert why in str(found["trials"][0]), found["trials"][0]
+
+
+def test_blocks_may_take_tiles_in_any_order() -> None:
+    """Only where there are too few of them is anything left out."""
+    written = np.zeros((4, 8), bool)
+    written[:2, :4] = True  # one block of eight elements
+    assert not left_out(written, 1, 4).any()
+    assert left_out(written, 1, 3).sum() == 32 - 8

@@ -26,7 +26,6 @@ from gemmsmith.kernel.role_names import (
     numbers_a_product,
     pointer_role,
     scalar_role,
-    words,
 )
 from gemmsmith.kernel.signature import (
     ROLES,
@@ -354,7 +353,7 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
     square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
     if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
         return replace(signature, square=square)
-    fixed = fixed_extents(body, constants)
+    fixed = fixed_extents(signature, body, constants)
     if not fixed:
         raise SignatureError(
             f"{signature.entry} takes no M, N or K, and its source does not define them",
