@@ -247,6 +247,12 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         user_kernel(tmp_path / "mine.cu", UserOptions())
 
 
+def test_a_comment_in_another_encoding(tmp_path: Path) -> None:
+    text = "__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {} // caf\xe9"
+    (tmp_path / "mine.cu").write_bytes(text.encode("latin-1"))
+    assert user_kernel(tmp_path / "mine.cu", UserOptions()).signature.entry == "mine"
+
+
 def test_a_header_that_relies_on_the_file_that_includes_it(tmp_path: Path) -> None:
     main = "typedef float real;\n#define SIDE 8\n#include <cstdio>\n" + '#include "mine.cuh"\nint main() {}\n'
     uses = KERNEL.replace("const float*", "const real*").replace("C[", "int t = SIDE; C[")

@@ -97,14 +97,21 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
 
 
 def read_text(path: Path) -> str:
-    """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none."""
+    """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none.
+
+    Comments may be in another encoding: their bytes are replaced.
+    """
     try:
-        return cuda_text(path, regular(path).read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
-                         "give a file of CUDA C++ source") from None  # fmt: skip
+        data = regular(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return cuda_text(path, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        if b"\0" in data or b"__global__" not in data:
+            raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
+                             "give a file of CUDA C++ source") from None  # fmt: skip
+    return cuda_text(path, data.decode("utf-8-sig", errors="replace"))
 
 
 def read_sources(path: Path, search: IncludeSearch, edited: Edited = ()) -> tuple[SourceFile, ...]:
