@@ -218,3 +218,13 @@ def test_blocks_may_take_tiles_in_any_order() -> None:
     written[:2, :4] = True  # one block of eight elements
     assert not left_out(written, 1, 4).any()
     assert left_out(written, 1, 3).sum() == 32 - 8
+
+
+def test_a_function_of_the_file_that_has_the_name_of_a_known_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two numbers ceil is the file's own."""
+    own = "int ceil(int a, int b) { return (a + b - 1) / b; }\n"
+    source = own + IN_PARTS.replace("WHOLE", WHOLE.replace("(n + 15) / 16", "ceil(n, 16)"))
+    _, found = check(tmp_path, source, capsys, "--trial", "random data", "--m", "33", "--n", "33", "--k", "33")
+    assert (found["launch"]["grid"], found["launch"]["source"]) == ([3, 3, 1], "launch site"), found["launch"]
