@@ -31,4 +31,4 @@ def test_columns_that_are_called_k(
 ) -> None:
     code, found = check(tmp_path, QUANTIZED.replace(written, instead) if written else QUANTIZED, capsys)
     assert code == (0 if not written else 2), found  # no meaning of zB explains a kernel that does not use it
-    assert not written == (isinstance(found, dict) and found["status"] == "right"), found
+    assert (not written) == (isinstance(found, dict) and found["status"] == "right"), found
