@@ -248,7 +248,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
             raise UsageError(f"for {shape} its host code launches another version, with blocks of {_shown(block)}",
                              "give another shape, or --block and --grid")  # fmt: skip
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
-        if grid is None and self._site(0, SAMPLE) is not None and self._site(1, problem) is not None:
+        if grid is None and self._site(0, SAMPLE) is not None and self._site(1, problem) == block:
             # Rounded down to none. Another grid would run what host code never does.
             raise UsageError(f"for {problem.m}x{problem.n}x{problem.k} its host code launches no blocks",
                              "give a larger shape, or --grid")  # fmt: skip
