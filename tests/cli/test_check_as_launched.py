@@ -228,3 +228,27 @@ def test_a_function_of_the_file_that_has_the_name_of_a_known_one(
     source = own + IN_PARTS.replace("WHOLE", WHOLE.replace("(n + 15) / 16", "ceil(n, 16)"))
     _, found = check(tmp_path, source, capsys, "--trial", "random data", "--m", "33", "--n", "33", "--k", "33")
     assert (found["launch"]["grid"], found["launch"]["source"]) == ([3, 3, 1], "launch site"), found["launch"]
+
+
+GRAM = """
+__global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || col >= K) return;
+    float sum = 0;
+    for (int i = 0; i < N; ++i) sum += a[row * N + i] * b[i * K + col];
+    c[row * K + col] = sum;
+}
+void gram(const float* transposed, const float* x, float* square, int samples, int features) {
+    dim3 block(16, 16), grid((features + 15) / 16, (features + 15) / 16);
+    product<<<grid, block>>>(transposed, x, square, features, samples, features);
+}
+"""
+
+
+def test_a_launch_that_is_known_for_squares_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Host code has one number for rows and columns: where they differ, its grid is not known, and one is guessed."""
+    code, found = check(tmp_path, GRAM, capsys, "--trial", "M, N and K all different")
+    assert (code, found["status"]) == (0, "right"), found
+    wrong = GRAM.replace("a[row * N + i]", "a[row * K + i]")
+    code, found = check(tmp_path, wrong, capsys, "--trial", "M, N and K all different")
+    assert code == 1, found
