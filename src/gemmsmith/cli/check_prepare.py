@@ -16,6 +16,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
+from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
@@ -146,7 +147,9 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
     sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
-    settled = replace(settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec)))
+    settled = replace(
+        settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product(spec))
+    )
     settled = _with_shared_operand(bench, settled, config, shapes, compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
@@ -278,6 +281,14 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
     return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
+
+
+def _first_product(spec: KernelSpec) -> tuple[str, ...]:
+    """Of a kernel that is told which product of a batch to make."""
+    told = [arg.name for arg in spec.signature.arguments if arg.role == "0" and is_batch(arg.name)]
+    if spec.is_rung or not told:
+        return ()
+    return (f"{told[0]} tells which product of a batch it makes, here the first: where the others lie is not tried",)
 
 
 def _deeper(

@@ -17,6 +17,7 @@ from gemmsmith.cli.render.output import item, say
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, SignatureError
+from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.scaled_parameters import ScaledParameter
 from gemmsmith.userfile.user_kernel import found_values, scaled_kernel
@@ -109,13 +110,35 @@ def scaled_report(
         raise refused
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     kind = "gpu" if device.wants_gpu else "sim"
-    check = check_scaled(spec, parameters, _passed_group(spec.signature.arguments, parameters), kind, timeout, own,
-                         trial.trial)  # fmt: skip
+    group = _passed_group(spec.signature.arguments, parameters)
+    turned = False
+    try:
+        check = check_scaled(spec, parameters, group, kind, timeout, own, trial.trial)
+    except GemmsmithError as error:
+        turned = True
+        spec, parameters = _with_columns_last(spec, parameters)
+        try:
+            check = check_scaled(spec, parameters, group, kind, timeout, own, trial.trial)
+        except GemmsmithError:
+            raise error from None
+    m, n, k = check.trials[0].shape
     lines = (
         f"{spec.entry}: {_roles(parameters)}",
-        *(f"  {each}" for each in found_values(path, asked, Problem(*check.trials[0].shape))),
+        *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if turned else Problem(m, n, k))),
     )
     return ScaledReport(check, lines, seconds_used() - started, trial.verbose)
+
+
+def _with_columns_last(
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...]
+) -> tuple[KernelSpec, tuple[ScaledParameter, ...]]:
+    """The same where N is the extent of the sum, and K the columns."""
+    turned = {"N": "K", "K": "N"}
+    arguments = tuple(replace(arg, role=turned.get(arg.role, arg.role)) for arg in spec.signature.arguments)
+    signature = replace(spec.signature, arguments=arguments)
+    return spec.read_as(signature, spec.layouts[0]), tuple(
+        replace(each, role=turned.get(each.role, each.role)) for each in parameters
+    )
 
 
 def _passed_group(arguments: Any, parameters: tuple[ScaledParameter, ...]) -> int:

@@ -6,7 +6,7 @@ Names of one letter tell nothing. Where no meaning of them gives a product, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from gemmsmith.kernel.signature import Signature
@@ -36,6 +36,26 @@ def extents_by_use(signature: Signature, body: str) -> Signature | None:
         return None
     arguments = tuple(replace(arg, role=arg.role or roles[arg.name]) for arg in signature.arguments)
     return replace(signature, arguments=arguments, tied=tied, square=False)
+
+
+def constants_by_use(signature: Signature, names: Mapping[str, str], body: str) -> dict[str, str]:
+    """The constants that set M, N and K, by role, where the indices and the loop over k say otherwise than their names:
+    rows of B and C have K elements, rows of A have N, and the sum goes up to N. Else ``names``."""
+    rows = {role: signature.named(role) for role in "ABC"}
+    if len(set(names.values())) != 3 or not all(rows.values()):
+        return dict(names)
+    a, b, c = (_row_length(rows[role], names.values(), body) for role in "ABC")
+    if not (a and c) or b != c or a == c or _is_summed(names["K"], body) or not _is_summed(a, body):
+        return dict(names)
+    (left,) = set(names.values()) - {a, c}
+    return {"M": left, "N": c, "K": a}
+
+
+def _is_summed(name: str, body: str) -> bool:
+    """Whether a loop goes up to a size, or up to how many tiles it has."""
+    word = rf"\b{re.escape(name)}\b"
+    conditions = " ".join(re.findall(r"\bfor\s*\([^;]*;([^;]*);", body))
+    return re.search(word, conditions) is not None or re.search(rf"=[^;=]*{word}[^;]*/", body) is not None
 
 
 def _row_length(matrix: str, names: Collection[str], body: str) -> str:

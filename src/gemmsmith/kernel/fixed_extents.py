@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gemmsmith.kernel.extents_by_use import constants_by_use
+from gemmsmith.kernel.signature import Signature
+
 _EXTENTS = ("M", "N", "K")
 # Names of constants that fix an extent, the most explicit first.
 _FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
@@ -13,10 +16,12 @@ _FRAGMENT = re.compile(r"\bmatrix_[ab]\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,")
 _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
-def fixed_extents(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def fixed_extents(signature: Signature, body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """M, N and K of a kernel that takes none, by the constants of its file or by the one fragment that it makes."""
-    named = tuple((role, constants[name]) for role, name in fixed_names(body, constants).items())
-    return named or _one_fragment(body, constants)
+    names = fixed_names(body, constants)
+    if names:
+        names = constants_by_use(signature, names, body)
+    return tuple((role, constants[name]) for role, name in names.items()) or _one_fragment(body, constants)
 
 
 def _one_fragment(body: str, constants: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

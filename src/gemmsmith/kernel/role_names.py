@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+_COUNTER = re.compile(r"[ac-z]|\w*(?:idx|index|Idx|Index)")  # of a loop in host code; b may be their number
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Words that say where a matrix lies or that it is one.
 _POINTER_NOISE = frozenset((
@@ -58,6 +59,17 @@ def is_batch(name: str, short: bool = False) -> bool:
     """Whether a number is named after the products of a batch; ``short``: B counts, too."""
     own = "".join(words(name))
     return own in BATCH or (short and own == "b")
+
+
+def numbers_a_product(name: str, at_launch: str, body: str) -> bool:
+    """Whether a number that is named after a batch tells which of its products to make: host code passes a counter,
+    the kernel has ``A + batch * M * K``, no block makes another one, and nothing is compared with it."""
+    word = re.escape(name)
+    compared = rf"[<>]\s*=?\s*{word}\b|[=!]=\s*{word}\b|\b{word}\s*(?:[<>]|[=!]=)|[/%]=?\s*{word}\b"
+    multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
+    if not _COUNTER.fullmatch(at_launch) or "blockIdx.z" in body or re.search(compared, body):
+        return False
+    return re.search(multiplied, body) is not None
 
 
 def words(name: str) -> list[str]:

@@ -18,15 +18,14 @@ from gemmsmith.kernel.field_roles import Field, field_roles, own_name
 from gemmsmith.kernel.fixed_extents import fixed_extents
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
-    BATCH,
     extent_role,
     is_batch,
     is_weight,
     leading_of,
     leading_role,
+    numbers_a_product,
     pointer_role,
     scalar_role,
-    words,
 )
 from gemmsmith.kernel.signature import (
     ROLES,
@@ -287,7 +286,9 @@ def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, 
     numbers = [i for i, p in enumerate(found) if not p.is_pointer and not p.map and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
-        roles[i] = "batch" if "".join(words(found[i].name)) in BATCH else scalar_role(found[i].name)
+        roles[i] = "batch" if is_batch(found[i].name) else scalar_role(found[i].name)
+        if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body):
+            roles[i] = "0"
     batched = "batch" in roles.values() or "blockIdx.z" in body
     for i in numbers:
         if not roles[i] and found[i].type.is_integer:
@@ -352,7 +353,7 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
     square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
     if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
         return replace(signature, square=square)
-    fixed = fixed_extents(body, constants)
+    fixed = fixed_extents(signature, body, constants)
     if not fixed:
         raise SignatureError(
             f"{signature.entry} takes no M, N or K, and its source does not define them",

@@ -18,6 +18,7 @@ from gemmsmith.sim.clocks import Moment, last_seen, ordered
 from gemmsmith.sim.hazards import HazardKind
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.warp_products import WarpProducts
 from gemmsmith.sim.wave import WARP
 
 _PAIRS_AT_ONCE = 1 << 20
@@ -109,13 +110,14 @@ class PairSearch:
 
     ``flags`` are the locations, in ascending order, at which strong accesses may meet; None for all. ``known`` are the
     pairs of instructions already found. ``released`` has the writes to flags, by event and lane: which flag, and
-    the number of the write.
+    the number of the write. ``products`` are those of the warps of the one wave that the accesses are of.
     """
 
     def __init__(self, events: list[Event], accesses: Accesses, flags: Array | None, known: set[tuple[int, int]],
-                 released: dict[tuple[int, int], tuple[int, int]] | None = None) -> None:  # fmt: skip
+                 released: dict[tuple[int, int], tuple[int, int]] | None = None,
+                 products: WarpProducts | None = None) -> None:  # fmt: skip
         self.events, self.known = events, known
-        self.flags, self.released = flags, released
+        self.flags, self.released, self.products = flags, released, products
         moments: dict[int, int] = {}
         self.moments: list[Moment] = []
         for event in events:
@@ -262,7 +264,27 @@ class PairSearch:
         end, one_left, two_left = end_b[left], one[left], two[left]
         result[left] = (end == NOT_DONE) | ~before(np.maximum(end, 0), lane[two_left], a[left], lane[one_left],
                                                    same[left])  # fmt: skip
-        return self._not_through_flags(one, two, result)
+        return self._not_through_flags(one, two, self._not_after_products(one, two, result))
+
+    def _not_after_products(self, one: Array, two: Array, racing: Array) -> Array:
+        """A write that a warp's product separates from the read of another lane of the warp comes after it."""
+        if self.products is None:
+            return racing
+        event, lane, threads = self.accesses.event, self.accesses.lane, self.thread
+        reads = self.kind[event[one]] == Kind.READ, self.kind[event[two]] == Kind.READ
+        within = racing & (reads[0] != reads[1]) & (threads[one] // WARP == threads[two] // WARP)
+        settled: dict[tuple[int, int, int], bool] = {}
+        for i in np.flatnonzero(within):
+            read, write = (int(one[i]), int(two[i])) if reads[0][i] else (int(two[i]), int(one[i]))
+            first, second = self.events[int(event[read])], self.events[int(event[write])]
+            warp = int(first.moment.state.warp[lane[read]])
+            key = (int(event[read]), int(event[write]), warp)
+            if key not in settled:
+                settled[key] = self.products.between(
+                    warp, (first.turn, first.operation.position), (second.turn, second.operation.position)
+                )
+            racing[i] = not settled[key]
+        return racing
 
     def _not_through_flags(self, one: Array, two: Array, racing: Array) -> Array:
         """Who has acquired through a flag knows the strong writes to the flag itself that came before."""

@@ -63,6 +63,7 @@ class Shadow(RecordsInShadow):
                 self._keep(self._current(self.clocks.known_to_all()))
                 return
             self._records, self._reads = list(self._flying.values()), []
+            self.products.forget()
             self._keep(lambda record: np.zeros(record.lanes.size, bool))
             self._seen = None
 
@@ -83,6 +84,11 @@ class Shadow(RecordsInShadow):
                 return
         self._forget_seen()
         self.clocks.warp_barrier(lanes)
+
+    def multiplied(self, operations: tuple[Operation[Any], ...], lanes: Lanes) -> None:
+        """The warps of these lanes multiplied matrices: all their reads have been done."""
+        if self._records or self._reads:
+            self.products.multiplied(operations, lanes)
 
     def arrive(self, lanes: Array) -> Moment:
         """These lanes arrive where some threads of the block meet, or wait for them."""

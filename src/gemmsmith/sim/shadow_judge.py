@@ -22,6 +22,7 @@ from gemmsmith.sim.shared_arrays import array_at
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.warp_products import WarpProducts
 from gemmsmith.sim.window_memory import WindowMemory
 
 # Who wrote a location in this epoch: a lane, or one of these.
@@ -65,6 +66,7 @@ class RecordsInShadow:
         self._touched = np.zeros(shared.data.size // 16, bool)  # 16 bytes, of which some were written
         self._flying: dict[int, Record] = {}
         self._known: set[tuple[int, int]] = set()
+        self.products = WarpProducts(state)
         # In words: why an instruction's copies were still in flight, if their mbarrier's phase ended without them.
         self.why_in_flight: Callable[[int], str] = lambda _: ""
 
@@ -205,7 +207,8 @@ class RecordsInShadow:
         events = [record.event for record in self._records]
         flags = [part.unit for part in parts if events[part.event[0]].operation.position in self.between.polling]
         polled = np.unique(np.concatenate(flags)) if flags else np.zeros(0, np.int64)
-        for pair in PairSearch(events, Accesses.joined(parts), polled, self._known).pairs():
+        search = PairSearch(events, Accesses.joined(parts), polled, self._known, products=self.products)
+        for pair in search.pairs():
             address = pair.unit * self.unit % self.shared.stride
             block, other = (self.state.block_name(side[1]) for side in (pair.first, pair.second))
             apart = block != other

@@ -20,7 +20,8 @@ from gemmsmith.userfile.declared import text_of, variables
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import body_tree
 from gemmsmith.userfile.host_values import HostScope
-from gemmsmith.userfile.launch_values import Roles, SiteValues, triple
+from gemmsmith.userfile.launch_triple import triple
+from gemmsmith.userfile.launch_values import Roles, SiteValues
 from gemmsmith.userfile.syntax import descend, words
 from gemmsmith.userfile.values import evaluate, evaluate_int
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,13 +17,14 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_loops import changed_around
 from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
+from gemmsmith.userfile.launch_triple import NoBlocksError, triple
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
 from gemmsmith.userfile.span_parameters import without_accessor
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
 from gemmsmith.userfile.type_text import deduced
 from gemmsmith.userfile.usual_sizes import UsualSizes
-from gemmsmith.userfile.values import UnknownValueError, Value, evaluate, evaluate_int, number
+from gemmsmith.userfile.values import UnknownValueError, evaluate, evaluate_int, number
 
 _EXTENTS = ("M", "N", "K")
 _MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
@@ -325,6 +325,14 @@ class SiteValues:
             return True
         return False
 
+    def has_no_blocks(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the grid is rounded down to nothing."""
+        try:
+            self.extent(0, sizes)
+        except (UsageError, RecursionError) as error:
+            return isinstance(error, NoBlocksError)
+        return False
+
     def grid_lacks(self, sizes: Mapping[str, int]) -> str:
         """An extent of C, M or N, that neither the grid nor the kernel is told: the launch fits one problem only."""
         passed = {role for role in self.roles.roles if role in _EXTENTS}
@@ -389,12 +397,3 @@ class SiteValues:
                 break
             text, frame = frame.arguments[places[0]], frame.caller
         return self.site.shown(), text
-
-
-def triple(value: Value) -> Dim3:
-    """One to three extents of a grid or block, as numbers."""
-    parts = list(value) if isinstance(value, tuple) else [value]
-    numbers = [math.trunc(number(part)) for part in parts[:3]] + [1] * (3 - len(parts))
-    if min(numbers) < 1:
-        raise UsageError("a launch of nothing")
-    return numbers[0], numbers[1], numbers[2]

@@ -62,9 +62,9 @@ def _by_name(arg: Argument) -> ScaledParameter:
     """A parameter with the role that its name tells; a matrix has none yet."""
     told, is_pointer = set(words(arg.name)), arg.code == "P"
     made = ScaledParameter(arg.name, "", arg.ctype, is_pointer, _operand(told))
-    if told & _ZERO:
+    if told & _ZERO or _is_short(told, "z", arg, "iIbBhH"):
         return replace(made, role="zero")
-    if told & _SCALE or (arg.role == "alpha" and not is_pointer):
+    if told & _SCALE or (arg.role == "alpha" and not is_pointer) or _is_short(told, "s", arg, "fd"):
         return replace(made, role="scale")
     if is_pointer:
         return replace(made, role="bias" if arg.role == "bias" else "0" if arg.role == "0" else "")
@@ -72,6 +72,11 @@ def _by_name(arg: Argument) -> ScaledParameter:
         return replace(made, role="group")
     known = arg.role in _EXTENTS or arg.role in _LEADING or is_number(arg.role)
     return replace(made, role=arg.role if known else "")
+
+
+def _is_short(told: set[str], letter: str, arg: Argument, codes: str) -> bool:
+    """Whether a number is named by one letter and its operand's: ``sA`` is a scale, ``zA`` a zero point."""
+    return arg.code in codes and letter in told and len(told) == 2 and bool(_operand(told))
 
 
 def _operand(told: set[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gemmsmith.errors import UsageError
+from gemmsmith.userfile.host_loops import loop_around
 from gemmsmith.userfile.host_tensor_maps import lacking_maps
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import Roles, SiteValues
@@ -16,19 +17,30 @@ _OTHERS = 128  # a site with the given template arguments tells more than any wi
 def chosen(
     sites: Iterable[LaunchSite], roles: Roles, given: Mapping[str, str], sizes: Mapping[str, int]
 ) -> SiteValues | None:
-    """The first site that agrees with the given values and tells most: template arguments, block, grid."""
+    """The first site that agrees with the given values and tells most: template arguments, block, grid.
+
+    Of several that tell as much, one for the whole product comes first, and one that asks for nothing besides.
+    """
     best: SiteValues | None = None
-    least = 1 << 20
+    least = 1 << 20, 0
     for site in sites:
         values = SiteValues(site, roles, given)
         if not values.agrees():
             continue
         missing = _missing(values, sizes) + (_OTHERS if values.passes_others() else 0)
-        if missing < least:
-            best, least = values, missing
-        if missing == 0:
+        if missing > least[0]:
+            continue
+        found = missing, _besides(site)
+        if found < least:
+            best, least = values, found
+        if found == (0, 0):
             break
     return best
+
+
+def _besides(site: LaunchSite) -> int:
+    """What a launch does besides one product: it is for a part of it, and flags are set (``scaled``, ``masked``)."""
+    return 2 * bool(loop_around(site)) + any(text.strip() == "true" for text in site.arguments)
 
 
 def complete(sites: Iterable[LaunchSite], like: SiteValues, sizes: Mapping[str, int]) -> Iterator[SiteValues]:

@@ -100,14 +100,16 @@ def read_text(path: Path) -> str:
     """A source file's text without a byte order mark; raises ``UsageError`` with the reason if it has none. Bytes of
     comments in another encoding are replaced."""
     try:
-        return cuda_text(path, regular(path).read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        if _is_mostly_ascii(path.read_bytes()):
-            return cuda_text(path, path.read_text(encoding="utf-8-sig", errors="replace"))
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
-                         "give a file of CUDA C++ source") from None  # fmt: skip
+        data = regular(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return cuda_text(path, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        if not _is_mostly_ascii(data):
+            raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
+                             "give a file of CUDA C++ source") from None  # fmt: skip
+    return cuda_text(path, data.decode("utf-8-sig", errors="replace"))
 
 
 def _is_mostly_ascii(data: bytes) -> bool:

@@ -37,8 +37,6 @@ _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
 _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
-
-
 _COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
 _EQUALS_NUMBER = re.compile(r"\b\w+\s*==\s*\d{2,}\b")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
@@ -248,8 +246,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
             raise UsageError(f"for {shape} its host code launches another version, with blocks of {_shown(block)}",
                              "give another shape, or --block and --grid")  # fmt: skip
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
-        if grid is None and self.maps and self._site(0, SAMPLE) is not None:
-            # Boxes are host code's, and so is the grid: another one would read beyond the maps.
+        if grid is None and self._launches_nothing(problem, block):
             raise UsageError(f"for {problem.m}x{problem.n}x{problem.k} its host code launches no blocks",
                              "give a larger shape, or --grid")  # fmt: skip
         grid = grid or self._guess().grid(problem, block)
@@ -259,6 +256,12 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         if smem < 0:
             raise UsageError(f"--smem {self.options.smem} is {smem}, which is negative")
         return Geometry(grid, block, smem, self._cluster(problem), cooperative=self.cooperative)
+
+    def _launches_nothing(self, problem: Problem, block: Dim3) -> bool:
+        """Whether host code rounds its grid down to nothing, or has tensor maps whose boxes are for its own grid."""
+        site = self.site if self._site(0, SAMPLE) is not None else None
+        rounded = site is not None and self._site(1, problem) == block and site.has_no_blocks(problem_sizes(problem))
+        return rounded or (site is not None and bool(self.maps))
 
     @cached_property
     def _usual_block(self) -> Dim3 | None:

@@ -191,7 +191,7 @@ def _call(node: Node, code: str, scope: Scope) -> Value:
         return converted(name, _value(given[0], code, scope)) if given else 0
     if short in ("dim3", "uint3", "make_uint3", "make_int3", "int3"):
         return _dim3([_value(each, code, scope) for each in given])
-    if short == "dim" or short in _FUNCTIONS:
+    if short in _FUNCTIONS and (len(given) == 1) == (short in _OF_ONE):  # ceil(a, b) is the file's own
         return _FUNCTIONS[short](*[number(_value(each, code, scope)) for each in given])
     return scope.call(name, template, [words(text_of(code, each)) for each in given])
 
@@ -220,6 +220,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62),
     "round": lambda a: math.floor(a + Fraction(1, 2)),
 }  # fmt: skip
+_OF_ONE = frozenset(("ceil", "ceilf", "floor", "floorf", "abs", "sqrt", "sqrtf", "log2", "round"))
 
 
 def _size(node: Node, code: str, scope: Scope) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.other_readings import readings
@@ -26,7 +27,24 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
-    return [own, *_limited(readings(own))]
+    return [own, *_limited(chain(*(chain([each], readings(each)) for each in _with_flags(spec, own)), readings(own)))]
+
+
+def _with_flags(spec: KernelSpec, own: Signature) -> list[Signature]:
+    """The signature with 0, then 1, for integers that the kernel only compares with numbers: ``if (shared != 2)``."""
+    body = str(getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "body", ""))
+    flags = [arg.name for arg in own.unknown if arg.code in tuple("iI") and is_flag(arg.name, body)]
+    return [replace(own, arguments=tuple(replace(arg, role=value) if arg.name in flags else arg
+                                         for arg in own.arguments))
+            for value in ("0", "1") if flags]  # fmt: skip
+
+
+def is_flag(name: str, body: str) -> bool:
+    """Whether a number is only asked for: compared with numbers, or for being one."""
+    word = re.escape(name)
+    asked = (rf"(?<![\w.])(?:{word}\s*[=!]=\s*\d+|\d+\s*[=!]=\s*{word}|!\s*{word}|(?<=\()\s*{word}(?=\s*\))|"
+             rf"{word}(?=\s*\?))(?!\w)")  # fmt: skip
+    return re.search(rf"\b{word}\b", body) is not None and not re.search(rf"\b{word}\b", re.sub(asked, "", body))
 
 
 def _used(own: Signature, compiled: CompiledKernel) -> set[int]:

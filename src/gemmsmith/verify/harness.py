@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan
@@ -35,14 +34,16 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
-from gemmsmith.run.memory import GUARD_BYTES, POISON, Damage
+from gemmsmith.run.memory import GUARD_BYTES, Damage
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.batch_memory import batch_gaps
 from gemmsmith.verify.bounds import absolute_floor, theory
+from gemmsmith.verify.clamped import clamp_of
 from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
+from gemmsmith.verify.covered import written_part
 from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
 from gemmsmith.verify.element_names import Operand
 from gemmsmith.verify.epilogue import SMOOTH
@@ -230,7 +231,8 @@ def verify_launch(
         after, damage = run_guarded(
             device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
         )
-        verdict = _judge(blank, spec, data, after, damage, c != "unset", partial=blocks is not None, written=written)
+        sample = None if blocks is None else (len(blocks), spec.geometry(problem, config).blocks)
+        verdict = _judge(blank, spec, data, after, damage, c != "unset", sample, written)
         if fill == "zero sums" and verdict.ok:
             verdict = _with_zeros_judged(verdict, after)
         covered = len(races) if found else 0
@@ -302,7 +304,7 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    partial: bool = False, written: int | None = None,
+    sample: tuple[int, int] | None = None, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again)
@@ -310,8 +312,8 @@ def _judge(
     if spec.signature.has("D"):  # the output is poisoned, whatever C holds
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
-    if partial:
-        comparison, untouched = _written_part(problem, comparison, got, data.c, c_is_set, written)
+    if sample is not None:
+        comparison, untouched = written_part(problem, comparison, got, data.c, c_is_set, sample, written)
     equal_to: list[str] = []
     if (
         mode not in ("projection", "mod32")
@@ -336,6 +338,7 @@ def _judge(
         reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
         damage=damage,
         nan_for_inf=bool(comparison.wrong.any()) and _nan_for_inf(comparison),
+        clamped=clamp_of(comparison),
     )
 
 
@@ -353,23 +356,6 @@ def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
     row, column = (int(i) for i in np.argwhere(negative)[0])
     reason = f"{count} of {got.size} outputs are -0 where every sum is +0, the first at ({row}, {column})"
     return replace(verdict, wrong=count, where=(row, column), got=-0.0, expected=0.0, reasons=(reason,))
-
-
-def _written_part(
-    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, written: int | None
-) -> tuple[Comparison, NDArray[np.bool_]]:
-    """The judgement of the elements that were written; if their number is not the expected one, none is right."""
-    word = np.dtype(f"<u{problem.out_dtype.itemsize}")
-    poisoned = problem.beta == 0 and not c_is_set
-    old = POISON[problem.out_dtype.name] if poisoned else np.ascontiguousarray(before).view(word)
-    same = np.ascontiguousarray(got).view(word) == old
-    ratios = np.where(same, 0.0, comparison.ratios)
-    part = replace(comparison, ratios=ratios, wrong=comparison.wrong & ~same)
-    # An output may equal what C held before by chance; then it is right.
-    too_few = same.all() if written is None else same.size - np.count_nonzero(same & comparison.wrong) < written
-    if written is not None and np.count_nonzero(~same) > written:  # these blocks took the work of others
-        return replace(part, wrong=np.ones_like(same)), same
-    return part, same if too_few else np.zeros_like(same)
 
 
 def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:

@@ -40,6 +40,7 @@ class Verdict:
     faulted      the launch ended with an error of the device, so that there is no result
     hazards      the races among the reasons
     nan_for_inf  every wrong output is NaN where an infinity is expected
+    clamped      every wrong output is this or its negative where an infinity, a NaN or a larger number is expected
     """
 
     kernel: str
@@ -68,6 +69,7 @@ class Verdict:
     faulted: bool = False
     hazards: tuple[Hazard, ...] = ()
     nan_for_inf: bool = False
+    clamped: float = 0.0
 
     @property
     def ok(self) -> bool:

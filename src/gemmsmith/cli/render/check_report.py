@@ -80,7 +80,7 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
-        if self._subtracts_infinities(verdict):
+        if self._subtracts_infinities(verdict) or _only_clamps(verdict):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._has_long_indices
@@ -114,7 +114,7 @@ class Report:
 
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
-        if trial.label == UNREAD or self._subtracts_infinities(verdict):
+        if trial.label == UNREAD or self._subtracts_infinities(verdict) or _only_clamps(verdict):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -134,6 +134,8 @@ class Report:
         if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
                          "which is for finite numbers")  # fmt: skip
+        if limits := [verdict.clamped for _, verdict in self.verdicts if _only_clamps(verdict)]:
+            found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
         return found
 
     def _advised(self) -> str:
@@ -371,6 +373,11 @@ def _listed(labels: list[str]) -> str:
     """The matrices that labels of large products end with: `A, B and C`."""
     names = sorted(label.rsplit(" ", 1)[-1] for label in labels)
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _only_clamps(verdict: Verdict) -> bool:
+    """Whether all that is wrong is infinities, NaN and larger numbers, which the kernel clamps to finite ones."""
+    return verdict.clamped > 0 and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
 
 
 def _only_races(verdict: Verdict) -> bool:

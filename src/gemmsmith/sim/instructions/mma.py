@@ -88,9 +88,16 @@ def _lower(code: Lowering, i: Instruction, form: Product) -> Draft[Product]:
     return Draft(form, tuple([code.slot(o, kind) for o in items(d, of_d)]), tuple(sources))
 
 
+def _meet(machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
+    """Whole warps come to their products."""
+    check_whole(machine, step, lanes)
+    if machine.shadow is not None:
+        machine.shadow.multiplied(step.operations, lanes)
+
+
 def _registers(machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
     """All source registers as (registers, instructions, 32)."""
-    check_whole(machine, step, lanes)
+    _meet(machine, step, lanes)
     found = np.stack([words(machine, s, lanes, step.count) for s in step.sources])
     return found.reshape(len(step.sources), -1, WARP)
 
@@ -100,7 +107,7 @@ def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     form = step.detail
     of_a, of_b, _, _ = form.registers
     if not machine.moves_data:  # as if A·B were zero
-        check_whole(machine, step, lanes)
+        _meet(machine, step, lanes)
         if all(operation.position in machine.idle for operation in step.operations):
             return
         for target, source in zip(step.targets, step.sources[of_a + of_b :], strict=True):
