@@ -25,7 +25,7 @@ from gemmsmith.verify.edges import Edge
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
 
@@ -52,7 +52,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject, full)),
         ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
-        ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        (EDGES, _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
     ):  # fmt: skip
