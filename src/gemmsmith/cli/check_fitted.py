@@ -135,9 +135,14 @@ def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None
 
 
 def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:
-    """The command that repeats one launch; of a sparse one, and of two kernels, the whole check."""
+    """The command that repeats one launch; of a sparse one, and of two kernels, the whole check; of a race, a check of
+    that shape, since ``run`` looks for none."""
+    whole = ["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)]
     if not verdict.repeat or getattr(report.spec.geometry, "second", None) is not None:
-        return shlex.join(["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)])
+        return shlex.join(whole)
+    if verdict.hazards:
+        m, n, k = report.shape_of(verdict.problem).split("x")
+        return shlex.join([*whole[:3], "--m", m, "--n", n, "--k", k, *whole[3:], "--trial", "random data"])
     words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
     return shlex.join([*shlex.split(verdict.repeat), *words])
 

@@ -249,8 +249,9 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
             yield trial
         return
     base = subject.one_tile(subject.depth + 1) if edge.axis != "K" else subject.one_tile(edge.value)
-    yield _exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
-                 edge.text)  # fmt: skip
+    # Code that other shapes do not reach may lack a barrier, too.
+    yield replace(_exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
+                         edge.text), hazards=True)  # fmt: skip
 
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
@@ -285,7 +286,8 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
     values += [round_up(1027, step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
-        yield _exact(subject, f"K = {k}", subject.one_tile(k))
+        # A short K may leave out a part of a pipeline, and with it what orders the rest.
+        yield replace(_exact(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)
     if full:
         yield from _long_k(subject)
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
