@@ -345,8 +345,8 @@ class Report:
         same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
         if trial.label == DISTINCT:
             return (
-                f"{same}, but not {self.shape_of(trial.problem)}, where M, N and K all differ: look for one of them used "
-                "in place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
+                f"{same}, but not {self.shape_of(trial.problem)}, where M, N and K all differ: look for one of them "
+                "used in place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
             )
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""
