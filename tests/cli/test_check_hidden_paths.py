@@ -58,3 +58,43 @@ def test_a_scalar_that_is_rounded_to_16_bits(tmp_path: Path, capsys: pytest.Capt
     for beta, code in ((narrow, 1), ("beta", 0)):
         found = check(tmp_path, BF16_SCALARS.replace("BETA", beta), capsys, "--trial", "alpha and beta")
         assert found[0] == code
+
+
+def test_what_is_left_of_a_vector_in_the_last_of_several_tiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four columns for each thread; the last of three is not stored beyond the second tile."""
+    source = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int row = blockIdx.y * 8 + threadIdx.y, col = (blockIdx.x * 8 + threadIdx.x) * 4;
+    for (int j = 0; j < 4 && row < M; ++j) {
+        if (col + j >= N - (N - col == 3 && blockIdx.x > 1)) break;
+        float sum = 0.f;
+        for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col + j];
+        C[row * N + col + j] = sum;
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    gemm<<<dim3((N + 31) / 32, (M + 7) / 8), dim3(8, 8)>>>(A, B, C, M, N, K);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (1, "wrong")
+
+
+def test_an_array_of_pointers_has_one_for_each_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = """
+__global__ void gemm(int m, int n, int k, const float* const* As, const float* const* Bs, float* const* Cs) {
+    const float *A = As[blockIdx.z], *B = Bs[WHICH];
+    const int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= m || col >= n) return;
+    float sum = 0.f;
+    for (int q = 0; q < k; ++q) sum += A[row * k + q] * B[q * n + col];
+    Cs[blockIdx.z][row * n + col] = sum;
+}
+void run(int m, int n, int k, const float* const* As, const float* const* Bs, float* const* Cs, int count) {
+    gemm<<<dim3((n + 7) / 8, (m + 7) / 8, count), dim3(8, 8)>>>(m, n, k, As, Bs, Cs);
+}
+"""
+    for which, code in (("blockIdx.z", 0), ("0", 1)):
+        assert check(tmp_path, source.replace("WHICH", which), capsys, "--trial", "a batch of three")[0] == code

@@ -68,7 +68,9 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        passed = passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report)
+        passed = (
+            passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report, asked.free)
+        )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
             fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task))
@@ -225,12 +227,12 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
     return True
 
 
-def _is_cleared(prepared: Prepared, report: Report) -> bool:
+def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
     trial, last = report.verdicts[-1]
-    found = not_cleared(prepared.spec, prepared.distinct, last) if not report.only else None
+    found = not_cleared(prepared.spec, prepared.distinct, last, free) if not report.only else None
     if found is not None:
-        report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), found))
+        report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
     return found is None
 
 

@@ -331,6 +331,9 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
         "N = K": (bm + side, side, side),
         "one row": (1, 2 * bn, k),
         "one column": (2 * bm, 1, k),
+        # What is left of a vector of four in the last of several tiles: three, and two.
+        "one short of several tiles": (3 * bm - 1, 3 * bn - 1, k),
+        "two short of several tiles": (2 * bm - 2, 3 * bn - 2, k),
     }.items():
         yield _exact(subject, label, subject.problem(m, n, depth))
 
@@ -343,7 +346,9 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
     bm, bn = subject.tile
     k = subject.multiples.k
     for label, rows, columns in (("many rows of tiles", 7, 3), ("many columns of tiles", 3, 7)):
-        yield _exact(subject, label, subject.problem(rows * bm - 1, columns * bn - 1, k))
+        # What a tile leaves behind in shared memory, the block's next one may use too early.
+        problem = subject.problem(rows * bm - 1, columns * bn - 1, k)
+        yield replace(_exact(subject, label, problem), hazards=True)
     for label, along_rows in (("rows", True), ("columns", False)):
         for tiles in _MOST_TILES:  # the most that the grid allows
             problem = subject.problem(tiles * bm, bn, k) if along_rows else subject.problem(bm, tiles * bn, k)

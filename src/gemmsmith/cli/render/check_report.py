@@ -104,7 +104,8 @@ class Report:
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
-        wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
+        wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
+                   for arg in self.spec.signature.arguments)  # fmt: skip
         return wide or computes_long_indices(code)
 
     @property
