@@ -98,3 +98,23 @@ void run(int m, int n, int k, const float* const* As, const float* const* Bs, fl
 """
     for which, code in (("blockIdx.z", 0), ("0", 1)):
         assert check(tmp_path, source.replace("WHICH", which), capsys, "--trial", "a batch of three")[0] == code
+
+
+def test_rows_beyond_a_packed_index_of_a_flat_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Blocks that are no rectangles of C cannot be run alone: all of a long product is."""
+    source = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int t = blockIdx.x * 256 + threadIdx.x, row = t / N, col = t % N;
+    if (row >= M) return;
+    const unsigned place = (unsigned)row << 18 | (unsigned)col;
+    float sum = 0.f;
+    for (int k = 0; k < K; ++k) sum += A[(size_t)(place >> 18) * K + k] * B[(size_t)k * N + (place & 0x3ffff)];
+    C[(size_t)row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    gemm<<<(M * N + 255) / 256, 256>>>(A, B, C, M, N, K);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (1, "wrong")
+    assert next(trial for trial in found["trials"] if not trial["ok"])["label"] == "70,000 rows"

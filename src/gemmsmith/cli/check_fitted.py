@@ -43,6 +43,7 @@ class FittedTrials:
     spent: float = 0.0
     ran: int = 0
     pace: float = 0.0  # seconds per multiply-add of trials of many tiles
+    longest: tuple[int, float] = (0, 0.0)  # of these: the most rows or columns, and the seconds for each
     fair: bool = False
 
     def plan(self) -> bool:
@@ -104,14 +105,17 @@ class FittedTrials:
             took = seconds_used() - before
             self.paces.ran(trial, took)
             self.spent, self.ran = self.spent + took, self.ran + 1
-            self.pace = max(self.pace, took / work_of(trial.problem)) if trial.group == TILES else self.pace
+            if trial.group == TILES:
+                self.pace = max(self.pace, took / work_of(trial.problem))
+                self.longest = max(self.longest, (_longer(trial), took / _longer(trial)))
             self.advance()
             if not self._judge(trial, verdict):
                 return False
         return True
 
     def _about(self, trial: Trial) -> float:
-        return max(self.pace * work_of(trial.problem), self.paces.for_outputs(trial))
+        along = _longer(trial) * self.longest[1]  # a block may walk over all rows, however few columns there are
+        return max(self.pace * work_of(trial.problem), self.paces.for_outputs(trial), along)
 
     def _judge(self, trial: Trial, verdict: Verdict, always: bool = False) -> bool:
         """Add a verdict to the report; whether the check goes on."""
@@ -121,6 +125,10 @@ class FittedTrials:
             return True
         after_failure(self.runner, trial, verdict, report, self.asked)
         return False
+
+
+def _longer(trial: Trial) -> int:
+    return max(trial.problem.m, trial.problem.n, 1)
 
 
 def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:

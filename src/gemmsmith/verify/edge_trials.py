@@ -42,6 +42,7 @@ _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 i
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
+_FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
 _MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 
 
@@ -356,6 +357,14 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
             yield trial
             if not _obstacle(subject, trial):
                 break
+    for label, axis in (("rows", "M"), ("columns", "N")):
+        for extent in _FAR:
+            problem = subject.multiples.up(with_extent(subject.problem(1, 1, k), axis, extent))
+            if problem.m * problem.n * max(1, problem.k) <= _MOST_WORK // 4:
+                trial = _exact(subject, f"{extent:,} {label}", problem)
+                yield trial
+                if not _obstacle(subject, trial):
+                    break
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:
