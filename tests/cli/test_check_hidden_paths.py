@@ -118,3 +118,21 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
     code, found = check(tmp_path, source, capsys)
     assert (code, found["status"]) == (1, "wrong")
     assert next(trial for trial in found["trials"] if not trial["ok"])["label"] == "70,000 rows"
+
+
+def test_an_old_c_with_another_leading_dimension(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K, int ldc, float alpha, float beta) {
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    const float old = beta == 0.f ? 0.f : beta * C[row * (row < 48 ? ldc : N) + col];
+    C[row * ldc + col] = alpha * sum + old;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, int ldc, float alpha, float beta) {
+    gemm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K, ldc, alpha, beta);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (1, "wrong")

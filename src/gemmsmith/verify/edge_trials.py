@@ -195,7 +195,7 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
     scaled = (spec.is_rung or spec.signature.has("beta")) and subject.base.out_dtype not in INTEGER_TYPES
     for label, m, n in (("M < N", bm, 2 * bn), ("M > N", 2 * bm, bn)):
         problem = subject.problem(m, n, max(subject.depth, 72))
-        problem = padded(problem.with_(beta=0.5) if scaled else problem)
+        problem = padded(problem.with_(beta=0.5) if scaled else problem, spec)
         yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
     # Rows start on multiples of 16 bytes and end on none: the last vector of a row has padding in it.
     short = subject.one_tile(subject.depth + 3)
