@@ -170,8 +170,9 @@ def _plain_trials(
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
-    again, lighter = _again(asked), _lighter(runner, prepared, asked)
+    again = _check_command(asked)
     pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
+    lighter = _lighter(runner, prepared, asked)
     for number in range(len(planned)):
         before = seconds_used()
         left = asked.budget * (1 - SPARE) - (before - started)
@@ -316,7 +317,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
-def _again(asked: Asked) -> str:
+def _check_command(asked: Asked) -> str:
     """The command line of this check: no other command repeats races and schedules."""
     words = ["gemmsmith", "check", asked.kernel]
     words += [] if asked.free else option_words(asked.shape, always=("m", "n", "k"))
