@@ -50,6 +50,7 @@ WRONG = {
     "stored_unfenced": "fence.proxy.async",
     "stored_reused": "cp.async.bulk.wait_group.read",
     "stored_reloaded": "cp.async.bulk.wait_group.read",
+    "stored_recopied": "cp.async.bulk.wait_group.read",
 }
 
 

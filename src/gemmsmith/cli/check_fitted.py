@@ -22,7 +22,7 @@ from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict, is_misaligned
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
-_LAST = 1.0  # second of the budget, for the report
+_LAST = 2.0  # seconds of the budget, for the last of them and the report
 
 
 @dataclass
