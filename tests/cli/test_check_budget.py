@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from checking import ONE_OUTPUT_A_THREAD
 
-from gemmsmith.cli.check_run import _fitted_trials, _watched_any, _watched_before
+from gemmsmith.cli.check_fitted import FittedTrials
+from gemmsmith.cli.check_run import _watched_any, _watched_before
 from gemmsmith.cli.commands import check
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
@@ -48,7 +49,9 @@ def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
     passed = (trial(RAGGED, BASE), SimpleNamespace(trusted=True))
     report: Any = SimpleNamespace(verdicts=[passed], ragged=None, skipped=[], budget=0.0)
     asked: Any = SimpleNamespace(free=True, budget=15.0)
-    assert _fitted_trials(None, report, asked, -1e6, lambda: None)  # type: ignore[arg-type]
+    fitted = FittedTrials(None, report, asked, -1e6, lambda: None)  # type: ignore[arg-type]
+    assert fitted.plan()
+    assert not fitted.queue
     assert report.skipped == [("trials that fit it", "no time in 15 s; gemmsmith verify --full runs them")]
     assert report.budget == 15.0
 

@@ -50,6 +50,18 @@ def test_the_bytes_are_counted(tmp_path: Path) -> None:
     assert not_cleared(spec.read_as(right, "NN"), spec.problem(16, 24, 8), like) is None
 
 
+def test_bytes_that_are_enough_for_some_shapes_only(tmp_path: Path) -> None:
+    spec = user_kernel(_written(tmp_path, "M * (K < N ? K : N) * 4"), UserOptions())
+    spec = spec.read_as(replace(spec.signature, accumulates=True), "NN")
+    problem = spec.problem(16, 24, 48)
+    like = Verdict("mine", "", problem, "sim", "float", "normal", 0, 0.0, 16.0, 0.0, None, None, None, 0, 0, 1, False,
+                   (), (), "")  # fmt: skip
+    assert not_cleared(spec, problem, like) is None  # a shape that was asked for
+    found = not_cleared(spec, problem, like, free=True)
+    assert found is not None
+    assert found.problem.k < found.problem.n
+
+
 def _written(folder: Path, size: str) -> Path:
     path = folder / "mine.cu"
     path.write_text(KERNEL.replace("BYTES", size))

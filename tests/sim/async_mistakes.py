@@ -208,9 +208,16 @@ PRODUCT(product_overtaken, 12)
 PRODUCT(product_copied, 13)
 
 // A store by TMA: 1 no proxy fence, 2 the source is reused too early, 3 the group is not committed, which is no mistake
-// here, as the kernel waits for nothing else.
+// here, as the kernel waits for nothing else; 4 and 5: a load by TMA fills the source again, too early and in time;
+// 6: cp.async does so, too early.
+__device__ alignas(16) unsigned zeros[4];
 template <int MISTAKE> __device__ void stored(const void* map) {
     __shared__ alignas(1024) unsigned tile[256];
+    __shared__ Barrier full;
+    if (MISTAKE > 3 && threadIdx.x == 0) {
+        init(&full, 1);
+        init_fence();
+    }
     for (int i = threadIdx.x; i < 256; i += blockDim.x) tile[i] = i;
     if (MISTAKE != 1) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
@@ -218,13 +225,26 @@ template <int MISTAKE> __device__ void stored(const void* map) {
         asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                      :: "l"(map), "r"(0), "r"(0), "r"(shared(tile)) : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        if (MISTAKE != 2) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-        tile[5] = 99;
+        if (MISTAKE == 6) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16; cp.async.wait_all;"
+                         :: "r"(shared(tile + 8)), "l"(zeros) : "memory");
+        }
+        if (MISTAKE != 2 && MISTAKE != 4) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        if (MISTAKE < 4) tile[5] = 99;
+        if (MISTAKE == 4 || MISTAKE == 5) {
+            expect(&full, 1024);
+            load(map, tile, 32, 0, &full);  // beyond the matrix: zeros
+        }
     }
+    if (MISTAKE == 4 || MISTAKE == 5) wait(&full, 0);
+    if (MISTAKE == 4 && threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 #define STORED(name, mistake) extern "C" __global__ void name(const __grid_constant__ CUtensorMap map) { \
     stored<mistake>(&map); }
 STORED(stored_right, 0)
 STORED(stored_unfenced, 1)
 STORED(stored_reused, 2)
+STORED(stored_reloaded, 4)
+STORED(stored_reloaded_right, 5)
+STORED(stored_recopied, 6)
 """

@@ -18,7 +18,8 @@ A = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) % 7
 B = np.arange(8 * 64, dtype=np.float16).reshape(8, 64) % 5
 
 RIGHT = ("dependent_right", "dependent_synced", "registers_right", "registers_started", "changed_right",
-         "pair_right", "product_right", "product_copied", "stored_right")  # fmt: skip
+         "pair_right", "product_right", "product_copied", "stored_right",
+         "stored_reloaded_right")  # fmt: skip
 # The words that the message must have.
 WRONG = {
     "dependent_early": "griddepcontrol.wait must come first",
@@ -48,6 +49,8 @@ WRONG = {
     "product_overtaken": "those who arrive must first wait for this thread",
     "stored_unfenced": "fence.proxy.async",
     "stored_reused": "cp.async.bulk.wait_group.read",
+    "stored_reloaded": "cp.async.bulk.wait_group.read",
+    "stored_recopied": "cp.async.bulk.wait_group.read",
 }
 
 

@@ -8,18 +8,20 @@ On the simulator the trials also look for races: a kernel that races fails, even
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
+from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
-from gemmsmith.cli.launch_report import hints, launch_facts, repeat_words
+from gemmsmith.cli.launch_report import launch_facts
+from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
@@ -28,26 +30,23 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.verify.check_shapes import few_tiles, work_of
+from gemmsmith.problem import Problem
+from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
-from gemmsmith.verify.edge_trials import edge_trials, full_count
-from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, GUARDED, ODD, RAGGED, SQUARE, TILES, VECTORS, Trial
-from gemmsmith.verify.trial_paces import Paces
+from gemmsmith.verify.trial import CLEARED, DISTINCT, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
-from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard
 
 __all__ = ["Asked", "run_check"]
 
 _SMEM_UNKNOWN = "how much host code gives it is not known, so it gets as much as a GPU has; --smem says it"
 _FOR_ANOTHER = "its host code launches another instantiation for that shape"
-_SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
@@ -65,14 +64,22 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     compiled = prepared.compiled
     compile_fn: CompileFn = asked.cache.compiler if prepared.spec.is_rung else lambda *_: compiled
     runner = TrialRunner(prepared.spec, config, compiled, prepared.bench.open, compile_fn, prepared.blocks)
-    report = _planned(prepared, config, asked)
+    report, fitted = _planned(prepared, config, asked), None
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
-        passed = passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report)
+        passed = (
+            passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report, asked.free)
+        )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
-            passed = _fitted_trials(runner, report, asked, started, lambda: bar.advance(task))
+            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task))
+            passed = fitted.plan() and fitted.run()
+        report.seconds = seconds_used() - started
+        if passed and asked.certified:
+            _after_pass(runner, report)
+        if passed and fitted is not None and not fitted.run_rest():
+            passed, report.certificate = False, None
     report.seconds = seconds_used() - started
     if not passed and asked.free:
         _refuse_unfinished(report, config)
@@ -80,8 +87,6 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_other_parts(report)
         _refuse_one_size(report)
         refuse_guessed_grid(report)
-    if passed and asked.certified:
-        _after_pass(runner, report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
@@ -165,30 +170,29 @@ def _plain_trials(
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
-    again = _again(asked)
+    again = _check_command(asked)
     pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
-    for number, trial in enumerate(planned):
+    lighter = _lighter(runner, prepared, asked)
+    for number in range(len(planned)):
         before = seconds_used()
+        left = asked.budget * (1 - SPARE) - (before - started)
+        if number:
+            planned[number:] = lighter.lighten(planned[number:], pace, left)
+        trial, place = planned[number], len(report.verdicts)
         others = sum(work_of(each.problem) for each in planned[number:] if not _is_order(each) and each is not trial)
-        left = asked.budget * (1 - _SPARE) - (before - started)
         if _is_order(trial) and asked.free and pace * (others + work_of(trial.problem)) > left:
-            report.trials.remove(trial)
+            del report.trials[place]
             report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
         short = asked.free and pace * (others + work_of(trial.problem)) > left
         if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
             report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-            planned[number] = report.trials[report.trials.index(trial)] = trial = replace(trial, hazards=False)
-        slow = pace * work_of(trial.problem) > left / 2
-        if trial.label == DISTINCT and asked.free and slow and prepared.tile_is_known(runner.config):
-            smaller = replace(trial, problem=few_tiles(runner.spec, runner.config, trial.problem))
-            verdict = runner.run(smaller)
-            if verdict.trusted:  # else the grid may not show the tile: the larger one decides
-                planned[number] = report.trials[report.trials.index(trial)] = trial = smaller
-            else:
-                trial, verdict = _run(runner, trial, report)
-        else:
-            trial, verdict = _run(runner, trial, report)
+            trial = replace(trial, hazards=False)
+        larger = lighter.larger(trial)
+        trial, verdict = _run(runner, trial, report)
+        if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
+            trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
+        planned[number] = report.trials[place] = trial
         pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
@@ -197,9 +201,19 @@ def _plain_trials(
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()
         if not verdict.trusted and not report.only_warns(trial, verdict):
-            _after_failure(runner, trial, verdict, report, asked)
+            after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
+
+
+def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:
+    """The same trials on fewer tiles, where the grid tells the tile and the shape is free."""
+    if not asked.free or asked.trial.trial or prepared.bench.kind != "sim" or prepared.blocks is not None:
+        return LighterTrials()
+    if not prepared.tile_is_known(runner.config) or runner.spec.is_rung:
+        return LighterTrials()
+    planned = partial(_plain, prepared, asked)
+    return lighter_trials(runner.spec, runner.config, prepared.base, prepared.distinct, planned)
 
 
 def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked) -> bool:
@@ -207,19 +221,19 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
     for trial in launched_trials(runner.spec, report, asked, prepared.distinct):
         verdict = runner.run(trial)
         report.trials.append(trial)
-        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
+        report.verdicts.append((trial, replace(verdict, repeat=repeat_of(verdict, asked, report))))
         if not verdict.trusted:
-            _after_failure(runner, trial, verdict, report, asked)
+            after_failure(runner, trial, verdict, report, asked)
             return False
     return True
 
 
-def _is_cleared(prepared: Prepared, report: Report) -> bool:
+def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
     trial, last = report.verdicts[-1]
-    found = not_cleared(prepared.spec, prepared.distinct, last) if not report.only else None
+    found = not_cleared(prepared.spec, prepared.distinct, last, free) if not report.only else None
     if found is not None:
-        report.verdicts.append((replace(trial, label=CLEARED, problem=prepared.distinct), found))
+        report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
     return found is None
 
 
@@ -242,80 +256,6 @@ def _is_order(trial: Trial) -> bool:
     return trial.schedule != "lockstep"
 
 
-def _fitted_trials(
-    runner: TrialRunner, report: Report, asked: Asked, started: float, advance: Callable[[], None]
-) -> bool:
-    """Whether the trials that fit this kernel passed, as many as the budget of seconds allows."""
-    run = {trial.label: verdict for trial, verdict in report.verdicts}
-    ragged = next((trial for trial, _ in report.verdicts if trial.label == RAGGED), report.ragged)
-    if RAGGED in run and run[RAGGED].trusted:
-        ragged = None
-    # Where none of them would be run, looking for them only takes the certificate's seconds.
-    if ragged is None and asked.free and seconds_used() - started > asked.budget * (1 - _SPARE):
-        report.budget = asked.budget
-        report.skipped.append(
-            ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
-        )
-        return True
-    subject, found = fit_subject(runner, report.base, report.trials[0].c,
-                                 (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
-    report.multiples = found.multiples
-    if found.trial is not None and found.verdict is not None:
-        trial = replace(found.trial, label=GUARDED)
-        report.verdicts.append((trial, replace(found.verdict, repeat=_repeat(found.verdict, asked, report))))
-        _after_failure(runner, trial, found.verdict, report, asked)
-        return False
-    if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
-        verdict = runner.run(vectors)
-        report.verdicts.append((vectors, replace(verdict, repeat=_repeat(verdict, asked, report))))
-    planned = list(edge_trials(subject))
-    report.trials += planned
-    report.budget = asked.budget
-    report.more = full_count(subject) - len(planned)
-    pace, waiting = 0.0, list[Trial]()  # seconds per multiply-add of trials of many tiles; those that come last
-    paces = Paces()
-    for trial in chain(planned, waiting):
-        before = seconds_used()
-        left = asked.budget * (1 - _SPARE) - (before - started)
-        costly = trial.group == TILES and pace * work_of(trial.problem) > max(1.0, left / 3)
-        costly = costly or paces.at_least(trial) > left
-        if costly and trial not in waiting:
-            waiting.append(trial)
-            continue
-        if left < 0:
-            break
-        if costly:
-            continue  # it is named among those that were not run
-        verdict = runner.run(trial)
-        paces.ran(trial, seconds_used() - before)
-        pace = max(pace, (seconds_used() - before) / work_of(trial.problem)) if trial.group == TILES else pace
-        report.verdicts.append((trial, replace(verdict, repeat=_repeat(verdict, asked, report))))
-        advance()
-        if not verdict.trusted and not report.only_warns(trial, verdict):
-            _after_failure(runner, trial, verdict, report, asked)
-            return False
-    return True
-
-
-def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
-    """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
-    access ends a launch before anything else is seen."""
-    base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
-    if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
-        return None
-    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
-    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
-    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
-
-
-def _repeat(verdict: Verdict, asked: Asked, report: Report) -> str:
-    """The command that repeats one launch; of a sparse one, and of two kernels, the whole check."""
-    if not verdict.repeat or getattr(report.spec.geometry, "second", None) is not None:
-        return shlex.join(["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)])
-    words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
-    return shlex.join([*shlex.split(verdict.repeat), *words])
-
-
 def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verdict]:
     """Run a trial; where it is the one that tells M and N apart, find out whether squares are right."""
     base = report.base
@@ -332,13 +272,6 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
     return trial, verdict
 
 
-def _after_failure(runner: TrialRunner, trial: Trial, verdict: Verdict, report: Report, asked: Asked) -> None:
-    """Add to the report what explains a failure. Causes that were verified by a changed copy belong here, too."""
-    user = replace(asked.options.launch, defines=runner.spec.extra_defines)
-    # A wrong launch would have failed before the ragged trial, which is the last.
-    report.hints = hints(runner.spec, report.launch, user, verdict, suspect_launch=trial.label != RAGGED)
-
-
 def _after_pass(runner: TrialRunner, report: Report) -> None:
     """Add to the report what holds beyond the trials; each trial passed or only warns."""
     add_certificate(report, runner)
@@ -351,6 +284,13 @@ def _adds_to_zeros(prepared: Prepared) -> bool:
     return zeroed and not spec.signature.accumulates and adds_in_memory(prepared.compiled.ptx)
 
 
+def _plain(prepared: Prepared, asked: Asked, base: Problem, distinct: Problem) -> Iterator[Trial]:
+    """The trials that any kernel is given, on these shapes."""
+    lenient = is_lenient(prepared.spec, asked.checks.fill, reads_c=prepared.reads_c)
+    fill = asked.checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
+    return planned_trials(prepared.spec, base, distinct, prepared.bench.kind, fill, lenient and not fill)
+
+
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     """The report before the first trial: what is run, and what cannot be."""
     spec, base, checks = prepared.spec, prepared.base, asked.checks
@@ -358,9 +298,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     launch = launch_facts(spec, config, base, user)
     if prepared.settled.launch_found:
         launch["source"] = "found by trying"
-    lenient = is_lenient(spec, checks.fill, reads_c=prepared.reads_c)
-    fill = checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
-    planned = list(planned_trials(spec, base, prepared.distinct, prepared.bench.kind, fill, lenient and not fill))
+    planned = list(_plain(prepared, asked, base, prepared.distinct))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
@@ -379,7 +317,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
-def _again(asked: Asked) -> str:
+def _check_command(asked: Asked) -> str:
     """The command line of this check: no other command repeats races and schedules."""
     words = ["gemmsmith", "check", asked.kernel]
     words += [] if asked.free else option_words(asked.shape, always=("m", "n", "k"))

@@ -164,7 +164,7 @@ class KernelVerification:
         if part.fitted:
             verdicts += self._fitted(checks.fill or ("set" if lenient else "unset"))
             asked = self.spec.problem(*_OF_HOST_CODE)
-            if verdicts and (found := not_cleared(self.spec, asked, verdicts[-1])) is not None:
+            if verdicts and (found := not_cleared(self.spec, asked, verdicts[-1], free=True)) is not None:
                 verdicts.append(replace(found, repeat=shlex.join(["gemmsmith", "verify", self.name])))
         return Verified(self.spec.name, self.where.name, "", tuple(verdicts), tuple(skipped), tuple(notes))
 

@@ -18,6 +18,7 @@ PARTS, PART = "2-M%2", "M//(2-M%2)"  # of the rows: how many, and the rows of ea
 _SECOND = f"2-({PART})%2"
 _PARTS_OF = {2: (PARTS, PART), 3: (PARTS, _SECOND, f"M//(({PARTS})*({_SECOND}))")}
 ROW_PARTS = frozenset(part for parts in _PARTS_OF.values() for part in parts)
+_ELEMENT_BYTES = {"float": 4, "int": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2}
 _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
@@ -26,9 +27,22 @@ def readings(signature: Signature) -> Iterator[Signature]:
     if signature.unknown:
         yield from _completed(signature)
     else:
+        yield from _in_bytes(signature)
         yield from _permuted(signature)
     yield from _tied(signature)
     yield from _flattened(signature)
+
+
+def _in_bytes(signature: Signature) -> Iterator[Signature]:
+    """Pitches as ``cudaMallocPitch`` returns them, which a function of the kernel multiplies with rows."""
+    sizes = {role: _ELEMENT_BYTES.get(signature.ctype(role.upper()[2:]), 0) for role in _LEADING}
+    formulas = {role: f"{size}*{role}" for role, size in sizes.items() if size}
+    arguments = tuple(
+        replace(arg, role=formulas.get(arg.role, arg.role)) if "pitch" in arg.name.lower() else arg
+        for arg in signature.arguments
+    )
+    if arguments != signature.arguments:
+        yield replace(signature, arguments=arguments)
 
 
 def _flattened(signature: Signature) -> Iterator[Signature]:

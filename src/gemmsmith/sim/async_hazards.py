@@ -174,6 +174,12 @@ class ProxyFences:
                              (operation, lane), remedy)  # fmt: skip
                 return
 
+    def overwritten(self, operation: Operation[Any], lanes: Array, index: Array, width: int) -> None:
+        """A copy into shared memory by these lanes is to write these bytes: nothing in flight may still read them, not
+        even for the thread that issued both."""
+        if self.active and self._reading[self._units(index, width)].any():
+            self._overwrote(operation, lanes, index, width)
+
     def begin(self, key: int, operation: Operation[Any], lane: int, index: Array) -> None:
         """An instruction in flight reads these 16-byte chunks until ``end``."""
         if self.active:

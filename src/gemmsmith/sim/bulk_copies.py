@@ -131,6 +131,7 @@ class BulkCopies:
                 fences.look(copy.operation, int(one[0]), np.array([place]), BYTES, INIT_FENCE)
             machine.unit(MBarriers).check_visible(copy.operation, one, there)
             shadow.atomic(counted, one, there)
+        fences.overwritten(copy.operation, copy.lanes, copy.targets, copy.width)
         shadow.copy_issued(copy.operation, copy.lanes, copy.targets)
         landing = shadow.landing()
         moment = shadow.arrive(lanes)

@@ -55,8 +55,8 @@ class LaunchProducts:
         """A or B of the row-major product, if all products of a batch use one: the weights of a layer. Nothing that the
         kernel does with its pointer depends on the product's number, and host code allocates no more of it for several.
         """
-        if any(self.signature.has(role) for role in ("strideA", "strideB")):
-            return ""
+        if any(self.signature.has(f"stride{role}") or self.signature.takes_table(role) for role in "AB"):
+            return ""  # an array of pointers has one for each product
         counter = self.signature.named("batch") if self.signature.has("batch") else ""
         of_product = _made_of(self.facts.reached, {"blockIdx.z", *({counter} - {""})})
         found = [arg.role for arg in self.signature.arguments

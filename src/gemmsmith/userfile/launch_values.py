@@ -9,9 +9,10 @@ from functools import cached_property
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
-from gemmsmith.kernel.role_names import BATCH, extent_role, words
+from gemmsmith.kernel.role_names import extent_role
 from gemmsmith.kernel.signature import Signature, formula_value, is_formula
 from gemmsmith.userfile.argument_text import last_value, uncast, with_values
+from gemmsmith.userfile.batch_names import batch_names
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_loops import changed_around
@@ -144,11 +145,10 @@ class SiteValues:
         bound |= self._same_number(bound) if len(set(_EXTENTS) & set(self.roles.roles)) in (1, 3) else {}
         if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
             # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
-            variables = self.site.frame.locals.variables
-            texts = (*self.site.configuration, *variables, *(variable.value for variable in variables.values()))
-            for path in _paths_in(texts):
-                if "".join(words(path.rpartition(".")[2])) in BATCH:
-                    bound.setdefault(path, frozenset({sizes["batch"]}))
+            held = {name: variable.value for name, variable in self.site.frame.locals.variables.items()}
+            texts = (*self.site.configuration, *held, *held.values())
+            for path in batch_names(_paths_in(texts), self.site.configuration, held):
+                bound.setdefault(path, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
         return Sizes({**leading, **bound}, UsualSizes(exact, sizes), whole)

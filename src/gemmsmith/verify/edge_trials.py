@@ -25,7 +25,7 @@ from gemmsmith.verify.edges import Edge
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
 
@@ -42,6 +42,7 @@ _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 i
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
+_FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
 _MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 
 
@@ -52,7 +53,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject, full)),
         ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
-        ("edges of its code", _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        (EDGES, _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
     ):  # fmt: skip
@@ -194,7 +195,7 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
     scaled = (spec.is_rung or spec.signature.has("beta")) and subject.base.out_dtype not in INTEGER_TYPES
     for label, m, n in (("M < N", bm, 2 * bn), ("M > N", 2 * bm, bn)):
         problem = subject.problem(m, n, max(subject.depth, 72))
-        problem = padded(problem.with_(beta=0.5) if scaled else problem)
+        problem = padded(problem.with_(beta=0.5) if scaled else problem, spec)
         yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
     # Rows start on multiples of 16 bytes and end on none: the last vector of a row has padding in it.
     short = subject.one_tile(subject.depth + 3)
@@ -249,8 +250,9 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
             yield trial
         return
     base = subject.one_tile(subject.depth + 1) if edge.axis != "K" else subject.one_tile(edge.value)
-    yield _exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
-                 edge.text)  # fmt: skip
+    # Code that other shapes do not reach may lack a barrier, too.
+    yield replace(_exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
+                         edge.text), hazards=True)  # fmt: skip
 
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
@@ -285,7 +287,8 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
     values += [round_up(1027, step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
-        yield _exact(subject, f"K = {k}", subject.one_tile(k))
+        # A short K may leave out a part of a pipeline, and with it what orders the rest.
+        yield replace(_exact(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)
     if full:
         yield from _long_k(subject)
     yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
@@ -329,6 +332,9 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
         "N = K": (bm + side, side, side),
         "one row": (1, 2 * bn, k),
         "one column": (2 * bm, 1, k),
+        # What is left of a vector of four in the last of several tiles: three, and two.
+        "one short of several tiles": (3 * bm - 1, 3 * bn - 1, k),
+        "two short of several tiles": (2 * bm - 2, 3 * bn - 2, k),
     }.items():
         yield _exact(subject, label, subject.problem(m, n, depth))
 
@@ -341,7 +347,9 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
     bm, bn = subject.tile
     k = subject.multiples.k
     for label, rows, columns in (("many rows of tiles", 7, 3), ("many columns of tiles", 3, 7)):
-        yield _exact(subject, label, subject.problem(rows * bm - 1, columns * bn - 1, k))
+        # What a tile leaves behind in shared memory, the block's next one may use too early.
+        problem = subject.problem(rows * bm - 1, columns * bn - 1, k)
+        yield replace(_exact(subject, label, problem), hazards=True)
     for label, along_rows in (("rows", True), ("columns", False)):
         for tiles in _MOST_TILES:  # the most that the grid allows
             problem = subject.problem(tiles * bm, bn, k) if along_rows else subject.problem(bm, tiles * bn, k)
@@ -349,6 +357,14 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
             yield trial
             if not _obstacle(subject, trial):
                 break
+    for label, axis in (("rows", "M"), ("columns", "N")):
+        for extent in _FAR:
+            problem = subject.multiples.up(with_extent(subject.problem(1, 1, k), axis, extent))
+            if problem.m * problem.n * max(1, problem.k) <= _MOST_WORK // 4:
+                trial = _exact(subject, f"{extent:,} {label}", problem)
+                yield trial
+                if not _obstacle(subject, trial):
+                    break
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:

@@ -20,6 +20,7 @@ from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import Layout
+from gemmsmith.kernel.passed_roles import as_passed
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
@@ -209,6 +210,12 @@ def settle(
             f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
+    if first.unknown and blocks is None and not rejected and (passed := as_passed(first)) is not None:
+        read = spec.read_as(passed, spec.layouts[0])
+        settled = settle(open_device, read, config, [_own_shape(read, passed, config) or shapes[0]], compiled, layout)
+        said = ", ".join(f"{arg.name} is {arg.role}" for arg in passed.arguments
+                         if arg.name in {each.name for each in first.unknown})  # fmt: skip
+        return replace(settled, lines=(f"by its launch, {said}", *settled.lines))
     if first.unknown:
         refused = undetermined(first)
         launch = f"; and {_SAY_LAUNCH}" if getattr(spec.geometry, "guessed", False) else ""

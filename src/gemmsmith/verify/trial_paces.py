@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.trial import Size, Trial
 
@@ -9,19 +11,31 @@ _GROWS = 5  # times as many multiply-adds a second in a large launch as in a sma
 
 
 class Paces:
-    """The least seconds for each unit of work that was seen: of whole launches, and of launches of some blocks."""
+    """The least seconds for each unit of work that was seen: of whole launches, and of launches of some blocks; and for
+    each output of whole launches, since what a block does beside its sums takes time at any K."""
 
     def __init__(self) -> None:
         self._least: dict[bool, float] = {}
+        self._for_output = math.inf
 
     def ran(self, trial: Trial, seconds: float) -> None:
         whole, work = _work(trial)
         self._least[whole] = min(self._least.get(whole, seconds / work), seconds / work)
+        if whole:
+            self._for_output = min(self._for_output, seconds / _outputs(trial))
 
     def at_least(self, trial: Trial) -> float:
         """Seconds that a trial will take at least; 0 where nothing is known."""
         whole, work = _work(trial)
         return self._least.get(whole, 0.0) * work / (_GROWS if whole else 1)
+
+    def for_outputs(self, trial: Trial) -> float:
+        """Seconds that a whole launch of a small K will take, by the outputs of those before; 0: nothing is known."""
+        return self._for_output * _outputs(trial) if math.isfinite(self._for_output) else 0.0
+
+
+def _outputs(trial: Trial) -> int:
+    return max(1, trial.problem.batch * trial.problem.m * trial.problem.n)
 
 
 def _work(trial: Trial) -> tuple[bool, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP64, INT8, INT32, Problem
 from gemmsmith.verify.harness import no_launch, refusal
@@ -12,6 +14,7 @@ from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, SCALED,
 
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
+_OF_ONE = re.compile(r"(?:ld|lead|stride|pitch)\w*_?[abcd]$|^[abcd]_?(?:ld|lead|stride|pitch)", re.IGNORECASE)
 SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
 
 
@@ -36,11 +39,12 @@ def planned_trials(
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
     for label, problem in (
         (SCALED, _scaled(spec, base)),
-        (PADDED, padded(base)),
+        # An old C may be read with another leading dimension than the new one is written with.
+        (PADDED, padded(_scaled(spec, base) if spec.signature.has("beta") else base, spec)),
         (DISTINCT, distinct if distinct != base else None),
         (BATCH, spec.signature.batch_of(base, 3) if spec.batched and not spec.is_rung else None),
         # Last, so that a kernel of aligned vectors, or without guards at the edges, has passed all else before.
-        (ODD, _odd(base)),
+        (ODD, _odd(base, spec)),
         (RAGGED, _ragged(spec, base)),
     ):
         if problem is not None:
@@ -76,9 +80,9 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
     if base.out_dtype == INT32 and base.dtype == INT8 and not base.own_scalars:
         return base.with_(beta=1.0)
     whole = base.out_dtype == INT32 or any(codes.get(role, "f") in "iIqQ" for role in ("alpha", "beta"))
-    alpha, beta = (3.0, -2.0) if whole else (0.7, -1.5)
+    alpha, beta = (3.0, -2.0) if whole else (0.7, -1.3)  # not exact in 16 bits: a kernel may round them
     if not whole and any(codes.get(role, "f") not in "fd" for role in ("alpha", "beta")):
-        alpha = 0.6875  # exact in fp16 and bf16
+        alpha, beta = 0.6875, -1.5  # exact in fp16 and bf16
     if base.dtype == FP64:  # not exact in fp32, if the kernel takes more
         alpha, beta = 0.7 if codes.get("alpha") == "d" else 0.6875, -1.3 if codes.get("beta") == "d" else -1.5
     if spec.is_rung or (signature.has("alpha") and signature.has("beta")):
@@ -88,14 +92,31 @@ def _scaled(spec: KernelSpec, base: Problem) -> Problem:
     return base.with_(alpha=alpha) if signature.has("alpha") else base.with_(alpha=alpha, beta=beta)
 
 
-def padded(base: Problem) -> Problem:
-    """Leading dimensions beyond the rows, each by multiples of 16 bytes; ``obstacle`` sees to kernels without."""
+def padded(base: Problem, spec: KernelSpec) -> Problem:
+    """Leading dimensions beyond the rows, each by multiples of 16 bytes, of the matrices that the kernel takes one for;
+    ``obstacle`` sees to kernels that take none."""
     step, out = 16 // base.dtype.itemsize, 16 // base.out_dtype.itemsize
-    return base.with_(lda=base.a_shape[1] + step, ldb=base.b_shape[1] + 2 * step, ldc=base.n + 3 * out)
+    return _with_leading(base, spec, step, 2 * step, 3 * out)
 
 
-def _odd(base: Problem) -> Problem:
-    return base.with_(lda=base.a_shape[1] + 3, ldb=base.b_shape[1] + 5, ldc=base.n + 7)
+def _odd(base: Problem, spec: KernelSpec) -> Problem:
+    return _with_leading(base, spec, 3, 5, 7)
+
+
+def _with_leading(base: Problem, spec: KernelSpec, *more: int) -> Problem:
+    rows = {"lda": base.a_shape[1], "ldb": base.b_shape[1], "ldc": base.n}
+    leading = {name: row + by for (name, row), by in zip(rows.items(), more, strict=True)}
+    return base.with_(**{name: ld for name, ld in leading.items() if name in _taken(spec.signature)})
+
+
+def _taken(signature: Signature) -> Collection[str]:
+    """The leading dimensions that a kernel takes; all three where one that it takes may be meant for several matrices,
+    since its name does not say for which."""
+    roles = {"lda": ("lda", "mapA"), "ldb": ("ldb", "mapB"), "ldc": ("ldc", "ldd", "mapC")}
+    taken = {name: [arg for arg in signature.arguments if arg.role in each] for name, each in roles.items()}
+    clear = all(_OF_ONE.search(arg.name) for arguments in taken.values() for arg in arguments)
+    named = [name for name, arguments in taken.items() if arguments]
+    return named if named and clear else tuple(roles)
 
 
 def ragged_trial(spec: KernelSpec, base: Problem, c: str) -> Trial:

@@ -104,7 +104,8 @@ class Report:
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
-        wide = any(arg.role in ("M", "N", "K") and arg.code in "qQ" for arg in self.spec.signature.arguments)
+        wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
+                   for arg in self.spec.signature.arguments)  # fmt: skip
         return wide or computes_long_indices(code)
 
     @property
@@ -250,7 +251,7 @@ class Report:
         text = re.sub(r" [NT]{2}\b", "", text)
         return re.sub(r"\bld([ab])=", lambda m: f"ld{'b' if m[1] == 'a' else 'a'}=", text)
 
-    def _shape(self, problem: Problem) -> str:
+    def shape_of(self, problem: Problem) -> str:
         return self.own(problem).split()[0]
 
     def mark(self, trial: Trial, verdict: Verdict) -> str:
@@ -343,12 +344,12 @@ class Report:
         if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
             return ""
         passed = [t for t, v in self.verdicts if v.trusted and not t.group]
-        others = [self._shape(t.problem) for t in passed if t.label == DISTINCT]
+        others = [self.shape_of(t.problem) for t in passed if t.label == DISTINCT]
         same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
         if trial.label == DISTINCT:
             return (
-                f"{same}, but not {self._shape(trial.problem)}, where M, N and K all differ: look for one of them used "
-                "in place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
+                f"{same}, but not {self.shape_of(trial.problem)}, where M, N and K all differ: look for one of them "
+                "used in place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
             )
         apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
         too = f" ({others[0]}, too)" if others else ""

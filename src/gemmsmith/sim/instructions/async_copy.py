@@ -310,7 +310,9 @@ def _watch(machine: Execution, step: Bundle[Copy], lanes: Lanes, *arrays: Array)
         if machine.shadow is not None:
             machine.shadow.copy_issued(operation, machine.indices(lanes), index)
             assert operation.access is not None
-            machine.unit(ProxyFences).copied(index, operation.access.width)
+            fences = machine.unit(ProxyFences)
+            fences.overwritten(operation, machine.indices(lanes), index, operation.access.width)
+            fences.copied(index, operation.access.width)
 
 
 def _commit(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:

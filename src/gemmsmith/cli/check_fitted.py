@@ -1,0 +1,162 @@
+"""The trials that fit one kernel, as many as a check's seconds allow; and what is added to a report after a failure."""
+
+from __future__ import annotations
+
+import shlex
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.launch_report import hints, repeat_words
+from gemmsmith.cli.options.groups import option_words
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.compile.cpu_seconds import seconds_used
+from gemmsmith.verify.check_shapes import work_of
+from gemmsmith.verify.edge_trials import edge_trials, full_count
+from gemmsmith.verify.fair_order import fair_order, too_slow
+from gemmsmith.verify.fit import fit_subject
+from gemmsmith.verify.trial import GUARDED, RAGGED, TILES, VECTORS, Trial
+from gemmsmith.verify.trial_paces import Paces
+from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.verdict import Verdict, is_misaligned
+
+SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
+_LAST = 2.0  # seconds of the budget, for the last of them and the report
+
+
+@dataclass
+class FittedTrials:
+    """The trials that wait, and how long those took that ran. ``started`` is when the check's seconds began.
+
+    postponed  too costly for the seconds that were left
+    """
+
+    runner: TrialRunner
+    report: Report
+    asked: Asked
+    started: float
+    advance: Callable[[], None]
+    queue: deque[Trial] = field(default_factory=deque)
+    postponed: list[Trial] = field(default_factory=list)
+    paces: Paces = field(default_factory=Paces)
+    spent: float = 0.0
+    ran: int = 0
+    pace: float = 0.0  # seconds per multiply-add of trials of many tiles
+    longest: tuple[int, float] = (0, 0.0)  # of these: the most rows or columns, and the seconds for each
+    fair: bool = False
+
+    def plan(self) -> bool:
+        """Find the shapes that fit, and their trials. False where the shapes themselves show a mistake."""
+        report, asked = self.report, self.asked
+        run = {trial.label: verdict for trial, verdict in report.verdicts}
+        ragged = next((trial for trial, _ in report.verdicts if trial.label == RAGGED), report.ragged)
+        if RAGGED in run and run[RAGGED].trusted:
+            ragged = None
+        report.budget = asked.budget
+        # Where none of them would be run, looking for them only takes the certificate's seconds.
+        if ragged is None and asked.free and self._left(SPARE * asked.budget) < 0:
+            report.skipped.append(
+                ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
+            )
+            return True
+        subject, found = fit_subject(self.runner, report.base, report.trials[0].c,
+                                     (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
+        report.multiples = found.multiples
+        if found.trial is not None and found.verdict is not None:
+            return self._judge(replace(found.trial, label=GUARDED), found.verdict, always=True)
+        if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
+            verdict = self.runner.run(vectors)
+            report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
+        planned = list(edge_trials(subject))
+        report.trials += planned
+        report.more = full_count(subject) - len(planned)
+        self.queue.extend(planned)
+        return True
+
+    def run(self) -> bool:
+        """Whether they pass, in the seconds before the certificate's."""
+        return self._run_until(SPARE * self.asked.budget)
+
+    def run_rest(self) -> bool:
+        """The same in the seconds that the certificate left."""
+        self.queue.extend(trial for trial in self.postponed if trial not in self.queue)
+        return self._run_until(_LAST)
+
+    def _left(self, spare: float) -> float:
+        return self.asked.budget - spare - (seconds_used() - self.started)
+
+    def _run_until(self, spare: float) -> bool:
+        passed = set[Trial]()  # over by all others in this round
+        while self.queue and (left := self._left(spare)) >= 0:
+            if not self.fair and too_slow(self.ran, self.spent, len(self.queue), left):
+                self.queue, self.fair = deque(fair_order(self.queue)), True
+            trial = self.queue.popleft()
+            costly = trial.group == TILES and self._about(trial) > max(1.0, left / 3)
+            if costly or self.paces.at_least(trial) > left:
+                if trial not in passed:
+                    passed.add(trial)
+                    self.queue.append(trial)
+                else:  # it is named among those that were not run
+                    self.postponed.append(trial)
+                continue
+            before = seconds_used()
+            verdict = self.runner.run(trial)
+            took = seconds_used() - before
+            self.paces.ran(trial, took)
+            self.spent, self.ran = self.spent + took, self.ran + 1
+            if trial.group == TILES:
+                self.pace = max(self.pace, took / work_of(trial.problem))
+                self.longest = max(self.longest, (_longer(trial), took / _longer(trial)))
+            self.advance()
+            if not self._judge(trial, verdict):
+                return False
+        return True
+
+    def _about(self, trial: Trial) -> float:
+        along = _longer(trial) * self.longest[1]  # a block may walk over all rows, however few columns there are
+        return max(self.pace * work_of(trial.problem), self.paces.for_outputs(trial), along)
+
+    def _judge(self, trial: Trial, verdict: Verdict, always: bool = False) -> bool:
+        """Add a verdict to the report; whether the check goes on."""
+        report = self.report
+        report.verdicts.append((trial, replace(verdict, repeat=repeat_of(verdict, self.asked, report))))
+        if not always and (verdict.trusted or report.only_warns(trial, verdict)):
+            return True
+        after_failure(self.runner, trial, verdict, report, self.asked)
+        return False
+
+
+def _longer(trial: Trial) -> int:
+    return max(trial.problem.m, trial.problem.n, 1)
+
+
+def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
+    """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
+    access ends a launch before anything else is seen."""
+    base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
+    if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
+        return None
+    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
+    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
+    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
+
+
+def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:
+    """The command that repeats one launch; of a sparse one, and of two kernels, the whole check; of a race, a check of
+    that shape, since ``run`` looks for none."""
+    whole = ["gemmsmith", "check", asked.kernel, *option_words(asked.options, asked.checks)]
+    if not verdict.repeat or getattr(report.spec.geometry, "second", None) is not None:
+        return shlex.join(whole)
+    if verdict.hazards:
+        m, n, k = report.shape_of(verdict.problem).split("x")
+        return shlex.join([*whole[:3], "--m", m, "--n", n, "--k", k, *whole[3:], "--trial", "random data"])
+    words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
+    return shlex.join([*shlex.split(verdict.repeat), *words])
+
+
+def after_failure(runner: TrialRunner, trial: Trial, verdict: Verdict, report: Report, asked: Asked) -> None:
+    """Add to the report what explains a failure. Causes that were verified by a changed copy belong here, too."""
+    user = replace(asked.options.launch, defines=runner.spec.extra_defines)
+    # A wrong launch would have failed before the ragged trial, which is the last.
+    report.hints = hints(runner.spec, report.launch, user, verdict, suspect_launch=trial.label != RAGGED)

@@ -1,0 +1,52 @@
+"""Where seconds are short, every group of trials gets its turn, and plain trials use fewer tiles."""
+
+from __future__ import annotations
+
+from gemmsmith.cli.lighter_trials import LighterTrials
+from gemmsmith.problem import Problem
+from gemmsmith.verify.fair_order import fair_order, too_slow
+from gemmsmith.verify.trial import EDGES, SCALED, TILES, Trial
+from gemmsmith.verify.trial_paces import Paces
+
+
+def trial(label: str, group: str = "", problem: Problem | None = None) -> Trial:
+    return Trial(label, problem or Problem(64, 64, 64), "exact", "integers", "lockstep", group=group)
+
+
+def test_each_group_in_turn_with_the_edges_of_the_code_first() -> None:
+    data = [trial("NaN", "data"), trial("zeros", "data"), trial("subnormals", "data")]
+    tiles = [trial("many rows", TILES)]
+    edges = [trial("M = 16, where a changes", EDGES), trial("M = 17, where a changes", EDGES),
+             trial("K = 513, where b changes", EDGES)]  # fmt: skip
+    depths = [trial("K = 1", "K")]
+    found = [each.label.partition(",")[0] for each in fair_order([*data, *tiles, *edges, *depths])]
+    assert found == ["K = 513", "M = 16", "NaN", "K = 1", "many rows", "M = 17", "zeros", "subnormals"]
+
+
+def test_fair_only_where_the_rest_does_not_fit() -> None:
+    assert too_slow(ran=2, seconds=1.0, waiting=10, left=4.9)
+    assert not too_slow(ran=2, seconds=1.0, waiting=10, left=5.0)
+    assert not too_slow(ran=0, seconds=0.0, waiting=10, left=0.0)
+
+
+def test_plain_trials_of_a_slow_kernel_use_fewer_tiles() -> None:
+    first, scaled, only = trial("random data"), trial(SCALED), trial("C is not read when beta = 0")
+    light = trial(SCALED, problem=Problem(32, 16, 64))
+    lighter = LighterTrials({SCALED: light, only.label: trial(only.label, problem=Problem(64, 48, 64))})
+    waiting = [first, scaled, only]
+    assert lighter.lighten(waiting, pace=1e-9, left=10.0) == waiting
+    assert lighter.larger(scaled) is None
+    # Three quarters of the work save little.
+    assert lighter.lighten(waiting, pace=1e-5, left=10.0) == [first, light, only]
+    assert lighter.larger(light) is scaled
+    assert lighter.larger(light) is None
+
+
+def test_a_small_k_does_not_make_many_outputs_cheap() -> None:
+    paces = Paces()
+    many = trial("many rows", TILES, Problem(223, 23, 1))
+    assert paces.for_outputs(many) == 0
+    paces.ran(trial("K = 1", "K", Problem(31, 7, 1)), 0.1)
+    assert 2.3 < paces.for_outputs(many) < 2.4
+    paces.ran(trial("K = 300", "K", Problem(31, 14, 300)), 0.1)
+    assert 1.1 < paces.for_outputs(many) < 1.2
