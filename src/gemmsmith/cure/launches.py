@@ -1,4 +1,4 @@
-"""The grid: whole tiles only, or rows and columns exchanged, in the launch or in the kernel."""
+"""The launch: a grid for whole tiles only, rows and columns exchanged, too few bytes of shared memory."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # `dim3 grid(gx, gy)` is the declaration of a function to a parser that does not know the types of gx and gy.
 _DIVIDING_MACRO = re.compile(r"#\s*define\s+(?P<name>\w+)\s*\(\s*\w+\s*,\s*\w+\s*\)\s*\(?\s*(?P<over>\(\s*\w+\s*\)|\w+)"
                              r"\s*/\s*(?P<by>\(\s*\w+\s*\)|\w+)\s*\)?\s*$", re.M)  # fmt: skip
+_TIMES = (2, 3, 4, 8)
 _HOLDERS = ("init_declarator", "function_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
 
 
@@ -77,6 +78,27 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
+
+
+def more_shared_memory(program: Program) -> Iterator[Candidate]:
+    """Two to eight times the bytes of dynamic shared memory that the launch asks for."""
+    for code in program.files:
+        for call in below(code.root, "kernel_call_syntax"):
+            started = call.parent
+            if len(call.named_children) < 3 or started is None or not code.of(started).startswith(program.entry):
+                continue
+            asked = call.named_children[2]
+            for node in (*_defined(code, asked), asked):
+                if node.type == "identifier":
+                    continue
+                line, old = code.line(node.start_byte), code.of(node)
+                bare = node.type == "number_literal" or (node.type == "binary_expression" and "+" not in old)
+                for times in _TIMES:
+                    new = f"{times} * {old}" if bare else f"{times} * ({old})"
+                    yield Candidate("few-shared-bytes", f"the kernel uses more shared memory than the launch asks for: "
+                                    f"`{' '.join(old.split())}` in line {line}", f"ask for {times} times as many bytes:"
+                                    f" `{' '.join(new.split())}`, or add up the arrays that share them",
+                                    (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
 
 def exchanged_grid(program: Program) -> tuple[Edit, ...]:
