@@ -57,7 +57,7 @@ def other_numbers(program: Program) -> Iterator[Candidate]:
                 parents = [right.parent for _, right in group if right.parent is not None]
                 old, shown = _flat(code.of(parents[0])), f"{_before(code, parents[0], group[0][1])}{new[0]}"
                 yield Candidate("wrong-number", f"{_lines(lines)} {'has' if len(lines) == 1 else 'have'} `{old}`, "
-                                f"where `{shown}` belongs", f"write `{shown}` there" + _all(group, new, code),
+                                f"where `{shown}` belongs", f"write `{shown}` there" + _others(group, new),
                                 tuple(Edit(code.path, right.start_byte, right.end_byte, str(number))
                                       for (_, right), number in zip(group, new, strict=True)))  # fmt: skip
 
@@ -241,7 +241,7 @@ def _before(code: Code, parent: Node, right: Node) -> str:
     return " ".join(code.text[parent.start_byte : right.start_byte].split()) + " "
 
 
-def _all(group: list[tuple[str, Node]], new: list[int | None], code: Code) -> str:
+def _others(group: list[tuple[str, Node]], new: list[int | None]) -> str:
     """The other places of a change at several."""
     if len(group) == 1:
         return ""
