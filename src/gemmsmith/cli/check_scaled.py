@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import parse_type
+from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
 from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
-from gemmsmith.cli.render.output import item, say
+from gemmsmith.cli.render.output import item, patch, say
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
+from gemmsmith.cure.fault import fault_from
+from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.scaled_parameters import ScaledParameter
@@ -34,6 +37,7 @@ class ScaledReport:
     lines: tuple[str, ...]
     seconds: float
     verbose: bool = False
+    causes: tuple[Suggestion, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -65,7 +69,8 @@ class ScaledReport:
             "status": self.check.status, "arch": kernel.compiled.arch, "found": list(self.lines),
             "registers": used.registers, "static_smem": used.static_smem,
             "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem},
-            "trials": [_trial_json(trial) for trial in self.check.trials], "causes": [], "remedies": [], "hints": [],
+            "trials": [_trial_json(trial) for trial in self.check.trials],
+            "causes": [cause.to_json() for cause in self.causes], "remedies": [], "hints": [],
             "note": "", "verdict": self.conclusion(), "next": "", "notes": [], "skipped": [], "not_run": [],
             "warnings": [self.conclusion()] if self.ok and self.check.status != RIGHT else [],
             "seconds": round(self.seconds, 2), "certificate": None,
@@ -83,6 +88,9 @@ class ScaledReport:
             mark, style = ("ok   ", "green") if trial.ok else ("limit", "yellow") if limited else ("WRONG", "red")
             say(f"  {mark} {trial.label} ({_shape(trial)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         item(self.conclusion(), "green" if self.check.status == RIGHT else "yellow" if self.ok else "red")
+        for cause in self.causes:
+            item(cause.sentence, "green")
+            patch(cause.diff)
         for outcome in (each for trial in self.check.trials if not trial.ok for each in trial.check.outcomes):
             for fault in outcome.faults:
                 print_fault(fault, "yellow" if limited else "red", self.verbose)
@@ -92,7 +100,7 @@ class ScaledReport:
 
 def scaled_report(
     word: str, options: KernelOptions, device: DeviceOptions, timeout: float, cache: CacheOptions, trial: TrialOptions,
-    refused: SignatureError, started: float,
+    refused: SignatureError, started: float, cures: float,
 ) -> ScaledReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
     file, entry = split_entry(word)
@@ -109,13 +117,31 @@ def scaled_report(
         raise refused
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     kind = "gpu" if device.wants_gpu else "sim"
-    check = check_scaled(spec, parameters, _passed_group(spec.signature.arguments, parameters), kind, timeout, own,
-                         trial.trial)  # fmt: skip
+
+    def judge(file: Path, label: str) -> ScaledCheck:
+        read = scaled_kernel(file, asked)
+        if read is None:
+            raise refused
+        group = _passed_group(read[0].signature.arguments, read[1])
+        return check_scaled(*read, group, kind, timeout, own, label)
+
+    seconds = 0.0 if device.wants_gpu or trial.trial else cures
+    try:
+        check = judge(path, trial.trial)
+    except SignatureError as error:
+        fault = fault_from(error.message, (), {path.name}, {})
+        for cause in scaled_causes(spec, parameters, fault, "", judge, seconds):
+            error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
+        raise
+    causes: tuple[Suggestion, ...] = ()
+    if not check.ok:
+        failed = next(each for each in check.trials if not each.ok)
+        causes = scaled_causes(spec, parameters, scaled_fault(check, path), failed.label, judge, seconds)
     lines = (
         f"{spec.entry}: {_roles(parameters)}",
         *(f"  {each}" for each in found_values(path, asked, Problem(*check.trials[0].shape))),
     )
-    return ScaledReport(check, lines, seconds_used() - started, trial.verbose)
+    return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
 def _passed_group(arguments: Any, parameters: tuple[ScaledParameter, ...]) -> int:

@@ -13,6 +13,7 @@ from gemmsmith.cure import (
     index_arithmetic,
     indices,
     launches,
+    scales,
     stages,
     swizzles,
     tails,
@@ -52,6 +53,8 @@ def _is_idle(program: Program, fault: Fault, candidate: Candidate) -> bool:
 
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if program.scales and fault.kind in ("value", "bounds"):
+        yield from scales.wrong_scales(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)

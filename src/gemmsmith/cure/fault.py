@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.sim.hazards import EXITED, Hazard, HazardKind
 from gemmsmith.verify.verdict import Verdict
@@ -75,19 +75,24 @@ class Fault:
 
 def fault_of(verdict: Verdict, files: Collection[str]) -> Fault:
     """The fault that a verdict names, by lines of the user's ``files``."""
-    exited = _places("\n".join(note for note in verdict.notes if EXITED in note))
-    extents = {"M": verdict.problem.m, "N": verdict.problem.n, "K": verdict.problem.k}
-    if verdict.hazards:
-        races = tuple(_race(hazard, files) for hazard in verdict.hazards)
-        return Fault("race", races, exited=exited, extents=extents)
-    text = "\n".join(verdict.reasons)
-    kind = next((kind for words, kind in _KINDS if words in text), "value")
     problem = verdict.problem
+    found = fault_from("\n".join(verdict.reasons), verdict.hazards, files,
+                       {"M": problem.m, "N": problem.n, "K": problem.k})  # fmt: skip
+    exited = _places("\n".join(note for note in verdict.notes if EXITED in note))
+    if found.races:
+        return replace(found, exited=exited)
     scaled = problem.alpha != 1 or problem.beta not in (0, 1)
     large = max(problem.m * problem.ldc, problem.m * problem.k, problem.n * problem.k) >= 2**31
-    beyond = _SHARED_BYTES.search(text) is not None
-    return Fault(kind, (), _places(text), verdict.unwritten > 0, scaled, large, exited=exited, extents=extents,
-                 beyond_shared=beyond)  # fmt: skip
+    return replace(found, unwritten=verdict.unwritten > 0, scaled=scaled, large=large, exited=exited)
+
+
+def fault_from(text: str, hazards: Iterable[Hazard], files: Collection[str], extents: Mapping[str, int]) -> Fault:
+    """The fault that the reasons and hazards of a failed launch name."""
+    races = tuple(_race(hazard, files) for hazard in hazards)
+    if races:
+        return Fault("race", races, extents=extents)
+    kind = next((kind for words, kind in _KINDS if words in text), "value")
+    return Fault(kind, (), _places(text), extents=extents, beyond_shared=_SHARED_BYTES.search(text) is not None)
 
 
 def _places(text: str) -> tuple[Place, ...]:
