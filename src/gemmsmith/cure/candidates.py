@@ -9,6 +9,7 @@ from gemmsmith.cure import (
     accumulators,
     bounds,
     epilogues,
+    fragments,
     guards,
     index_arithmetic,
     indices,
@@ -143,6 +144,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
     if _by_fragments(program):
+        yield from fragments.wrong_fragments(program)
         yield from index_arithmetic.other_numbers(program)
         yield from index_arithmetic.other_factors(program)
     if fault.unwritten:
@@ -169,7 +171,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         tails.short_loops(program),
         others,
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
-        launches.swapped_axes(program),
+        chain(launches.swapped_axes(program), launches.other_blocks(program)),
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),

@@ -30,7 +30,7 @@ def counterpart_divisors(program: Program) -> Iterator[Candidate]:
         code = function.code
         for taken, nodes in _divisions(function).items():
             of, divisor = taken
-            for new in _counterparts(code, divisor):
+            for new in dict.fromkeys(_counterparts(function, divisor)):
                 lines = sorted({code.line(node.start_byte) for node in nodes})
                 edits = tuple(Edit(code.path, node.start_byte, node.end_byte, new) for node in nodes)
                 yield Candidate("wrong-divisor", f"{_lines(lines)} take{'s' * (len(lines) == 1)} `{of}` apart by "
@@ -157,23 +157,37 @@ def _divisions(function: Function) -> dict[tuple[str, str], list[Node]]:
     }
 
 
-def _counterparts(code: Code, divisor: str) -> Iterator[str]:
-    """A divisor in the names of the other extent: tilesN for tilesM, (BN / TN) for (BM / TM), if the file has them."""
+def _counterparts(function: Function, divisor: str) -> Iterator[str]:
+    """A divisor in the names of the other extent: tilesN for tilesM, (BN / TN) for (BM / TM), if the file has them; or
+    the variable that is computed in the same way from the other extent."""
+    code = function.code
     for one, other in _COUNTERPARTS:
         for old, new in ((one, other), (other, one)):
             text = re.sub(rf"{old}\b", new, divisor)
-            known = all(re.search(rf"\b{name}\b", code.text) for name in _names(text))
-            if text != divisor and known:
+            if text != divisor and all(re.search(rf"\b{name}\b", code.text) for name in _names(text)):
                 yield text
+    values = dict(_initial_values(function))
+    for name, value in values.items():
+        mine = values.get(divisor, "")
+        if mine and name != divisor and value in (re.sub(r"M\b", "N", mine), re.sub(r"N\b", "M", mine)):
+            yield name
+
+
+def _initial_values(function: Function) -> Iterator[tuple[str, str]]:
+    """What each variable is declared with."""
+    code = function.code
+    for node in below(function.body, "init_declarator"):
+        named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if named is not None and value is not None and named.type == "identifier":
+            yield code.of(named), _flat(code.of(value))
 
 
 def _of_threads(function: Function) -> frozenset[str]:
     """The variables that follow from the number of a thread: `tid`, `lane`, `warp`, and what is computed from them."""
-    code, found = function.code, {"threadIdx", "lane", "laneId", "lane_id", "tid"}
-    for node in below(function.body, "init_declarator"):
-        named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if named is not None and value is not None and named.type == "identifier" and _names(code.of(value)) & found:
-            found.add(code.of(named))
+    found = {"threadIdx", "lane", "laneId", "lane_id", "tid"}
+    for name, value in _initial_values(function):
+        if _names(value) & found:
+            found.add(name)
     return frozenset(found)
 
 
