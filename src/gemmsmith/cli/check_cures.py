@@ -72,6 +72,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None)
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
+        fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
             fault, seconds = replace(fault, at_edges=True), seconds * share

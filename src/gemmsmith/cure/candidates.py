@@ -56,6 +56,8 @@ def _is_idle(program: Program, fault: Fault, candidate: Candidate) -> bool:
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if program.scales and fault.kind in ("value", "bounds"):
         yield from scales.wrong_scales(program)
+    if fault.squares_pass:
+        yield from _extents(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
@@ -112,6 +114,14 @@ def _by_fragments(program: Program) -> bool:
     """Whether lanes hold fragments, whose rows and columns the kernel computes itself."""
     texts = "".join(function.code.of(function.body) for function in program.reached)
     return "mma.sync" in texts or "ldmatrix" in texts
+
+
+def _extents(program: Program) -> Iterator[Candidate]:
+    """For a fault that shows only where M, N and K differ: one of them stands for another."""
+    likely, others = indices.leading_dimensions(program)
+    yield from likely
+    yield from index_arithmetic.counterpart_divisors(program)
+    yield from _in_turn(launches.swapped_axes(program), bounds.exchanged_guards(program), others)
 
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:

@@ -52,6 +52,7 @@ class Fault:
     exited    barriers that some threads of the block did not reach, because they had returned
     extents   M, N and K of the failing trial
     beyond_shared  an access beyond the shared memory that the block has
+    squares_pass   it shows only where M, N and K all differ
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Fault:
     exited: tuple[Place, ...] = ()
     extents: Mapping[str, int] = field(default_factory=dict)
     beyond_shared: bool = False
+    squares_pass: bool = False
 
     @property
     def key(self) -> frozenset[object]:
