@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import fragments, index_arithmetic, launches, scales
+from gemmsmith.cure import accumulators, fragments, index_arithmetic, launches, scales
 from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
@@ -108,3 +108,15 @@ def test_changes_that_do_nothing_in_the_failing_trial_come_last() -> None:
     assert sorted(square) == sorted(apart)
     assert square.index(wanted) > apart.index(wanted)
     assert square.index(wanted) >= len(square) - 2
+
+
+@pytest.mark.parametrize(
+    "zeroed",
+    ["acc[0] = 0.f;", "for (int i = 0; i < 4; ++i) acc[i] = 0;", "for (int i = 0; i < 4; ++i) { acc[i] = 0.0f; }"],
+)
+def test_sums_that_are_set_before_a_loop_over_outputs(zeroed: str) -> None:
+    loop = "for (int b = 0; b < batch; ++b) { for (int k = 0; k < K; ++k) acc[0] += A[k]; C[b] = acc[0]; }"
+    of = program(f"float acc[4]; {zeroed} {loop}")
+    assert any(f"++b) {{ {zeroed} for" in text for text in texts(accumulators.not_reset(of), of))
+    alone = program(f"float acc[4]; {zeroed} for (int k = 0; k < K; ++k) {{ acc[0] += A[k]; }} C[0] = acc[0];")
+    assert texts(accumulators.not_reset(alone), alone) == [], "the loop that sums"
