@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import extents, global_accesses
+from gemmsmith.cure.accesses import extents, global_accesses, operands
 from gemmsmith.cure.code import Code, Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
 
@@ -31,10 +31,11 @@ def overflows(program: Program) -> Iterator[Candidate]:
             for product in _products(program, code, node):
                 edits[_cast(code, product)] = None
                 shown.append((code.line(product.start_byte), f"({_WIDE}){_flat(code.of(product))}"))
-    for access in global_accesses(program):
-        for product in _products(program, access.code, access.index):
-            edits[_cast(access.code, product)] = None
-            shown.append((access.code.line(product.start_byte), f"({_WIDE}){_flat(access.code.of(product))}"))
+    own = ((access.code, access.index) for access in global_accesses(program))
+    for code, index in (*own, *_of_pointers(program)):
+        for product in _products(program, code, index):
+            edits[_cast(code, product)] = None
+            shown.append((code.line(product.start_byte), f"({_WIDE}){_flat(code.of(product))}"))
     if edits and shown:
         lines = sorted({line for line, _ in shown})
         where = f"line{'s' * (len(lines) > 1)} {_listed(lines)}"
@@ -43,6 +44,23 @@ def overflows(program: Program) -> Iterator[Candidate]:
         yield Candidate("overflow", f"the indices of {where} are computed in 32 bits, which overflow in matrices of "
                         "more than 2³¹ elements", f"compute them in 64 bits: {some} in {where}",
                         tuple(edits))  # fmt: skip
+
+
+def _of_pointers(program: Program) -> Iterator[tuple[Code, Node]]:
+    """The indices of pointers into A, B and C: `const float* a = A + b * stride;`."""
+    roles = operands(program)
+    for function in program.reached:
+        code, pointers = function.code, set()
+        for node in below(function.body, "init_declarator"):
+            named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+            if named is None or value is None or named.type != "pointer_declarator":
+                continue
+            if any(code.of(each) in roles for each in below(value, "identifier")):
+                pointers.add(code.of(named).lstrip("* "))
+        for node in below(function.body, "subscript_expression"):
+            array, index = node.child_by_field_name("argument"), node.child_by_field_name("indices")
+            if array is not None and index is not None and code.of(array) in pointers:
+                yield code, index
 
 
 def _cast(code: Code, product: Node) -> Edit:
