@@ -84,6 +84,15 @@ def test_fragments_are_laid_out_as_ptx_says() -> None:
     assert list(fragments.wrong_fragments(program(FRAGMENT.replace("m16n8k16", "m8n8k4")))) == [], "another layout"
 
 
+def test_ldmatrix_with_and_without_a_transpose() -> None:
+    of = program(
+        'asm("ldmatrix.sync.aligned.m8n8.x2.shared.b16"); asm("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16");'
+    )
+    made = texts(fragments.transposed_loads(of), of)
+    assert ["m8n8.x2.trans.shared" in text for text in made] == [True, False]
+    assert ["m8n8.x4.shared" in text for text in made] == [False, True]
+
+
 def test_indices_of_scales() -> None:
     of = program("int row, col; C[row * N + col] = A[row * K + k] * s[(k % G) * K + row];", scale="s")
     made = texts(scales.wrong_scales(of), of)

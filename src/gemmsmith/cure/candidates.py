@@ -155,6 +155,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     if _by_fragments(program):
         yield from fragments.wrong_fragments(program)
+        yield from fragments.transposed_loads(program)
         yield from index_arithmetic.other_numbers(program)
         yield from index_arithmetic.other_factors(program)
     if fault.unwritten:

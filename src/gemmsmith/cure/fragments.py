@@ -21,6 +21,7 @@ _MMA = re.compile(r"mma\.sync\.aligned\.m16n8k(?:16|8)\b")
 # By the fragment's register: what is added to row g and to column 2t.
 _PLACES = {"C": ((0, 0), (0, 1), (8, 0), (8, 1)), "D": ((0, 0), (0, 1), (8, 0), (8, 1)),
            "A": ((0, 0), (8, 0), (0, 8), (8, 8))}  # fmt: skip
+_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8(?P<count>\.x[124])(?P<trans>\.trans)?")
 _GROUP = re.compile(r"(?:\w+|\([^()]*\)|threadIdx\.x)\s*(?:/\s*4|>>\s*2)")
 _IN_GROUP = re.compile(r"(?:\w+|\([^()]*\)|threadIdx\.x)\s*(?:%\s*4|&\s*3)")
 
@@ -39,6 +40,18 @@ def wrong_fragments(program: Program) -> Iterator[Candidate]:
             by_register = {number: access for access, number in found if number is not None}
             if sorted(by_register) == list(range(len(places))):
                 yield from _rewritten(role, by_register, group, inside)
+
+
+def transposed_loads(program: Program) -> Iterator[Candidate]:
+    """`ldmatrix` with `.trans`, where it has none, and without it, where it has one."""
+    for function in program.reached:
+        code = function.code
+        for match in _LDMATRIX.finditer(code.text, function.body.start_byte, function.body.end_byte):
+            line, has, at = code.line(match.start()), match["trans"] is not None, match.end("count")
+            does, new = ("transposes", "") if has else ("does not transpose", ".trans")
+            yield Candidate("ldmatrix-transpose", f"the ldmatrix of line {line} {does} what it loads",
+                            f"write `{match['count']}{new}` in line {line}",
+                            (Edit(code.path, at, match.end("trans") if has else at, new),))  # fmt: skip
 
 
 def _rewritten(role: str, found: dict[int, GlobalAccess], group: str, inside: str) -> Iterator[Candidate]:
