@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.cure.accesses import GlobalAccess, global_accesses
 from gemmsmith.cure.code import Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.wording import in_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -71,7 +72,7 @@ def _rewritten(role: str, found: dict[int, GlobalAccess], group: str, inside: st
             if role != "A"
             else f"columns {inside} * 2 and {inside} * 2 + 8"
         )
-        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
+        where = in_lines(lines)
         yield Candidate("wrong-fragment", f"mma's fragment of {role} has rows {group} and {group} + 8, {of}; {where} "
                         f"{'uses' if len(lines) == 1 else 'use'} others", f"write these indices in {where}",
                         tuple(edits))  # fmt: skip

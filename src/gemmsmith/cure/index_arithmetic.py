@@ -11,6 +11,7 @@ from gemmsmith.cure.accesses import index_expressions
 from gemmsmith.cure.code import Code, Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.shared_arrays import declared_sizes, shared_accesses
+from gemmsmith.cure.wording import changed, flat, in_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -33,7 +34,7 @@ def counterpart_divisors(program: Program) -> Iterator[Candidate]:
             for new in dict.fromkeys(_counterparts(function, divisor)):
                 lines = sorted({code.line(node.start_byte) for node in nodes})
                 edits = tuple(Edit(code.path, node.start_byte, node.end_byte, new) for node in nodes)
-                yield Candidate("wrong-divisor", f"{_lines(lines)} take{'s' * (len(lines) == 1)} `{of}` apart by "
+                yield Candidate("wrong-divisor", f"{in_lines(lines)} take{'s' * (len(lines) == 1)} `{of}` apart by "
                                 f"{divisor}, where {new} belongs", f"write `{new}` for `{divisor}` there",
                                 edits)  # fmt: skip
 
@@ -46,7 +47,7 @@ def other_numbers(program: Program) -> Iterator[Candidate]:
         places: dict[tuple[str, str], list[tuple[str, Node]]] = {}
         for node, sign, left, right in _binary(function, _PARTS):
             if _NUMBER.fullmatch(code.of(right)) and _names(code.of(left)) & of_threads and _in_index(program, node):
-                places.setdefault((_flat(code.of(left)), _width(sign, code.of(right))), []).append((sign, right))
+                places.setdefault((flat(code.of(left)), _width(sign, code.of(right))), []).append((sign, right))
         groups = [group for group in places.values() if len(group) > 1]
         for group in (*groups, *([place] for same in places.values() for place in same)):
             for larger in (True, False):
@@ -55,8 +56,8 @@ def other_numbers(program: Program) -> Iterator[Candidate]:
                     continue
                 lines = sorted({code.line(right.start_byte) for _, right in group})
                 parents = [right.parent for _, right in group if right.parent is not None]
-                old, shown = _flat(code.of(parents[0])), f"{_before(code, parents[0], group[0][1])}{new[0]}"
-                yield Candidate("wrong-number", f"{_lines(lines)} {'has' if len(lines) == 1 else 'have'} `{old}`, "
+                old, shown = flat(code.of(parents[0])), f"{_before(code, parents[0], group[0][1])}{new[0]}"
+                yield Candidate("wrong-number", f"{in_lines(lines)} {'has' if len(lines) == 1 else 'have'} `{old}`, "
                                 f"where `{shown}` belongs", f"write `{shown}` there" + _others(group, new),
                                 tuple(Edit(code.path, right.start_byte, right.end_byte, str(number))
                                       for (_, right), number in zip(group, new, strict=True)))  # fmt: skip
@@ -83,7 +84,7 @@ def other_factors(program: Program) -> Iterator[Candidate]:
                 text = f"{name} * {new}" if new > 1 else name
                 old = f"{name} * {factor}" if factor != "1" else name
                 lines = sorted({code.line(node.start_byte) for node, _ in nodes})
-                yield Candidate("wrong-factor", f"the indices of {array} in {_lines(lines)} have `{old}`, where "
+                yield Candidate("wrong-factor", f"the indices of {array} in {in_lines(lines)} have `{old}`, where "
                                 f"`{text}` belongs", f"write `{text}` for `{old}` there",
                                 tuple(Edit(code.path, node.start_byte, node.end_byte, text)
                                       for node, _ in nodes))  # fmt: skip
@@ -124,25 +125,17 @@ def other_operators(program: Program) -> Iterator[Candidate]:
                 if operator is None:
                     continue
                 new, line = "%" if sign == "/" else "/", code.line(node.start_byte)
-                text = f"{_flat(code.of(left))} {new} {_flat(code.of(right))}"
+                text = f"{flat(code.of(left))} {new} {flat(code.of(right))}"
                 yield Candidate("wrong-operator", f"the index of {array} in line {line} has "
-                                f"`{_flat(code.of(node))}`, where `{text}` belongs", f"write `{text}` in line {line}",
+                                f"`{flat(code.of(node))}`, where `{text}` belongs", f"write `{text}` in line {line}",
                                 (Edit(code.path, operator.start_byte, operator.end_byte, new),))  # fmt: skip
 
 
 def _stride(code: Code, node: Node, new: str, array: str) -> Candidate:
     line, old = code.line(node.start_byte), code.of(node)
     return Candidate("wrong-stride", f"an index of {array} in line {line} has {old}, where {new} belongs",
-                     f"write `{new}` for `{old}` in line {line}: `{_changed(code, node, new)}`",
+                     f"write `{new}` for `{old}` in line {line}: `{changed(code, node, new)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
-
-
-def _changed(code: Code, node: Node, new: str) -> str:
-    """The subscript around a change, after it."""
-    outer = node
-    while outer.parent is not None and outer.type != "subscript_expression":
-        outer = outer.parent
-    return _flat(code.text[outer.start_byte : node.start_byte] + new + code.text[node.end_byte : outer.end_byte])
 
 
 def _divisions(function: Function) -> dict[tuple[str, str], list[Node]]:
@@ -151,7 +144,7 @@ def _divisions(function: Function) -> dict[tuple[str, str], list[Node]]:
     found: dict[tuple[str, str], list[tuple[str, Node]]] = {}
     for _node, sign, left, right in _binary(function, ("/", "%")):
         if not _NUMBER.fullmatch(code.of(right)):
-            found.setdefault((_flat(code.of(left)), _flat(code.of(right))), []).append((sign, right))
+            found.setdefault((flat(code.of(left)), flat(code.of(right))), []).append((sign, right))
     return {
         key: [node for _, node in nodes] for key, nodes in found.items() if {sign for sign, _ in nodes} == {"/", "%"}
     }
@@ -179,7 +172,7 @@ def _initial_values(function: Function) -> Iterator[tuple[str, str]]:
     for node in below(function.body, "init_declarator"):
         named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         if named is not None and value is not None and named.type == "identifier":
-            yield code.of(named), _flat(code.of(value))
+            yield code.of(named), flat(code.of(value))
 
 
 def _of_threads(function: Function) -> frozenset[str]:
@@ -265,11 +258,3 @@ def _others(group: list[tuple[str, Node]], new: list[int | None]) -> str:
 
 def _names(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())[:80]
-
-
-def _lines(lines: list[int]) -> str:
-    return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
