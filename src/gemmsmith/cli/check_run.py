@@ -165,7 +165,7 @@ def _plain_trials(
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
-    again = _again(asked)
+    again = _check_command(asked)
     pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
     for number, trial in enumerate(planned):
         before = seconds_used()
@@ -379,7 +379,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
 
 
-def _again(asked: Asked) -> str:
+def _check_command(asked: Asked) -> str:
     """The command line of this check: no other command repeats races and schedules."""
     words = ["gemmsmith", "check", asked.kernel]
     words += [] if asked.free else option_words(asked.shape, always=("m", "n", "k"))
