@@ -120,7 +120,7 @@ def _of_a_batch(problem: Problem, wrong: Mask) -> list[str]:
         return []
     numbers = [str(int(number)) for number in np.flatnonzero(some)]
     listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
-    where = places(products[some].any(axis=0))
+    where = places(np.asarray(products[some].any(axis=0)))
     return [f"wrong: product{'s' * (len(numbers) > 1)} {listed} of the batch of {problem.batch}, counted from 0"
             f"{f', in {where}' if where else ''}; the others are right"]  # fmt: skip
 
