@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import accumulators, fragments, index_arithmetic, launches, scales
+from gemmsmith.cure import accumulators, fragments, index_arithmetic, launches, scales, tails
 from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
@@ -129,3 +129,12 @@ def test_sums_that_are_set_before_a_loop_over_outputs(zeroed: str) -> None:
     assert any(f"++b) {{ {zeroed} for" in text for text in texts(accumulators.not_reset(of), of))
     alone = program(f"float acc[4]; {zeroed} for (int k = 0; k < K; ++k) {{ acc[0] += A[k]; }} C[0] = acc[0];")
     assert texts(accumulators.not_reset(alone), alone) == [], "the loop that sums"
+
+
+def test_steps_of_a_loop_over_tiles_and_over_elements() -> None:
+    of = program(
+        "for (int t = blockIdx.y; t < M; t += blockDim.x) C[t] = 0; for (int i = tid; i < N; i += 256) C[i] = 0;"
+    )
+    made = texts(tails.wrong_steps(of, computed=False), of)
+    assert any("t += gridDim.y" in text for text in made)
+    assert any("i += blockDim.x)" in text for text in made)

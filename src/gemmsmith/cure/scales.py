@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import EXTENTS, global_accesses
+from gemmsmith.cure.accesses import global_accesses
 from gemmsmith.cure.code import Code, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
 
@@ -18,12 +19,13 @@ _OTHER = {"/": "%", "%": "/"}
 def wrong_scales(program: Program) -> Iterator[Candidate]:
     """Each part of each such index, replaced by what else it may be."""
     found = list(_indices(program))
-    for code, array, index in found:
-        yield from _operators(code, array, index)
-    for code, array, index in found:
-        yield from _variables(program, code, array, index)
-    for code, array, index in found:
-        yield from _extents(program, code, array, index)
+    kinds = (
+        [each for code, array, index in found for each in _operators(code, array, index)],
+        [each for code, array, index in found for each in _extents(program, code, array, index)],
+        [each for code, array, index in found for each in _variables(program, code, array, index)],
+    )
+    for some in zip_longest(*kinds):  # one of each: a trial of such a product takes seconds
+        yield from (each for each in some if each is not None)
 
 
 def _indices(program: Program) -> Iterator[tuple[Code, str, Node]]:
@@ -56,7 +58,7 @@ def _variables(program: Program, code: Code, array: str, index: Node) -> Iterato
 
 def _extents(program: Program, code: Code, array: str, index: Node) -> Iterator[Candidate]:
     """`g * K + n` for `g * N + n`."""
-    extents = [program.names[role] for role in EXTENTS if role in program.names]
+    extents = [program.names[role] for role in "NKM" if role in program.names]
     for node in below(index, "identifier"):
         for name in extents if code.of(node) in extents else ():
             if name != code.of(node):

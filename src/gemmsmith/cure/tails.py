@@ -100,9 +100,12 @@ def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
 
 
 def _threads(code: Code, loop: Node) -> tuple[str, ...]:
-    """The threads of the block, where a loop starts at the number of a thread: `for (int i = tid; …)`."""
+    """The threads of the block, where a loop starts at the number of a thread (`for (int i = tid; …)`); the blocks of
+    the grid, where it starts at the block's."""
     start = loop.child_by_field_name("initializer")
     text = code.of(start) if start is not None else ""
+    if block := re.search(r"=\s*blockIdx\.([xyz])\s*;?$", text):
+        return (f"gridDim.{block[1]}",)
     return ("blockDim.x", "blockDim.x * blockDim.y") if re.search(r"threadIdx|\bt?id\b|lane|tid", text) else ()
 
 
