@@ -25,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutants"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 
-from hopper_catalogue import MISTAKES, Mistake
+from hopper_catalogue import MISTAKES
+from hopper_mistake import Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 

@@ -23,7 +23,8 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutants"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 
-from hopper_catalogue import LOOPS, MISTAKES, Mistake
+from hopper_catalogue import LOOPS, MISTAKES
+from hopper_mistake import Mistake
 from mutant import Mutant, Trial
 
 from gemmsmith import __version__

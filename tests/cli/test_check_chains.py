@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -219,3 +220,24 @@ def test_the_kernel_before_writes_an_operand(
     assert run_command(["check", str(tmp_path / "mine.cu"), "--cures", "0", *trial]) == status
     said = " ".join(capsys.readouterr().out.split())
     assert ("transpose_then_product" in said) == bool(status)
+
+
+def test_a_cause_is_found_in_the_kernel_that_prepares_an_operand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = TRANSPOSED_FIRST.replace("out[x * rows + y]", "out[x * cols + y]")
+    (tmp_path / "mine.cu").write_text(wrong, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "mine.cu"), "--cures", "30"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "`out[x * rows + y]`" in said
+    assert re.search(r"all \d+ trials pass", said)
+    assert "both write out[" in said, "the array has its name, not that of the workspace it lies in"
+
+
+def test_a_file_of_partial_sums_and_their_sum_is_one_product(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither kernel has the signature of a product, and only one takes three arrays and three sizes."""
+    (tmp_path / "mine.cu").write_text(SLICES, encoding="utf-8")
+    assert run_command(["check", str(tmp_path / "mine.cu"), "--json", "--trial", "random data"]) == 0
+    assert json.loads(capsys.readouterr().out)["entry"] == "slices_then_add"

@@ -119,3 +119,22 @@ def test_what_no_meaning_explains_is_refused(name: str, tmp_path: Path, capsys: 
     code, found = check(tmp_path, REFUSED[name], capsys, *QUICK)
     assert code == 2
     assert "meanings of" in found
+
+
+def test_the_cause_is_named_with_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the author meant is not known: the kernel stays refused, and the message has the change that cures it."""
+    of_rows = kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int")
+    code, found = check(tmp_path, of_rows, capsys, "--cures", "60")
+    assert code == 2
+    assert "If this is a mistake: the index of scale_b in line" in found
+    assert "Write `scale_b[col]`" in found
+    assert "all 4 trials pass, as Σ A·scale_a[m]·B·scale_b[n]" in found
+    assert "--expect FILE.py:FUNCTION" in found, "and what to do if it is none"
+
+
+def test_a_wrong_product_has_its_cause_and_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    guarded = kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[col]", "int").replace("row >= M", "row > M")
+    code, found = check(tmp_path, guarded, capsys, "--cures", "60")
+    assert (code, found["status"]) == (1, "wrong")
+    assert [cause["kind"] for cause in found["causes"]] == ["comparison"]
+    assert "row >= M" in found["causes"][0]["diff"]

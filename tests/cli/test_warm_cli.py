@@ -35,7 +35,7 @@ def test_kernels_are_compiled_into_a_folder_and_found_there(
     said = json.loads(capsys.readouterr().out)
     assert (said["products"], said["kernels"], said["compiled"], said["failed"]) == (2, 1, 1, [])
     assert run(*words[:-1]) == 0
-    assert "2 products need 1 kernels on RTX 4090: nothing to compile" in capsys.readouterr().out
+    assert "2 products need 1 kernel on RTX 4090: nothing to compile" in capsys.readouterr().out
     (entry,) = folder.glob("*.kernel")
     found = prebuilt(entry.stem, folder)
     assert found is not None
@@ -72,7 +72,7 @@ def test_a_kernel_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(warm_module, "compile_launches", lambda *_: ("no room", 0))
     assert run("--shapes", "64x64x64", "--layout", "NN", "--gpu", "H200", "--jobs", "1") == 1
     said = capsys.readouterr().out
-    assert "1 products need 1 kernels on H200" in said
+    assert "1 product needs 1 kernel on H200" in said
     assert "no room" in said
 
 

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from faulty_indices import INDICES
 from faulty_kernel import Faulty, checked
 from faulty_races import RACES
 from faulty_threads import THREADS
@@ -23,7 +24,9 @@ def changed_lines(cause: Suggestion) -> set[int]:
     return {part.start[0] - 1 if part.text.endswith("\n") else part.start[0] for part in cause.replacements}
 
 
-@pytest.mark.parametrize("faulty", [f for f in (*RACES, *VALUES, *THREADS) if f.kind], ids=lambda faulty: faulty.name)
+@pytest.mark.parametrize(
+    "faulty", [f for f in (*RACES, *VALUES, *THREADS, *INDICES) if f.kind], ids=lambda faulty: faulty.name
+)
 def test_the_cause_is_named(faulty: Faulty, tmp_path: Path) -> None:
     report = checked(faulty, tmp_path)
     assert report.failed

@@ -33,17 +33,20 @@ BASES: dict[str, list[str]] = {
     "accuracy": ["naive", "--m", "4", "--k", "4", "--distributions", "normal", "--device", "sim"],
     "explain": ["naive", *_SMALL], "profile": ["naive", *_SMALL, "--device", "sim"],
     "compare": ["naive", "coalesced", *_SMALL], "occupancy": ["naive", "--gpu", "H200"],
+    "view": ["naive", "--no-open", "--out", "view.html", *_SMALL],
     "sweep": ["naive", "--vary", "TILE=8", "--shapes", "16", "--device", "sim", "--no-db"],
     "bench": ["naive"], "tune": ["--shapes", "64"], "timeline": ["--", "true"],
+    "warm": ["--shapes", "16", "--layout", "NN", "--gpu", "A100", "--jobs", "1"],
     "history": [], "history show": [], "history compare": [], "history export": ["--out", "new.csv"],
     "history repair": [], "doctor": [],
     "learn": [], "learn start": ["race", "folder"], "learn grade": ["mine.cu", "--task", "race"],
     "learn hint": ["race"], "learn progress": [], "worklogs": ["gflops"],
 }  # fmt: skip
 _OF_FILES = ("--entry", "--grid", "--block", "--smem", "--signature", "--layout", "-I", "-D")
-_WITH_FILE = ("show", "run", "verify", "accuracy", "explain", "profile", "sweep", "bench", "occupancy")
+_WITH_FILE = ("show", "run", "verify", "accuracy", "explain", "profile", "sweep", "bench", "occupancy",
+              "view")  # fmt: skip
 _PATHS = ("--html", "--db", "--cache-dir", "--sweep", "--save", "--out", "--trace", "--export", "--tuning", "-I",
-          "--plot", "--expect", "--args", "--tool", "--progress")  # fmt: skip
+          "--plot", "--expect", "--args", "--tool", "--progress", "--into")  # fmt: skip
 
 TEXTS = {
     "nan": "nan", "inf": "inf", "minus inf": "-inf", "negative": "-1", "zero": "0", "beyond double": "1e400",
@@ -61,7 +64,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Thrown:
-    """A command, and an option of it or (upper case) an argument."""
+    """A command, and an option of it or an argument, in upper case."""
 
     command: str
     option: str
@@ -76,7 +79,11 @@ class Thrown:
 
     @property
     def takes_path(self) -> bool:
-        return self.option.isupper() or self.option in _PATHS
+        return self.is_argument or self.option in _PATHS
+
+    @property
+    def is_argument(self) -> bool:
+        return not self.option.startswith("-")
 
     def _words(self, value: str) -> list[str]:
         base = list(BASES[self.command])
@@ -84,9 +91,9 @@ class Thrown:
             base[0] = "mine.cu"
         if self.option == "PROGRAM":
             base = ["--"]
-        if self.option.isupper():
-            place = {"Y": 1, "B": 1, "FOLDER": 1}.get(self.option, 0)
-            base[place : place + 1] = [value]
+        if self.is_argument:
+            place = {"Y": 1, "B": 1, "FOLDER": 1, "OTHER": 1}.get(self.option, 0)
+            base[place : place + (self.option != "OTHER")] = [value]  # only the base of OTHER has none
             return [*self.command.split(), *base]
         given = [self.option, value] if not self.option.startswith("--") else [f"{self.option}={value}"]
         if self.command == "timeline":

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import FOUR, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED, Mistake
+from hopper_catalogue import FOUR, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED
+from hopper_mistake import Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
 

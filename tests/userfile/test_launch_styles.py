@@ -331,6 +331,21 @@ def test_a_persistent_kernel_has_a_fixed_grid(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "source"),
+    [
+        ("for (int i = blockIdx.x; i < M; i += blockDim.x) {}", "launch site"),  # a wrong step, with its own grid
+        ("for (int i = blockIdx.x; i < M; ++i) {}", "block launch site, grid guessed"),
+        ("int i = blockIdx.x;", "block launch site, grid guessed"),
+    ],
+)
+def test_blocks_that_walk_over_tiles_keep_their_fixed_grid(body: str, source: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text(f"__global__ void mine({ABC}) {{ {body} C[blockIdx.x] = A[0] * B[0]; }}\n"
+                    f"{HOST} {{ mine<<<8, 64>>>{ARGS}; }}")  # fmt: skip
+    assert geometry_source(path, UserOptions(), PROBLEM) == source
+
+
 def test_a_grid_by_the_number_of_sms(tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"
     path.write_text(f"__global__ void mine({ABC}) {{ for (int i = blockIdx.x; i < M; i += gridDim.x) {{}} }}\n"

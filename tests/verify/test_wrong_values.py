@@ -7,6 +7,8 @@ import pytest
 
 from gemmsmith.fills import operands
 from gemmsmith.problem import Problem
+from gemmsmith.verify.compare import Comparison
+from gemmsmith.verify.diagnosis import reasons
 from gemmsmith.verify.wrong_places import places
 from gemmsmith.verify.wrong_sums import sums
 
@@ -73,3 +75,24 @@ def test_what_wrong_outputs_equal(fill: str, layout: tuple[bool, bool]) -> None:
 def _shifted(right: np.ndarray) -> np.ndarray:
     """Each row but the last holds the row after it."""
     return np.vstack([right[1:], right[-1:]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "wanted"),
+    [
+        (slice(8, 24), slice(None), "wrong: products 1 and 2 of the batch of 3, counted from 0; the others are right"),
+        (slice(16, 20), slice(None), "wrong: product 2 of the batch of 3, counted from 0, in rows < 4; the others are"),
+        (slice(None), slice(3, 4), "wrong: column 3; the rest of C is right"),
+    ],
+)
+def test_outputs_of_a_batch_are_named_by_its_products(rows: slice, columns: slice, wanted: str) -> None:
+    problem = Problem(8, 5, 4, batch=3)
+    expected = np.ones((24, 5))
+    got = expected.astype(np.float32)
+    got[rows, columns] = 7
+    wrong = got != expected
+    comparison = Comparison(wrong.astype(float), wrong, got, expected, 0.0)
+    said = reasons(problem, got, comparison, np.zeros(got.shape, bool), "exact")
+    assert any(wanted in each for each in said), said
+    first = np.argwhere(got == 7)[0]
+    assert f"the first at ({first[0] % 8}, {first[1]}) of product {first[0] // 8} of the batch" in said[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import joined_kernel, user_kernel
+from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel, user_kernel
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -71,6 +72,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None)
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), asked.cures
+        fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
             fault, seconds = replace(fault, at_edges=True), seconds * share
@@ -201,15 +203,19 @@ class _CopyBench:
         return spec, spec.config()
 
     def _read(self, launch: UserOptions) -> KernelSpec:
-        """The kernel with these options; where two make the product, both as one."""
-        own = self.runner.spec
-        if not second_kernel(own):
+        """The kernel with these options; where two make the product, both as one: the second finishes it, or the first
+        prepares an operand."""
+        own, second = self.runner.spec, second_kernel(self.runner.spec)
+        if not second:
             return user_kernel(Path(self.asked.kernel), launch)
-        first = own.signature.entry.removesuffix(chained_name("", second_kernel(own)))
-        joined = joined_kernel(own.source, replace(launch, entry=launch.entry or first))
-        if joined is None:
-            raise UsageError(f"{first} and the kernel that finishes its product are not understood in a changed copy")
-        return joined
+        first = own.signature.entry.removesuffix(chained_name("", second))
+        ways = (joined_kernel, launch.entry or first), (prepared_kernel, second)
+        for read, entry in ways:
+            with suppress(GemmsmithError):
+                both = read(own.source, replace(launch, entry=entry))
+                if both is not None and both.signature.entry == own.signature.entry:
+                    return both
+        raise UsageError(f"{first} and {second} are not understood in a changed copy")
 
     def _is_better(self, report: Report) -> bool:
         """Whether a copy is free of the failure; where the kernel is only restricted, of no new restriction either."""

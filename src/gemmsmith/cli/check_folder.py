@@ -163,7 +163,7 @@ def check_all(
     kernels: Sequence[KernelPlace], options: Sequence[str], *, seconds: float, on: OnOptions, usual: Place,
     command: str = "", json: bool = False, done: Callable[[Checked], None] = lambda _: None,
 ) -> list[Checked]:  # fmt: skip
-    """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is told of each.
+    """Check each kernel with these further ``options`` in at most ``seconds``; ``done`` is called with each.
 
     Where ``--on`` names a place, the kernels' repositories are sent there; otherwise files are read in place.
     """
@@ -172,11 +172,11 @@ def check_all(
     tasks = [check_task(kernel, options, on.limit(seconds), trees) for kernel in readable]
     owners = {task.digest: kernel for task, kernel in zip(tasks, readable, strict=True)}
 
-    def told(result: TaskResult) -> None:
+    def on_result(result: TaskResult) -> None:
         done(_checked(owners[result.digest], result))
 
     job = CommandJob(command or shlex.join(["gemmsmith", "check", *options]), tasks, on, usual, tuple(trees.values()),
-                     recorded=on.named, json=json, told=told)  # fmt: skip
+                     recorded=on.named, json=json, on_result=on_result)  # fmt: skip
     found = {id(kernel): result for kernel, result in zip(readable, job.results(), strict=True)}
     return [_checked(kernel, found.get(id(kernel))) for kernel in kernels]
 

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import parse_type
+from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
 from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
-from gemmsmith.cli.render.output import item, say
+from gemmsmith.cli.render.output import item, patch, say
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
+from gemmsmith.cure.fault import fault_from
+from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
@@ -26,6 +29,8 @@ from gemmsmith.verify.scaled_meanings import formula
 
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
 
+Meaning = tuple[KernelSpec, tuple[ScaledParameter, ...]]
+
 
 @dataclass(frozen=True)
 class ScaledReport:
@@ -35,6 +40,7 @@ class ScaledReport:
     lines: tuple[str, ...]
     seconds: float
     verbose: bool = False
+    causes: tuple[Suggestion, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -66,7 +72,8 @@ class ScaledReport:
             "status": self.check.status, "arch": kernel.compiled.arch, "found": list(self.lines),
             "registers": used.registers, "static_smem": used.static_smem,
             "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem},
-            "trials": [_trial_json(trial) for trial in self.check.trials], "causes": [], "remedies": [], "hints": [],
+            "trials": [_trial_json(trial) for trial in self.check.trials],
+            "causes": [cause.to_json() for cause in self.causes], "remedies": [], "hints": [],
             "note": "", "verdict": self.conclusion(), "next": "", "notes": [], "skipped": [], "not_run": [],
             "warnings": [self.conclusion()] if self.ok and self.check.status != RIGHT else [],
             "seconds": round(self.seconds, 2), "certificate": None,
@@ -84,6 +91,9 @@ class ScaledReport:
             mark, style = ("ok   ", "green") if trial.ok else ("limit", "yellow") if limited else ("WRONG", "red")
             say(f"  {mark} {trial.label} ({_shape(trial)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
         item(self.conclusion(), "green" if self.check.status == RIGHT else "yellow" if self.ok else "red")
+        for cause in self.causes:
+            item(cause.sentence, "green")
+            patch(cause.diff)
         for outcome in (each for trial in self.check.trials if not trial.ok for each in trial.check.outcomes):
             for fault in outcome.faults:
                 print_fault(fault, "yellow" if limited else "red", self.verbose)
@@ -93,7 +103,7 @@ class ScaledReport:
 
 def scaled_report(
     word: str, options: KernelOptions, device: DeviceOptions, timeout: float, cache: CacheOptions, trial: TrialOptions,
-    refused: SignatureError, started: float,
+    refused: SignatureError, started: float, cures: float,
 ) -> ScaledReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
     file, entry = split_entry(word)
@@ -110,28 +120,46 @@ def scaled_report(
         raise refused
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     kind = "gpu" if device.wants_gpu else "sim"
-    group = _passed_group(spec.signature.arguments, parameters)
-    turned = False
-    try:
-        check = check_scaled(spec, parameters, group, kind, timeout, own, trial.trial)
-    except GemmsmithError as error:
-        turned = True
-        spec, parameters = _with_columns_last(spec, parameters)
+
+    def judge(file: Path, label: str) -> tuple[Meaning, ScaledCheck]:
+        read = scaled_kernel(file, asked)
+        if read is None:
+            raise refused
+        group = _passed_group(read[0].signature.arguments, read[1])
         try:
-            check = check_scaled(spec, parameters, group, kind, timeout, own, trial.trial)
-        except GemmsmithError:
-            raise error from None
+            return read, check_scaled(*read, group, kind, timeout, own, label)
+        except GemmsmithError as error:
+            other = _with_columns_last(*read)
+            try:
+                return other, check_scaled(*other, group, kind, timeout, own, label)
+            except GemmsmithError:
+                raise error from None
+
+    def check_of(file: Path, label: str) -> ScaledCheck:
+        return judge(file, label)[1]
+
+    seconds = 0.0 if device.wants_gpu or trial.trial else cures
+    try:
+        (meant, parameters), check = judge(path, trial.trial)
+    except SignatureError as error:
+        fault = fault_from(error.message, (), {path.name}, {})
+        for cause in scaled_causes(spec, parameters, fault, "", check_of, seconds):
+            error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
+        raise
+    turned = meant.signature != spec.signature
+    causes: tuple[Suggestion, ...] = ()
+    if not check.ok:
+        failed = next(each for each in check.trials if not each.ok)
+        causes = scaled_causes(meant, parameters, scaled_fault(check, path), failed.label, check_of, seconds)
     m, n, k = check.trials[0].shape
     lines = (
         f"{spec.entry}: {_roles(parameters)}",
         *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if turned else Problem(m, n, k))),
     )
-    return ScaledReport(check, lines, seconds_used() - started, trial.verbose)
+    return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
-def _with_columns_last(
-    spec: KernelSpec, parameters: tuple[ScaledParameter, ...]
-) -> tuple[KernelSpec, tuple[ScaledParameter, ...]]:
+def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> Meaning:
     """The same where N is the extent of the sum, and K the columns."""
     turned = {"N": "K", "K": "N"}
     arguments = tuple(replace(arg, role=turned.get(arg.role, arg.role)) for arg in spec.signature.arguments)

@@ -57,7 +57,7 @@ class CommandJob:
     measurements: Measurements | None = None
     cache_dir: Path | None = None
     json: bool = False
-    told: Callable[[TaskResult], None] = field(default=lambda _: None)
+    on_result: Callable[[TaskResult], None] = field(default=lambda _: None)
 
     @property
     def place(self) -> Place:
@@ -98,14 +98,14 @@ class CommandJob:
         with progress() as bar:
             shown = bar.add_task("starting workers", total=len(self.tasks))
 
-            def told(now: Progress) -> None:
+            def show(now: Progress) -> None:
                 bar.update(shown, completed=now.done, total=now.total, description=str(now))
 
             def resumed(job: Job, done: int) -> None:
                 say(f"goes on with the job of {job.started}: {done} of {len(self.tasks)} tasks are done "
                     "(--restart does them again)", stderr=True)  # fmt: skip
 
-            runner = Runner(executor, journal, self._measured, told, resumed, self.told)
+            runner = Runner(executor, journal, self._measured, show, resumed, self.on_result)
             return runner.run(self.tasks, self.command, str(self.place), self.on.restart)
 
     def _measured(self, _: Task, result: TaskResult, job: Job) -> tuple[Run, Sequence[Measurement]] | None:

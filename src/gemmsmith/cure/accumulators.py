@@ -17,6 +17,10 @@ _SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Ac
 
 _RESET = re.compile(r"(?P<name>[A-Za-z_]\w*) = (?:0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\));|"
                     r"(?:nvcuda::)?(?:wmma::)?fill_fragment\( ?(?P<fragment>\w+) ?, ?[^;]*\);")  # fmt: skip
+# The same for one element, or for all of them in loops.
+_ZEROED = re.compile(r"(?:(?:#pragma unroll )?for \([^()]*\) \{? ?)*(?:(?P<name>[A-Za-z_]\w*)(?: ?\[[^\]]*\])* = "
+                     r"(?:0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\)|\w+\(0\.?0?f?\));|(?:nvcuda::)?(?:wmma::)?"
+                     r"fill_fragment\( ?(?P<fragment>\w+)(?:\[[^\]]*\])* ?, ?[^;]*\);)(?: \})*")  # fmt: skip
 
 
 def unset(program: Program) -> Iterator[Candidate]:
@@ -44,6 +48,31 @@ def not_reset(program: Program) -> Iterator[Candidate]:
     for function in program.reached:
         for node in below(function.body, "declaration"):
             yield from _set_in_loops(function, node)
+        for node in below(function.body, "expression_statement", "for_statement"):
+            yield from _set_again(function, node)
+
+
+def _set_again(function: Function, node: Node) -> Iterator[Candidate]:
+    """`acc[0] = 0;` or a loop of such before a loop over outputs: once more at the start of each iteration."""
+    code, block = function.code, node.parent
+    match = _ZEROED.fullmatch(" ".join(code.of(node).split()))
+    if match is None or block is None or block.type != "compound_statement":
+        return
+    name = match["name"] or match["fragment"]
+    for loop in (each for each in children(block) if each.type in LOOPS and each.start_byte > node.end_byte):
+        body = loop.child_by_field_name("body")
+        sums = [each for each in below(loop, *LOOPS) if each.id != loop.id and _adds_to(code.of(each), name)]
+        if body is None or body.type != "compound_statement" or not sums:
+            continue
+        slot, line = Slot(code, body, -1), code.line(loop.start_byte)
+        yield Candidate("accumulator-not-reset", f"`{name}` is set in line {code.line(node.start_byte)} only: in the "
+                        f"next iteration of the loop of line {line} it still has the sum of the last one",
+                        f"set it to zero after line {slot.after_line}, too",
+                        (slot.insertion(" ".join(code.of(node).split())),))  # fmt: skip
+
+
+def _adds_to(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*\w*fma)|mma_sync\s*\(\s*{name}\b", text) is not None
 
 
 def _set_in_loops(function: Function, declaration: Node) -> Iterator[Candidate]:
@@ -89,7 +118,7 @@ def reset_too_often(program: Program) -> Iterator[Candidate]:
             name = (match["name"] or match["fragment"]) if match is not None else ""
             loops = [each for each in above(node) if each.type in LOOPS and each.start_byte > function.body.start_byte]
             for loop in loops if name else ():
-                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*\w*fma)|mma_sync\s*\(\s*{name}\b", code.of(loop)):
+                if not _adds_to(code.of(loop), name):
                     continue
                 parent = loop.parent
                 if parent is None or parent.type != "compound_statement":

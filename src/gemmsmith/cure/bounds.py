@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.cure.code import Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.wording import flat, in_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -51,7 +52,7 @@ class _Sign:
 
     @property
     def text(self) -> str:
-        return _flat(self.code.of(self.node))
+        return flat(self.code.of(self.node))
 
     @property
     def flipped(self) -> str:
@@ -69,12 +70,11 @@ class _Sign:
 def _flipped(signs: list[_Sign], tighter: bool) -> Candidate:
     """All of them the other way round."""
     ordered = sorted(signs, key=lambda sign: sign.node.start_byte)
-    lines = [str(line) for line in dict.fromkeys(sign.code.line(sign.node.start_byte) for sign in ordered)]
-    many = len(lines) > 1
-    where = f"line{'s' * many} {' and '.join(filter(None, (', '.join(lines[:-1]), lines[-1])))}"
+    lines = {sign.code.line(sign.node.start_byte) for sign in ordered}
+    many, where = len(lines) > 1, in_lines(lines)
     what = "the loop bound" if all(is_loop(sign.node) for sign in signs) else "the guard"
     texts = dict.fromkeys(sign.text for sign in ordered)
-    new = dict.fromkeys(_flat(sign.flipped) for sign in ordered)
+    new = dict.fromkeys(flat(sign.flipped) for sign in ordered)
     return Candidate(
         "comparison",
         f"{what}{'s' * many} of {where} {'let' if many else 'lets'} {'one too many' if tighter else 'one too few'} "
@@ -94,8 +94,8 @@ def logical_operators(program: Program) -> Iterator[Candidate]:
             other, compares = _LOGICAL.get(sign, ("", ""))
             if not other or parts[1] is None or not all(compares in side for side in (left, right)):
                 continue
-            line, new = code.line(each.start_byte), _flat(f"{left} {other} {right}")
-            cause = f"the guard of line {line} has `{sign}`, where `{other}` belongs: `{_flat(code.of(each))}`"
+            line, new = code.line(each.start_byte), flat(f"{left} {other} {right}")
+            cause = f"the guard of line {line} has `{sign}`, where `{other}` belongs: `{flat(code.of(each))}`"
             yield Candidate("logical-operator", cause, f"write `{new}` in line {line}",
                             (Edit(code.path, parts[1].start_byte, parts[1].end_byte, other),))  # fmt: skip
 
@@ -137,16 +137,12 @@ def _exchanged(code: Code, test: Node, one: Node, other: Node) -> Candidate:
     line = code.line(one.start_byte)
     a, b = code.of(one), code.of(other)
     edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, other.start_byte, other.end_byte, a))
-    return Candidate("exchanged-guard", f"the guard of line {line} has {a} and {b} exchanged: `{_flat(code.of(test))}`",
+    return Candidate("exchanged-guard", f"the guard of line {line} has {a} and {b} exchanged: `{flat(code.of(test))}`",
                      f"exchange {a} and {b} in line {line}", edits)  # fmt: skip
 
 
 def _replaced(code: Code, test: Node, one: Node, name: str) -> Candidate:
     line, old = code.line(one.start_byte), code.of(one)
-    return Candidate("wrong-extent", f"line {line} compares with {old}, where {name} belongs: `{_flat(code.of(test))}`",
+    return Candidate("wrong-extent", f"line {line} compares with {old}, where {name} belongs: `{flat(code.of(test))}`",
                      f"write `{name}` for `{old}` in line {line}",
                      (Edit(code.path, one.start_byte, one.end_byte, name),))  # fmt: skip
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())[:80]

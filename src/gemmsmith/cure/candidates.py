@@ -9,9 +9,12 @@ from gemmsmith.cure import (
     accumulators,
     bounds,
     epilogues,
+    fragments,
     guards,
+    index_arithmetic,
     indices,
     launches,
+    scales,
     stages,
     swizzles,
     tails,
@@ -29,15 +32,32 @@ from gemmsmith.cure.overflow import overflows
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """Distinct changes, the likeliest first."""
-    seen = set()
+    """Distinct changes, the likeliest first. What exchanges extents that are equal in the failing trial comes last: it
+    changes nothing there, but may reveal the product of another layout."""
+    seen, later = set(), []
     for candidate in _ordered(program, fault):
         if candidate.edits and candidate.edits not in seen and not candidate.clashes:
             seen.add(candidate.edits)
-            yield candidate
+            if _is_idle(program, fault, candidate):
+                later.append(candidate)
+            else:
+                yield candidate
+    yield from later
+
+
+def _is_idle(program: Program, fault: Fault, candidate: Candidate) -> bool:
+    """Whether every edit puts one extent for another that has the same value in the failing trial."""
+    values = {name: fault.extents[role] for role, name in program.names.items() if role in fault.extents}
+    texts = {code.path: code.text for code in program.files}
+    pairs = [(texts[edit.path][edit.start : edit.end], edit.text) for edit in candidate.edits]
+    return all(old in values and values[old] == values.get(new) for old, new in pairs)
 
 
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
+    if program.scales and fault.kind in ("value", "bounds"):
+        yield from scales.wrong_scales(program)
+    if fault.squares_pass:
+        yield from _extents(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
@@ -65,6 +85,9 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from stages.other_stages(program)
             yield from indices.exchanged_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
+            yield from index_arithmetic.counterpart_divisors(program)
+            yield from index_arithmetic.other_strides(program)
+            yield from index_arithmetic.other_numbers(program)
     elif fault.kind == "barrier":
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
@@ -76,6 +99,8 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind in ("bounds", "alignment"):
         if fault.large:
             yield from overflows(program)
+        if fault.beyond_shared:
+            yield from launches.more_shared_memory(program)
         yield from bounds.comparisons(program, fault, tighter=True)
         yield from indices.leading_dimensions(program)[0]
         yield from _edges(program, fault)
@@ -83,6 +108,20 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from tails.short_loops(program)
     elif fault.kind == "value":
         yield from _values(program, fault)
+
+
+def _by_fragments(program: Program) -> bool:
+    """Whether lanes hold fragments, whose rows and columns the kernel computes itself."""
+    texts = "".join(function.code.of(function.body) for function in program.reached)
+    return "mma.sync" in texts or "ldmatrix" in texts
+
+
+def _extents(program: Program) -> Iterator[Candidate]:
+    """For a fault that shows only where M, N and K differ: one of them stands for another."""
+    likely, others = indices.leading_dimensions(program)
+    yield from likely
+    yield from index_arithmetic.counterpart_divisors(program)
+    yield from _in_turn(launches.swapped_axes(program), bounds.exchanged_guards(program), others)
 
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -95,8 +134,15 @@ def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _indices(program: Program) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from likely
-    tiles = indices.tile_constants(program)
-    yield from _in_turn(launches.swapped_axes(program), others, indices.exchanged_indices(program), tiles)
+    yield from index_arithmetic.counterpart_divisors(program)
+    yield from _in_turn(
+        launches.swapped_axes(program),
+        others,
+        indices.exchanged_indices(program),
+        chain(indices.tile_constants(program), index_arithmetic.other_operators(program)),
+        index_arithmetic.other_strides(program),
+        chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
+    )
 
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -107,8 +153,14 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from values.repeated_scalars(program)
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
+    if _by_fragments(program):
+        yield from fragments.wrong_fragments(program)
+        yield from fragments.transposed_loads(program)
+        yield from index_arithmetic.other_numbers(program)
+        yield from index_arithmetic.other_factors(program)
     if fault.unwritten:
         yield from launches.floor_grids(program)
+        yield from index_arithmetic.counterpart_divisors(program)
         yield from likely
         yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
@@ -125,16 +177,20 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from values.masks(program)
     yield from late_returns(program)
     yield from likely
+    yield from index_arithmetic.counterpart_divisors(program)
     yield from _in_turn(
         tails.short_loops(program),
         others,
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
-        launches.swapped_axes(program),
+        chain(launches.swapped_axes(program), launches.other_blocks(program)),
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(values.shuffles(program), bounds.exchanged_guards(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
         tails.wrong_steps(program, computed=False),
+        index_arithmetic.other_strides(program),
+        chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
+        index_arithmetic.other_operators(program),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)

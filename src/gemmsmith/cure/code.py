@@ -74,6 +74,7 @@ class Program:
     grid    where the grid is written: file and line; None where that is not known
     line    of the kernel's name, which tells overloads apart; 0: not known
     second  the plain name of the kernel that finishes the product; empty where one kernel makes it
+    scales  the names of arrays of scales and zero points
     """
 
     files: tuple[Code, ...]
@@ -82,6 +83,7 @@ class Program:
     grid: tuple[Path, int] | None = None
     line: int = 0
     second: str = ""
+    scales: tuple[str, ...] = ()
     _functions: list[Function] = field(default_factory=list)
 
     def file(self, name: str) -> Code | None:

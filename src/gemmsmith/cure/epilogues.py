@@ -125,7 +125,8 @@ def activated_terms(program: Program) -> Iterator[Candidate]:
             if len(terms) != 1 or called is None or "fma" in code.of(called):
                 continue
             line, term = code.line(node.start_byte), code.of(terms[0])
-            cause = f"line {line} applies `{code.of(called)}` to every product, not to their sum"
+            cause = (f"line {line} adds `{code.of(called)}` of each product, where a matrix product adds the products "
+                     "themselves (an activation belongs after the loop)")  # fmt: skip
             yield Candidate("activated-term", cause,
                             f"write `{code.of(left)} += {' '.join(term.split())[:80]}` in line {line}",
                             (Edit(code.path, right.start_byte, right.end_byte, term),))  # fmt: skip

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.sim.hazards import EXITED, Hazard, HazardKind
 from gemmsmith.verify.verdict import Verdict
 
 Place = tuple[str, int]
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
+_SHARED_BYTES = re.compile(r"the block has \d+ bytes of shared\s+memory")
 _KINDS = (
     ("out-of-bounds", "bounds"), ("out of bounds", "bounds"), ("overrun", "bounds"), ("misaligned", "alignment"),
     ("divergent barrier", "barrier"), ("barrier never completes", "barrier"), ("member mask", "mask"),
@@ -49,6 +50,9 @@ class Fault:
     large   a matrix has more elements than an int can count
     at_edges  whole tiles are right
     exited    barriers that some threads of the block did not reach, because they had returned
+    extents   M, N and K of the failing trial
+    beyond_shared  an access beyond the shared memory that the block has
+    squares_pass   it shows only where M, N and K all differ
     """
 
     kind: str
@@ -59,6 +63,9 @@ class Fault:
     large: bool = False
     at_edges: bool = False
     exited: tuple[Place, ...] = ()
+    extents: Mapping[str, int] = field(default_factory=dict)
+    beyond_shared: bool = False
+    squares_pass: bool = False
 
     @property
     def key(self) -> frozenset[object]:
@@ -70,15 +77,24 @@ class Fault:
 
 def fault_of(verdict: Verdict, files: Collection[str]) -> Fault:
     """The fault that a verdict names, by lines of the user's ``files``."""
-    exited = _places("\n".join(note for note in verdict.notes if EXITED in note))
-    if verdict.hazards:
-        return Fault("race", tuple(_race(hazard, files) for hazard in verdict.hazards), exited=exited)
-    text = "\n".join(verdict.reasons)
-    kind = next((kind for words, kind in _KINDS if words in text), "value")
     problem = verdict.problem
+    found = fault_from("\n".join(verdict.reasons), verdict.hazards, files,
+                       {"M": problem.m, "N": problem.n, "K": problem.k})  # fmt: skip
+    exited = _places("\n".join(note for note in verdict.notes if EXITED in note))
+    if found.races:
+        return replace(found, exited=exited)
     scaled = problem.alpha != 1 or problem.beta not in (0, 1)
     large = max(problem.m * problem.ldc, problem.m * problem.k, problem.n * problem.k) >= 2**31
-    return Fault(kind, (), _places(text), verdict.unwritten > 0, scaled, large, exited=exited)
+    return replace(found, unwritten=verdict.unwritten > 0, scaled=scaled, large=large, exited=exited)
+
+
+def fault_from(text: str, hazards: Iterable[Hazard], files: Collection[str], extents: Mapping[str, int]) -> Fault:
+    """The fault that the reasons and hazards of a failed launch name."""
+    races = tuple(_race(hazard, files) for hazard in hazards)
+    if races:
+        return Fault("race", races, extents=extents)
+    kind = next((kind for words, kind in _KINDS if words in text), "value")
+    return Fault(kind, (), _places(text), extents=extents, beyond_shared=_SHARED_BYTES.search(text) is not None)
 
 
 def _places(text: str) -> tuple[Place, ...]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions, passed_leading
 from gemmsmith.cure.code import Code, Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.wording import changed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_CONSTANTS = 3
-_WHOLE = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
 
 
 def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidate]]:
@@ -61,17 +61,8 @@ def _is_target(node: Node) -> bool:
 def _replaced(code: Code, node: Node, name: str) -> Candidate:
     line, old = code.line(node.start_byte), code.of(node)
     return Candidate("wrong-leading-dimension", f"an index of line {line} has {old}, where {name} belongs",
-                     f"write `{name}` for `{old}` in line {line}: `{_around(code, node, name)}`",
+                     f"write `{name}` for `{old}` in line {line}: `{changed(code, node, name)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
-
-
-def _around(code: Code, node: Node, name: str) -> str:
-    """The smallest statement-like text around the change, after it."""
-    outer = node
-    while outer.parent is not None and outer.type not in _WHOLE:
-        outer = outer.parent
-    text = code.text[outer.start_byte : node.start_byte] + name + code.text[node.end_byte : outer.end_byte]
-    return " ".join(text.split())[:80]
 
 
 def tile_constants(program: Program) -> Iterator[Candidate]:
@@ -86,7 +77,7 @@ def tile_constants(program: Program) -> Iterator[Candidate]:
             line, old = code.line(node.start_byte), code.of(node)
             for name in [each for each in names if each != old][:_MOST_CONSTANTS]:
                 yield Candidate("wrong-tile", f"line {line} multiplies a block's number by {old}, where {name} belongs",
-                                f"write `{name}` for `{old}` in line {line}: `{_around(code, node, name)}`",
+                                f"write `{name}` for `{old}` in line {line}: `{changed(code, node, name)}`",
                                 (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""The grid: whole tiles only, or rows and columns exchanged, in the launch or in the kernel."""
+"""The launch: a grid for whole tiles only, rows and columns exchanged, too few bytes of shared memory."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 # `dim3 grid(gx, gy)` is the declaration of a function to a parser that does not know the types of gx and gy.
 _DIVIDING_MACRO = re.compile(r"#\s*define\s+(?P<name>\w+)\s*\(\s*\w+\s*,\s*\w+\s*\)\s*\(?\s*(?P<over>\(\s*\w+\s*\)|\w+)"
                              r"\s*/\s*(?P<by>\(\s*\w+\s*\)|\w+)\s*\)?\s*$", re.M)  # fmt: skip
+_TIMES = (2, 3, 4, 8)
+_MOST_THREADS = 1024
 _HOLDERS = ("init_declarator", "function_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
 
 
@@ -77,6 +80,65 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
+
+
+def other_blocks(program: Program) -> Iterator[Candidate]:
+    """The threads of a block, where they are numbers: as many along one side as along another, twice as many, half."""
+    for code, asked in _configured(program, 1):
+        listed = _block(code, asked)
+        texts = [code.of(node) for node in listed]
+        numbers = [text for text in texts if text.isdecimal()]
+        for node in listed:
+            old, line = code.of(node), code.line(node.start_byte)
+            if not old.isdecimal():
+                continue
+            for new in dict.fromkeys((*numbers, str(2 * int(old)), str(int(old) // 2))):
+                sides = [new if each.id == node.id else code.of(each) for each in listed]
+                if new in (old, "0") or math.prod(int(side) for side in sides if side.isdecimal()) > _MOST_THREADS:
+                    continue
+                yield Candidate("wrong-block", f"the launch has blocks of {'x'.join(texts)} threads (line {line}), and "
+                                f"the kernel needs {'x'.join(sides)}", f"write `{', '.join(sides)}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _block(code: Code, asked: Node) -> list[Node]:
+    """The threads along x, y and z as written: in the launch, or where its variable is declared."""
+    if asked.type == "call_expression" and code.of(asked).startswith("dim3"):
+        return _listed(asked)
+    if asked.type != "identifier":
+        return [asked]
+    holder = next((each for each in above(asked) if each.type == "function_definition"), None)
+    for node in below(holder, *_HOLDERS) if holder is not None else ():
+        declared = node.child_by_field_name("declarator") or node.child_by_field_name("left")
+        if declared is not None and code.of(declared) == code.of(asked):
+            found = _arguments(code, node)
+            return found or list(_defined(code, asked))
+    return []
+
+
+def _configured(program: Program, place: int) -> Iterator[tuple[Code, Node]]:
+    """What the launches of the kernel have at a place of `<<<grid, block, bytes>>>`."""
+    for code in program.files:
+        for call in below(code.root, "kernel_call_syntax"):
+            started = call.parent
+            if len(call.named_children) > place and started is not None and code.of(started).startswith(program.entry):
+                yield code, call.named_children[place]
+
+
+def more_shared_memory(program: Program) -> Iterator[Candidate]:
+    """Two to eight times the bytes of dynamic shared memory that the launch asks for."""
+    for code, asked in _configured(program, 2):
+        for node in (*_defined(code, asked), asked):
+            if node.type == "identifier":
+                continue
+            line, old = code.line(node.start_byte), code.of(node)
+            bare = node.type == "number_literal" or (node.type == "binary_expression" and "+" not in old)
+            for times in _TIMES:
+                new = f"{times} * {old}" if bare else f"{times} * ({old})"
+                yield Candidate("few-shared-bytes", f"the kernel uses more shared memory than the launch asks for: "
+                                f"`{' '.join(old.split())}` in line {line}", f"ask for {times} times as many bytes: "
+                                f"`{' '.join(new.split())}`, or add up the arrays that share them",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
 
 def exchanged_grid(program: Program) -> tuple[Edit, ...]:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import extents, global_accesses
+from gemmsmith.cure.accesses import extents, global_accesses, operands
 from gemmsmith.cure.code import Code, Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.wording import flat, in_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _WIDE = "size_t"
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b|\b\d+[uU]?[lL]")
 _SHORT = ("int", "unsigned", "unsigned int", "uint", "uint32_t", "int32_t")
-_MOST_SHOWN = 3
+_MOST_SHOWN, _LONGEST = 3, 60
 
 
 def overflows(program: Program) -> Iterator[Candidate]:
@@ -30,14 +31,14 @@ def overflows(program: Program) -> Iterator[Candidate]:
                 edits[Edit(code.path, kind.start_byte, kind.end_byte, _WIDE)] = None
             for product in _products(program, code, node):
                 edits[_cast(code, product)] = None
-                shown.append((code.line(product.start_byte), f"({_WIDE}){_flat(code.of(product))}"))
-    for access in global_accesses(program):
-        for product in _products(program, access.code, access.index):
-            edits[_cast(access.code, product)] = None
-            shown.append((access.code.line(product.start_byte), f"({_WIDE}){_flat(access.code.of(product))}"))
+                shown.append((code.line(product.start_byte), f"({_WIDE}){flat(code.of(product), _LONGEST)}"))
+    own = ((access.code, access.index) for access in global_accesses(program))
+    for code, index in (*own, *_of_pointers(program)):
+        for product in _products(program, code, index):
+            edits[_cast(code, product)] = None
+            shown.append((code.line(product.start_byte), f"({_WIDE}){flat(code.of(product), _LONGEST)}"))
     if edits and shown:
-        lines = sorted({line for line, _ in shown})
-        where = f"line{'s' * (len(lines) > 1)} {_listed(lines)}"
+        where = in_lines(line for line, _ in shown)
         texts = list(dict.fromkeys(f"`{text}`" for _, text in sorted(shown)))
         some = ", ".join(texts[:_MOST_SHOWN]) + " …" * (len(texts) > _MOST_SHOWN)
         yield Candidate("overflow", f"the indices of {where} are computed in 32 bits, which overflow in matrices of "
@@ -45,16 +46,25 @@ def overflows(program: Program) -> Iterator[Candidate]:
                         tuple(edits))  # fmt: skip
 
 
+def _of_pointers(program: Program) -> Iterator[tuple[Code, Node]]:
+    """The indices of pointers into A, B and C: `const float* a = A + b * stride;`."""
+    roles = operands(program)
+    for function in program.reached:
+        code, pointers = function.code, set()
+        for node in below(function.body, "init_declarator"):
+            named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+            if named is None or value is None or named.type != "pointer_declarator":
+                continue
+            if any(code.of(each) in roles for each in below(value, "identifier")):
+                pointers.add(code.of(named).lstrip("* "))
+        for node in below(function.body, "subscript_expression"):
+            array, index = node.child_by_field_name("argument"), node.child_by_field_name("indices")
+            if array is not None and index is not None and code.of(array) in pointers:
+                yield code, index
+
+
 def _cast(code: Code, product: Node) -> Edit:
     return Edit(code.path, product.start_byte, product.start_byte, f"({_WIDE})")
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())[:60]
-
-
-def _listed(lines: list[int]) -> str:
-    return " and ".join(filter(None, (", ".join(map(str, lines[:-1])), str(lines[-1]))))
 
 
 def _products(program: Program, code: Code, node: Node) -> list[Node]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SHARED = re.compile(r"__shared__[^;]*")
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?=\[|,|$)")
+_SIZED = re.compile(r"\b([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)+)")
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,12 @@ def shared_accesses(program: Program, function: Function) -> Iterator[SharedAcce
             inner = inner.child_by_field_name("argument")
         if inner is not None and inner.type == "identifier" and function.code.of(inner) in names and indices:
             yield SharedAccess(function.code, node, function.code.of(inner), tuple(indices))
+
+
+def declared_sizes(program: Program) -> dict[str, tuple[str, ...]]:
+    """The constants that each array in shared memory is declared with: {"Bs": ("BK", "BN")}."""
+    found: dict[str, tuple[str, ...]] = {}
+    for declared in _SHARED.findall("\n".join(code.text for code in program.files)):
+        for name, sizes in _SIZED.findall(declared):
+            found[name] = tuple(dict.fromkeys(re.findall(r"\b[A-Z]\w*", sizes)))
+    return found

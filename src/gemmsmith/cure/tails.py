@@ -91,12 +91,22 @@ def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
                     continue
                 old, line = code.of(right), code.line(node.start_byte)
                 parts = [code.of(each) for each in below(right, "identifier", "number_literal") if each.id != right.id]
-                for new in dict.fromkeys((*parts, *sizes)):
+                for new in dict.fromkeys((*_threads(code, loop), *parts, *sizes)):
                     if new != old and new != "1":
                         start = code.line(loop.start_byte)
                         yield Candidate("loop-step", f"the loop of line {start} goes on by `{old}`, where `{new}` "
                                         "belongs", f"write `{new}` for `{old}` in line {line}",
                                         (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def _threads(code: Code, loop: Node) -> tuple[str, ...]:
+    """The threads of the block, where a loop starts at the number of a thread (`for (int i = tid; …)`); the blocks of
+    the grid, where it starts at the block's."""
+    start = loop.child_by_field_name("initializer")
+    text = code.of(start) if start is not None else ""
+    if block := re.search(r"=\s*blockIdx\.([xyz])\s*;?$", text):
+        return (f"gridDim.{block[1]}",)
+    return ("blockDim.x", "blockDim.x * blockDim.y") if re.search(r"threadIdx|\bt?id\b|lane|tid", text) else ()
 
 
 def _counts(code: Code, loop: Node, node: Node) -> bool:

@@ -31,7 +31,7 @@ def conflict_words(pattern: AccessPattern) -> str:
     every = len(words) == count
     place = (
         f"{'both' if count == 2 else f'all {count}'} are in bank {bank}" if every
-        else f"{len(words)} of them (of threads {_some(sorted(words.values()))}) are in bank {bank}"
+        else f"{len(words)} of them (of threads {_first_lanes(sorted(words.values()))}) are in bank {bank}"
     )  # fmt: skip
     return (f"{len(group)} threads of a warp {verb} {count} {each} of {what}{apart}: {place}, and a bank serves one "
             f"word at a time, so the access takes {len(words)} wavefronts where 1 would do.")  # fmt: skip
@@ -43,7 +43,7 @@ def _column(pattern: AccessPattern) -> str:
     return " (one column)" if declared is not None and declared.row_bytes and stride == declared.row_bytes else ""
 
 
-def _some(lanes: list[int]) -> str:
+def _first_lanes(lanes: list[int]) -> str:
     return ", ".join(map(str, lanes[:4])) + (", …" if len(lanes) > 4 else "")
 
 

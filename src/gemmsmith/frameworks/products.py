@@ -43,7 +43,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, precision:
         return torch_products().matmul(a, b, out, out_dtype, precision, deterministic, device)
     if device not in DEVICES:
         raise unknown_device(device)
-    return _others(library)(a, b, out=out, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
+    return _matmul_of(library)(a, b, out=out, out_dtype=out_dtype, precision=precision, deterministic=deterministic,
                             device=device)  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def torch_products() -> Any:
     return home
 
 
-def _others(library: str) -> Any:
+def _matmul_of(library: str) -> Any:
     if library == _JAX:
         from gemmsmith.frameworks.jax.products import matmul as by_jax
 

@@ -63,14 +63,14 @@ LARGEST_BATCH = cuda_limits().grid_yz  # a batch lies along gridDim.z
 def check_accepts(spec: KernelSpec, problem: Problem) -> None:
     """Raise unless ``spec`` computes ``problem``; says what it takes and which rungs take the problem."""
     if refusal := spec.refusal(problem):
-        raise UnsupportedError(refusal, _others(problem) if spec.known_signature is None else "")
+        raise UnsupportedError(refusal, _rungs_that_take(problem) if spec.known_signature is None else "")
     if problem.batch > LARGEST_BATCH:
         raise UnsupportedError(
             f"a launch takes {LARGEST_BATCH:,} products at most, not {problem.batch:,}", "split the batch"
         )
 
 
-def _others(problem: Problem) -> str:
+def _rungs_that_take(problem: Problem) -> str:
     """Which rungs take what another kernel refused."""
     names = [spec.name for spec in rungs() if spec.takes(problem)]
     if names:

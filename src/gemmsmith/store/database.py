@@ -198,7 +198,7 @@ class Results:
         if self._damage:
             self._damage = dict.fromkeys(self._damage, True)
             raise ResultsError(
-                f"{wanted}: not among the intact rows of {self._told(self.damage)}", repair_hint(self.path)
+                f"{wanted}: not among the intact rows of {self._damage_text(self.damage)}", repair_hint(self.path)
             )
 
     def _warn(self) -> None:
@@ -206,10 +206,10 @@ class Results:
         new = [damage for damage, told in self._damage.items() if not told]
         self._damage = dict.fromkeys(self._damage, True)
         if new:
-            text = f"{self._told(new)}. The other rows are intact; {repair_hint(self.path)}"
+            text = f"{self._damage_text(new)}. The other rows are intact; {repair_hint(self.path)}"
             warnings.warn(text, ResultsWarning, stacklevel=4)
 
-    def _told(self, damage: Sequence[Damage]) -> str:
+    def _damage_text(self, damage: Sequence[Damage]) -> str:
         rest = f"; and {len(damage) - _MOST_NAMED} more" if len(damage) > _MOST_NAMED else ""
         return f"{self.path}, which is damaged: {'; '.join(map(str, damage[:_MOST_NAMED]))}{rest}"
 

@@ -14,6 +14,8 @@ from gemmsmith.userfile.overloads import overloads_of
 from gemmsmith.userfile.parts import KernelSource
 
 _LISTED = 12  # kernels named in a message
+_INTEGER = re.compile(r"\b(?:int|unsigned|size_t|long|u?int\d+_t)\b")
+_ARRAYS, _SIZES = 3, 3  # that a kernel of a product takes at least
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,17 @@ def choose_entry(
             return Entry(products[0])
         if products:
             break
+        parts = [kernel for kernel in group if _may_begin_a_product(kernel)]
+        if len(parts) == 1:
+            return Entry(parts[0])
     raise SeveralKernelsError(f"{path.name} has several kernels: {_names(own)}", "choose one with --entry NAME")
+
+
+def _may_begin_a_product(kernel: KernelSource) -> bool:
+    """Whether a kernel takes three arrays and three sizes or more, as one that leaves partial sums for the next."""
+    types = [parameter.type for parameter in kernel.parameters]
+    sizes = [each for each in types if "*" not in each and _INTEGER.search(each)]
+    return sum("*" in each for each in types) >= _ARRAYS and len(sizes) >= _SIZES
 
 
 def spelled_entry(kernel: KernelSource, kernels: Sequence[KernelSource]) -> str:

@@ -37,7 +37,11 @@ _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
 _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
-_COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(")
+
+
+# Blocks that take one tile after another: from a counter, or in a loop that starts at the block's number and steps on.
+_COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(|"
+                     r"\bfor\s*\([^;]*?\b(\w+)\s*=\s*blockIdx\s*\.\s*[xyz]\s*;[^;]*;[^;{}]*?\b\1\s*\+=")  # fmt: skip
 _EQUALS_NUMBER = re.compile(r"\b\w+\s*==\s*\d{2,}\b")
 _GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
 _BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
@@ -355,7 +359,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         except (GemmsmithError, RecursionError):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
-        walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tiles from a counter
+        walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tile after tile
         walks = walks or (found == (1, 1, 1) and _BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
         return found if index or walks or self.signature.fixed else None
 

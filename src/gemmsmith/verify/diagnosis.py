@@ -72,15 +72,15 @@ def reasons(
     count = int(np.count_nonzero(untouched))
     if count:
         row, column = (int(i) for i in np.argwhere(untouched)[0])
-        found.append(f"{count} of {got.size} outputs were never written, the first at ({row}, {column})")
+        found.append(f"{count} of {got.size} outputs were never written, the first at {_place(problem, row, column)}")
         found += [f"never written: {where}"] if (where := places(untouched)) else []
     wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
     if not wrong.any():
         return tuple(found)
-    found.append(_headline(comparison, wrong, mode))
+    found.append(_headline(problem, comparison, wrong, mode))
     if mode == "projection":
         return tuple(found)
-    found.extend(_where(wrong))
+    found.extend(_of_a_batch(problem, wrong) or _where(wrong))
     if mode == "mod32":
         return tuple(found)  # bit patterns, not numbers: the hints below would mislead
     strange = wrong & ~np.isnan(comparison.expected)
@@ -91,16 +91,38 @@ def reasons(
     return tuple(found)
 
 
-def _headline(comparison: Comparison, wrong: Mask, mode: str) -> str:
+def _headline(problem: Problem, comparison: Comparison, wrong: Mask, mode: str) -> str:
     what = f"{int(np.count_nonzero(wrong))} of {wrong.size} {'rows' if mode == 'projection' else 'outputs'} wrong"
     worst = comparison.worst(among=wrong)
     if worst is None:
         return what
-    place = f"row {worst.row}" if mode == "projection" else f"({worst.row}, {worst.column})"
+    place = f"row {worst.row}" if mode == "projection" else _place(problem, worst.row, worst.column)
     if mode in ("float", "projection"):
         ratio = f"rho {worst.rho:.3g}; rounding stays below {comparison.gate:.3g}"
         return f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g} ({ratio})"
     return f"{what}, the first at {place}: got {worst.got!r}, expected {worst.expected!r}"
+
+
+def _place(problem: Problem, row: int, column: int) -> str:
+    """Row and column of an output, of a batch those of its product."""
+    if problem.batch == 1:
+        return f"({row}, {column})"
+    return f"({row % problem.m}, {column}) of product {row // problem.m} of the batch"
+
+
+def _of_a_batch(problem: Problem, wrong: Mask) -> list[str]:
+    """Which products of a batch are wrong, counted from 0, where not all are; and what is wrong in these."""
+    if problem.batch == 1 or wrong.shape[0] != problem.batch * problem.m:
+        return []
+    products = wrong.reshape(problem.batch, problem.m, -1)
+    some = products.any(axis=(1, 2))
+    if some.all():
+        return []
+    numbers = [str(int(number)) for number in np.flatnonzero(some)]
+    listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+    where = places(np.asarray(products[some].any(axis=0)))
+    return [f"wrong: product{'s' * (len(numbers) > 1)} {listed} of the batch of {problem.batch}, counted from 0"
+            f"{f', in {where}' if where else ''}; the others are right"]  # fmt: skip
 
 
 def _where(wrong: Mask) -> list[str]:

@@ -105,7 +105,7 @@ def operand_holding(operands: Sequence[Operand], address: int) -> Operand | None
     """The operand that an address lies in, an array of the workspace before the whole; None for other memory, as a
     variable of the module."""
     inside = [each for each in operands if each.address <= address < each.address + each.nbytes]
-    return min(inside, key=lambda each: each.nbytes, default=None)
+    return min(reversed(inside), key=lambda each: each.nbytes, default=None)  # the workspace comes before its arrays
 
 
 @dataclass(frozen=True)

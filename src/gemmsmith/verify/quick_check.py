@@ -76,7 +76,7 @@ def quick_launch_check(launch: Launch, arch: str, cache: CompileCache | None = N
         return QuickCheck(UNCHECKED, _first(error.message))
     (outcome,) = found.outcomes
     if outcome.hazards:
-        return QuickCheck(RACY, _told(outcome.faults) or _first(str(outcome.hazards[0])))
+        return QuickCheck(RACY, _first_fault(outcome.faults) or _first(str(outcome.hazards[0])))
     if outcome.reasons and _ENDLESS in outcome.reasons[0]:
         return QuickCheck(UNCHECKED, f"it took the simulator longer than {BUDGET:g} s.")
     if outcome.reasons:
@@ -113,7 +113,7 @@ def _checked(spec: KernelSpec, config: Config, compile_fn: CompileFn, arch: str,
 def _failed(verdict: Verdict, why_no_product: str) -> QuickCheck:
     reasons = [*verdict.reasons, *map(str, verdict.damage)]
     said = _first(reasons[0]) if reasons else f"{verdict.wrong:,} of {verdict.total:,} outputs of {verdict.problem}."
-    told = _told(verdict.faults) or said
+    told = _first_fault(verdict.faults) or said
     if why_no_product:
         return QuickCheck(UNCHECKED, _first(f"it may be no matrix product ({why_no_product})"))
     if _ENDLESS in said:
@@ -123,7 +123,7 @@ def _failed(verdict: Verdict, why_no_product: str) -> QuickCheck:
     return QuickCheck(WRONG, told)
 
 
-def _told(faults: tuple[FaultReport, ...]) -> str:
+def _first_fault(faults: tuple[FaultReport, ...]) -> str:
     """The first fault by the source's own names, with its line; empty where there is none."""
     for fault in faults:
         line = next((f" ({mark.file.rpartition('/')[2]}:{mark.line})" for mark in fault.marks), "")

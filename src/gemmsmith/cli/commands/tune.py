@@ -149,7 +149,7 @@ def _on_workers(
         if result.ok:
             file.add_lines(decode(TunedShape, result.value).lines)
 
-    ran = CommandJob(line, tasks, on, cores(), cache_dir=cache.cache_dir, json=output.json, told=store).results()
+    ran = CommandJob(line, tasks, on, cores(), cache_dir=cache.cache_dir, json=output.json, on_result=store).results()
     for result in ran:  # also of a command that was stopped between recording a result and storing its lines
         store(result)
     raise_failures(tasks, ran)

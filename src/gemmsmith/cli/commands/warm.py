@@ -91,7 +91,9 @@ def command(asked: WarmOptions, where: WhereOptions, cache: CacheOptions, output
     else:
         extra = sum(job.stands_in for job in jobs)
         also = f", first calls of others {extra}" if extra else ""
-        needed = f"{len(problems)} products need {len(jobs) - extra} kernels on {gpu.name}"
+        kernels, products = len(jobs) - extra, len(problems)
+        needed = (f"{products} product{'s need' if products != 1 else ' needs'} {kernels} kernel{'s' * (kernels != 1)} "
+                  f"on {gpu.name}")  # fmt: skip
         say(f"{needed}{also}: {f'{compiled} compiled' if compiled else 'nothing to compile'}, {seconds:.1f} s")
         for kernel, why in failed:
             say(f"failed: {kernel}: {why}")

@@ -54,7 +54,7 @@ def speeds(rows: Sequence[Measurement]) -> tuple[Columns, Rows]:
 def other_times(rows: Sequence[Measurement]) -> tuple[Columns, Rows]:
     """Times of other ways to launch, and errors."""
     names = ("spread", "one by one", "hot", "host", "error\nbefore", "after")
-    return (("", "bar"), *((name, "right") for name in names)), [(_name(m), *_others(m)) for m in rows]
+    return (("", "bar"), *((name, "right") for name in names)), [(_name(m), *_other_timings(m)) for m in rows]
 
 
 def conditions_line(found: Conditions) -> str:
@@ -87,7 +87,7 @@ def _speed(measurement: Measurement, baselines: Sequence[str]) -> tuple[str, ...
     )  # fmt: skip
 
 
-def _others(measurement: Measurement) -> tuple[str, ...]:
+def _other_timings(measurement: Measurement) -> tuple[str, ...]:
     times = {(t.mode, t.cache): t.median for t in measurement.timings}
     seconds = (times.get(("stream", "cold"), math.nan), times.get(("graph", "hot"), math.nan), measurement.overhead)
     best = measurement.best

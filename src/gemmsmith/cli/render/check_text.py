@@ -39,7 +39,7 @@ def print_report(report: Report) -> None:
             continue
         mark = "ok" if verdict.trusted else report.mark(trial, verdict)
         style = _STYLES.get(mark, "red")
-        text = f"  {mark:<5} {_said(trial, verdict)} ({report.own(trial.problem)})"
+        text = f"  {mark:<5} {_trial_text(trial, verdict)} ({report.own(trial.problem)})"
         say(text, lead=f"  {mark:<5}", lead_style=style, hang=" " * 6)
     if fitted := _fitted_line(report):
         say(f"  ok    {fitted}", lead="  ok   ", lead_style="green", hang=" " * 6)
@@ -73,7 +73,7 @@ def print_report(report: Report) -> None:
         item(f"next: {report.next_command()}")
 
 
-def _said(trial: Trial, verdict: Verdict) -> str:
+def _trial_text(trial: Trial, verdict: Verdict) -> str:
     """A trial's label; of one that says what must not happen, what happened."""
     return "C is read when beta = 0" if trial.label == UNREAD and not verdict.trusted else trial.label
 

@@ -12,6 +12,9 @@ from gemmsmith.explain.comparison_rows import Row
 from gemmsmith.explain.diagnosis import MODEL
 from gemmsmith.verify.quick_check import QuickCheck
 
+_COUNTS = ("Requests, wavefronts and conflicts are those of PTX. ptxas may join loads, so machine code may have fewer: "
+           "gemmsmith profile counts it.")  # fmt: skip
+
 
 def print_comparison(
     titles: Sequence[str], names: Sequence[str], sentences: Sequence[str], found: Sequence[Row],
@@ -37,4 +40,5 @@ def print_comparison(
     heads = [(f"{letter} {escape(name)}", "right") for letter, name in zip("XY", names, strict=True)]
     print_table((("", "left"), ("", "left"), *heads), rows)
     say()
+    say(_COUNTS, "dim")
     say(model, "dim")

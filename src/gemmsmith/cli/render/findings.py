@@ -90,7 +90,7 @@ def checked(file: Path, entry: str, report: Mapping[str, Any], *, line: int = 0,
         return _refused(file, entry, report["error"], line, seconds)
     # Where indices overflow in large matrices only, a warning says so; addresses and registers would add nothing.
     trials = [t for t in report["trials"] if not (report["ok"] and t.get("label", "").startswith(LARGE))]
-    found = [finding for trial in trials for finding in _told(trial, report, file, line)]
+    found = [finding for trial in trials for finding in _trial_findings(trial, report, file, line)]
     found = _with_fixes(found, report)
     if report["ok"]:  # what limits a kernel that is right is no error
         found = [replace(finding, level="warning") for finding in found]
@@ -123,7 +123,7 @@ def _with_fixes(found: list[Finding], report: Mapping[str, Any]) -> list[Finding
     return [replace(found[0], message=f"{found[0].message}. {said}", fixes=causes), *found[1:]]
 
 
-def _told(trial: Mapping[str, Any], report: Mapping[str, Any], file: Path, line: int) -> list[Finding]:
+def _trial_findings(trial: Mapping[str, Any], report: Mapping[str, Any], file: Path, line: int) -> list[Finding]:
     """The findings of a trial: faults that come with their places, or else what the reasons name."""
     reasons = _reasons(trial, report)
     if not reasons or not trial.get("faults"):

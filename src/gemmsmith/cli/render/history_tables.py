@@ -41,7 +41,7 @@ def print_runs(runs: Sequence[Run], ids: Sequence[str]) -> None:
     rows = []
     for run in runs:
         best = best_tflops(run)
-        shown = "" if best is None else f"{best.tflops:.4g} {_who(best)}"
+        shown = "" if best is None else f"{best.tflops:.4g} {_contender(best)}"
         rows.append((short(run.id, ids), run.started[:16].replace("T", " "), _command(run.command),
                      _cut(run.machine.gpu.removeprefix("NVIDIA ") or "none", 14), str(len(run.measurements)),
                      _cut(shown, 24)))  # fmt: skip
@@ -72,7 +72,7 @@ def print_run(run: Run) -> None:
         best = m.best
         against = ", ".join(f"{ratio.baseline} {100 * ratio.value:.4g} %" for ratio in m.ratios[:2])
         rows.append((
-            _cut(f"{_who(m)} {m.identity.config}".strip(), 27), _problem(m.problem), _micro(m.seconds),
+            _cut(f"{_contender(m)} {m.identity.config}".strip(), 27), _problem(m.problem), _micro(m.seconds),
             "" if best is None or math.isnan(best.spread) else f"{100 * best.spread:.2g}",
             _number(m.tflops), _cut(against, 20), m.origin if m.verified and not m.rejected else "rejected",
         ))  # fmt: skip
@@ -142,11 +142,11 @@ def _change_json(change: Change) -> dict[str, Any]:
 def _change_row(change: Change) -> tuple[str, ...]:
     m = change.measurement
     speed = "" if math.isnan(change.speedup) else f"{100 * (change.speedup - 1):+.1f} %"
-    return (change.verdict, _cut(_who(m), 25), _problem(m.problem), f"{change.mode} {change.cache}".strip(),
+    return (change.verdict, _cut(_contender(m), 25), _problem(m.problem), f"{change.mode} {change.cache}".strip(),
             _micro(change.seconds[0]), _micro(change.seconds[1]), speed)  # fmt: skip
 
 
-def _who(measurement: Measurement) -> str:
+def _contender(measurement: Measurement) -> str:
     """The contender, with its arithmetic unless its name or the input type says it: TF32 is not fp32."""
     name, precision = measurement.identity.name, measurement.identity.precision
     return name if precision in name or precision == measurement.problem.dtype.name else f"{name} {precision}"
