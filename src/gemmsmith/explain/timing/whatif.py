@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.predict import Predictor
-from gemmsmith.explain.timing.prediction import Changes, Predicted, bound_of
+from gemmsmith.explain.timing.prediction import Changes, Predicted, bound_of, bounding_unit
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.syntax import MachineInstruction
@@ -117,10 +117,22 @@ def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     for cost in COSTS:
         if cost.worth(outcome, shares) and _changes_some(cost.changes, predictor):
             with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
-                then = predictor.once(cost.changes)
-                found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
+                found.append(_without(cost, predictor, now, base))
     found.append(_gain(TAIL, now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
+
+
+def _without(cost: _Cost, predictor: Predictor, now: Predicted, base: Outcome) -> WhatIf:
+    """The gain without a cost. Stalls tell what bounds a kernel only where no unit does: they are asked for at once
+    where none does with the cost, and else only if they are needed after all."""
+    then = predictor.once(cost.changes, accounts=bounding_unit(now.outcome) is None)
+    share = then.cycles / base.cycles
+    unit = bounding_unit(then)
+    if unit is not None or bounding_unit(now.outcome) is None:
+        return _gain(cost.name, now, share, unit or bound_of(then))
+    if _gain(cost.name, now, share, "").gain < _LEAST:  # not shown
+        return _gain(cost.name, now, share, "")
+    return _gain(cost.name, now, share, bound_of(predictor.once(cost.changes)))
 
 
 def _changes_some(changes: Changes, predictor: Predictor) -> bool:
