@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
@@ -50,6 +52,8 @@ _HANDED_OVER = re.compile(r"\bmbarrier\.(?:try|test)_wait|\b(?:bar|barrier)(?:\.
 _WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
 _MOST_BLOCKS = 256  # of such a launch: more take too long
+_MEANINGS_S = 5.0  # for trying all meanings again on larger shapes
+_FEWEST_LAUNCHES = 4  # of trying them once
 
 
 @dataclass(frozen=True)
@@ -298,14 +302,21 @@ def _larger(
     """Larger shapes for a kernel that accesses memory outside its matrices, or asserts a multiple: its tile or its
     pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
+    pace, end = 0.0, seconds_used() + _MEANINGS_S
     for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
-        if times > 1 and settled.reading is None:
+        unread = times > 1 and settled.reading is None
+        # Where launches take long, meanings are tried only on a shape that is large enough.
+        short = seconds_used() + _FEWEST_LAUNCHES * pace * math.prod(tried.distinct) > end
+        if unread and not short:
             settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
-        problem = _problem(settled.spec, tried.base, _bias(settled))
+        problem, before = _problem(settled.spec, tried.base, _bias(settled)), seconds_used()
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
+        pace = (seconds_used() - before) / math.prod(tried.base)
         if not any(words in reason for reason in verdict.reasons for words in _TOO_SMALL):
+            if unread and short and not verdict.trusted:
+                settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
             return settled, tried
     return settled, shapes
 
