@@ -26,6 +26,7 @@ SPILLS = "register spills"
 _FREE = 1e9
 _LEAST = 1.01  # gains below are not shown
 _SOME = 0.02  # of the waiting: a cost that nobody waits for is not tried
+_MOST_ISSUED = 5_000_000  # instructions of all these runs: half a minute
 _BUSY = 0.3  # of the time: a bandwidth that is used less limits nothing
 
 
@@ -106,16 +107,20 @@ class WhatIf:
 def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     """All costs whose absence would make the kernel faster, the greatest gain first; at the same clock.
 
-    The most frequent round is run again, with and without each cost.
+    The most frequent round is run again, with and without each cost; of a kernel that executes very much, without the
+    first ones alone.
     """
     outcome = now.outcome
     waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
     total = sum(value for _, value in waiting) or 1.0
     shares = {name: value / total for name, value in waiting}
     base = predictor.once(Changes(), accounts=False)
-    found = []
+    found, left = [], _MOST_ISSUED
     for cost in COSTS:
         if cost.worth(outcome, shares) and _changes_some(cost.changes, predictor):
+            left -= base.issued
+            if left < 0:
+                break
             with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
                 found.append(_without(cost, predictor, now, base))
     found.append(_gain(TAIL, now, predictor.filled, now.bound))
