@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from gemmsmith.sim.instructions import atomic
 from gemmsmith.sim.instructions.atomic import Form, _update
 from gemmsmith.sim.memory import GlobalMemory

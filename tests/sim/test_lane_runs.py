@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from gemmsmith.sim.lane_runs import RunsOfLanes, runs_of
 
 _THREADS, _BLOCKS = 384, 20

@@ -35,7 +35,8 @@ _PTX = """
     mov.f32 %f5, 0f00000000;
     setp.lt.f32 %p1, %f1, 0f3F800000;
     @%p1 bra done;
-    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r2, %r2, %r2, %r2}, {%r2, %r2}, {%f5, %f5, %f5, %f5};
+    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+        {%f1, %f2, %f3, %f4}, {%r2, %r2, %r2, %r2}, {%r2, %r2}, {%f5, %f5, %f5, %f5};
     STORE;
     bar.warp.sync -1;
     LOAD;

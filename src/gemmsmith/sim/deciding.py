@@ -6,8 +6,8 @@ computes. Where data do not move (``SimDevice.moves_data``), such operations are
 A register is *wanted* at a place in the program if something there or later needs its value. This is the liveness of
 compilers, found backwards, with other uses: an operation that only computes wants its operands if its result is
 wanted. A store wants its values if something that is wanted may be loaded from that memory. Products have no value
-without data, and neither has what is computed from them; so their stores want nothing. Who loads from there what it then branches on, or uses as an address,
-is told so when it happens (``read_back``): what it executes depends on data.
+without data, and neither has what is computed from them; so their stores want nothing. A load that reads such a value
+and decides something by it is told so when it happens (``read_back.py``).
 """
 
 from __future__ import annotations
