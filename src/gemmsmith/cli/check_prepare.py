@@ -45,6 +45,7 @@ _OLDER_ARCH = "sm_80"
 _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a larger shape is tried
 
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+CURES_S = 10.0  # for causes, where the user gives no seconds
 
 _ROUNDS = 3  # of the loop over K
 _STAGED_ROUNDS = 6  # of a pipeline whose depth is not known
@@ -70,6 +71,7 @@ class Asked:
     cache: CacheOptions
     trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
+    cures_given: bool = True  # whether the user said so; else they are at most those
     budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
     certified: bool = True  # whether a proof is tried after the trials
     fitted: bool = True  # whether trials that fit the kernel are run
