@@ -37,7 +37,7 @@ from gemmsmith.verify.check_shapes import (
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
-from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.settle import SETTLE_S, Settled, settle
 from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
 
@@ -53,7 +53,7 @@ _HANDED_OVER = re.compile(r"\bmbarrier\.(?:try|test)_wait|\b(?:bar|barrier)(?:\.
 _WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
 _MOST_BLOCKS = 256  # of such a launch: more take too long
-_MEANINGS_S = 5.0  # for trying all meanings again on larger shapes
+_MEANINGS_S = 4.0  # for trying all meanings again on larger shapes
 _FEWEST_LAUNCHES = 4  # of trying them once
 
 
@@ -311,7 +311,7 @@ def _larger(
         # Where launches take long, meanings are tried only on a shape that is large enough.
         short = seconds_used() + _FEWEST_LAUNCHES * pace * math.prod(tried.distinct) > end
         if unread and not short:
-            settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
+            settled = _settled(bench, settled.spec, config, tried, compiled, options, None, end - seconds_used())
         problem, before = _problem(settled.spec, tried.base, _bias(settled)), seconds_used()
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
@@ -331,14 +331,14 @@ def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
 
 def _settled(
     bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions, blocks: tuple[int, ...] | None,
+    options: KernelOptions, blocks: tuple[int, ...] | None, seconds: float = SETTLE_S,
 ) -> Settled:  # fmt: skip
-    """What the kernel computes; a rung says so itself."""
+    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
     probes = [shape for shape in shapes.probes if blocks is None or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks, seconds)
 
 
 def _bias(settled: Settled) -> str:

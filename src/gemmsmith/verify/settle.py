@@ -37,7 +37,7 @@ from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
 
-_SECONDS = 6
+SETTLE_S = 6.0  # for trying meanings
 _GROWS = 2  # times as many multiply-adds a second in a larger launch as in a smaller one
 _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
@@ -88,11 +88,13 @@ def settle(
     compiled: CompiledKernel,
     layout: Layout | None,
     blocks: Sequence[int] | None = None,
+    seconds: float = SETTLE_S,
 ) -> Settled:
     """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
 
     layout  the only one that is accepted; None: any
     blocks  the only ones that are run; None: all
+    seconds of a slow kernel, in which more than the likeliest meaning is tried
 
     Raises where roles stay open.
     """
@@ -103,7 +105,7 @@ def settle(
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = candidate_roles(spec, own, compiled)
     start = time.process_time()
-    end = start + _SECONDS  # of a slow kernel only the likeliest meanings are tried
+    end = start + seconds
 
     endless = launched_work = 0
 
