@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from checking import ONE_OUTPUT_A_THREAD
 
+from gemmsmith.cli import check_prepare
+from gemmsmith.cli.check_cures import _seconds
 from gemmsmith.cli.check_fitted import FittedTrials
+from gemmsmith.cli.check_prepare import _larger
 from gemmsmith.cli.check_run import _watched_any, _watched_before
 from gemmsmith.cli.commands import check
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
+from gemmsmith.verify.check_shapes import CheckShapes
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, Trial
 
 BASE = Problem(64, 64, 64)
@@ -78,3 +82,47 @@ def test_seconds_count_from_the_start_of_the_command(
     assert len(found["trials"]) < 8
     assert found["seconds"] > 100
     assert "no time in 15 s" in found["certificate"]["reason"]
+
+
+@pytest.mark.parametrize(("used", "given", "seconds"), [(3.0, False, 10.0), (9.0, False, 6.0), (14.5, False, 4.0),
+                                                        (14.5, True, 10.0)])  # fmt: skip
+def test_causes_get_what_a_check_left(used: float, given: bool, seconds: float) -> None:
+    asked: Any = SimpleNamespace(cures=10.0, cures_given=given, budget=15.0)
+    report: Any = SimpleNamespace(seconds=used)
+    assert _seconds(report, asked) == seconds
+
+
+_OUTSIDE = "out-of-bounds global read"
+
+
+@pytest.mark.parametrize(("pace", "reasons", "tried"), [
+    (0.0, {}, ["64x64x64", "128x128x64"]),
+    (0.0, {128: ("wrong",)}, ["64x64x64", "128x128x64"]),
+    (1e-4, {}, ["64x64x64"]),
+    (1e-4, {128: ("wrong",)}, ["64x64x64", "128x128x64"]),
+], ids=["quick, never large enough", "quick", "slow, never large enough", "slow"])  # fmt: skip
+def test_meanings_are_tried_again_where_it_is_worth_the_seconds(
+    pace: float, reasons: dict[int, tuple[str, ...]], tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow kernel that accesses memory outside its matrices at every shape is read once; one that does so at small
+    shapes alone is read again at the first that is large enough."""
+    clock, seen = [0.0], ["64x64x64"]
+    spec: Any = SimpleNamespace(is_rung=True, signature=SimpleNamespace(square=False), problem=Problem)
+    settled: Any = SimpleNamespace(spec=spec, reading=None)
+
+    def launched(_: Any, __: Any, ___: Any, problem: Problem, **____: Any) -> Any:
+        clock[0] += pace * problem.m * problem.n * problem.k
+        return SimpleNamespace(reasons=reasons.get(problem.m, (_OUTSIDE,)), trusted=False)
+
+    def read_again(_: Any, __: Any, ___: Any, shapes: CheckShapes, *____: Any) -> Any:
+        seen.append("x".join(map(str, shapes.base)))
+        return settled
+
+    monkeypatch.setattr(check_prepare, "seconds_used", lambda: clock[0])
+    monkeypatch.setattr(check_prepare, "verify_launch", launched)
+    monkeypatch.setattr(check_prepare, "_settled", read_again)
+    bench: Any = SimpleNamespace(open=lambda: None)
+    none: Any = None
+    _, shapes = _larger(bench, settled, none, CheckShapes((64, 64, 64), (64, 128, 192)), none, none)
+    assert seen[:2] == tried
+    assert shapes.base[0] == (128 if reasons else 64)

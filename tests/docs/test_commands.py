@@ -12,6 +12,7 @@ from pages import PAGES, ROOT, Command, commands
 
 from gemmsmith.cli.app import app
 from gemmsmith.cli.main import run_command
+from gemmsmith.explain import sampling
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.learn.worklogs.claim import claims
 from gemmsmith.store.database import Results
@@ -130,7 +131,8 @@ def test_every_reason_is_still_needed() -> None:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the examples, a kernel my.cu, and a database of two runs."""
+    """A folder with the examples, a kernel my.cu, and a database of two runs; profiles simulate a sixteenth."""
+    monkeypatch.setattr(sampling, "BUDGET", sampling.BUDGET // 16)
     folder = ROOT / "docs" / "examples"
     for file in (*folder.glob("*.cu"), *(folder / "any_kernel").glob("*.*")):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")

@@ -86,12 +86,22 @@ def reference(a: Any, b: Any, *, out_dtype: Any, **_options: Any) -> Any:
         return wide.astype(np.int64).astype(kind) if kind.kind == "i" else wide.astype(kind)
 
 
-@settings(max_examples=2000, deadline=None, database=None, derandomize=True)
-@given(signatures())
-def test_type_shape_and_exception_are_numpys(signature: tuple[Any, ...]) -> None:
+def each_as_numpy(signature: tuple[Any, ...]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy_arrays, "gemm", reference)
         compare(*signature)
+
+
+def _examples(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, database=None, derandomize=True)
+
+
+def test_type_shape_and_exception_are_numpys() -> None:
+    _examples(500)(given(signatures())(each_as_numpy))()
+
+
+def test_type_shape_and_exception_are_numpys_of_many_more() -> None:
+    _examples(2000)(given(signatures())(each_as_numpy))()
 
 
 def compare(a: Any, b: Any, out: Any) -> None:
@@ -189,9 +199,7 @@ def _not_aligned(x: Any) -> Any:
     return found
 
 
-@settings(max_examples=800, deadline=None, database=None, derandomize=True)
-@given(signatures(), st.sampled_from(list(FORMS)), st.sampled_from(list(FORMS)))
-def test_whatever_numpy_takes(signature: tuple[Any, ...], left: str, right: str) -> None:
+def each_form_as_numpy(signature: tuple[Any, ...], left: str, right: str) -> None:
     """Operands of types that are computed behave as numpy's; others raise a TypeError that names numpy's function."""
     a, b, _ = signature
     a, b = FORMS[left](a), FORMS[right](b)
@@ -202,6 +210,17 @@ def test_whatever_numpy_takes(signature: tuple[Any, ...], left: str, right: str)
         else:
             with pytest.raises(TypeError, match=r"numpy\.matmul"):
                 gemmsmith.matmul(a, b)
+
+
+_FORMS = st.sampled_from(list(FORMS))
+
+
+def test_whatever_numpy_takes() -> None:
+    _examples(200)(given(signatures(), _FORMS, _FORMS)(each_form_as_numpy))()
+
+
+def test_whatever_numpy_takes_of_many_more() -> None:
+    _examples(800)(given(signatures(), _FORMS, _FORMS)(each_form_as_numpy))()
 
 
 def is_computed(value: Any) -> bool:

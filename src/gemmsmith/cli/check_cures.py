@@ -47,6 +47,7 @@ _PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only
 _HASTE = 0.2  # of those seconds, and
 _HASTY_BUDGET_S = 3.0  # for the whole check of such a copy
 _MOST_PATIENCE = 0.9  # of the seconds for cures: where a check took longer still, none are tried
+_FEW_S = 4.0  # for cures after a check that took long
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 
@@ -71,7 +72,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         budget = _HASTY_BUDGET_S if hasty else _COPY_BUDGET_S
         whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None)
         bench = _CopyBench(report, runner, whole, check, trial, names)
-        fault, seconds = fault_of(verdict, names), asked.cures
+        fault, seconds = fault_of(verdict, names), _seconds(report, asked)
         fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
@@ -80,6 +81,14 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
+
+
+def _seconds(report: Report, asked: Asked) -> float:
+    """Seconds for trying changes: those that the user gave, else what the check left of its own, and a few in any
+    case."""
+    if asked.cures_given:
+        return asked.cures
+    return min(asked.cures, max(_FEW_S, asked.budget - report.seconds))
 
 
 def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
@@ -36,7 +38,7 @@ from gemmsmith.verify.check_shapes import (
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
-from gemmsmith.verify.settle import Settled, settle
+from gemmsmith.verify.settle import SETTLE_S, Settled, settle
 from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
 
@@ -44,6 +46,7 @@ _OLDER_ARCH = "sm_80"
 _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a larger shape is tried
 
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
+CURES_S = 10.0  # for causes, where the user gives no seconds
 
 _ROUNDS = 3  # of the loop over K
 _STAGED_ROUNDS = 6  # of a pipeline whose depth is not known
@@ -51,6 +54,8 @@ _HANDED_OVER = re.compile(r"\bmbarrier\.(?:try|test)_wait|\b(?:bar|barrier)(?:\.
 _WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
 _MOST_BLOCKS = 256  # of such a launch: more take too long
+_MEANINGS_S = 4.0  # for trying all meanings again on larger shapes
+_FEWEST_LAUNCHES = 4  # of trying them once
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Asked:
     cache: CacheOptions
     trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
+    cures_given: bool = True  # whether the user said so; else they are at most those
     budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
     certified: bool = True  # whether a proof is tried after the trials
     fitted: bool = True  # whether trials that fit the kernel are run
@@ -309,14 +315,21 @@ def _larger(
     """Larger shapes for a kernel that accesses memory outside its matrices, or asserts a multiple: its tile or its
     pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
+    pace, end = 0.0, seconds_used() + _MEANINGS_S
     for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
-        if times > 1 and settled.reading is None:
-            settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
-        problem = _problem(settled.spec, tried.base, _bias(settled))
+        unread = times > 1 and settled.reading is None
+        # Where launches take long, meanings are tried only on a shape that is large enough.
+        short = seconds_used() + _FEWEST_LAUNCHES * pace * math.prod(tried.distinct) > end
+        if unread and not short:
+            settled = _settled(bench, settled.spec, config, tried, compiled, options, None, end - seconds_used())
+        problem, before = _problem(settled.spec, tried.base, _bias(settled)), seconds_used()
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
+        pace = (seconds_used() - before) / math.prod(tried.base)
         if not any(words in reason for reason in verdict.reasons for words in _TOO_SMALL):
+            if unread and short and not verdict.trusted:
+                settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
             return settled, tried
     return settled, shapes
 
@@ -329,14 +342,14 @@ def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
 
 def _settled(
     bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions, blocks: tuple[int, ...] | None,
+    options: KernelOptions, blocks: tuple[int, ...] | None, seconds: float = SETTLE_S,
 ) -> Settled:  # fmt: skip
-    """What the kernel computes; a rung says so itself."""
+    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
     probes = [shape for shape in shapes.probes if blocks is None or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks)
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks, seconds)
 
 
 def _bias(settled: Settled) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -15,11 +16,14 @@ from gemmsmith.errors import GemmsmithError, UsageError
 _OF_FILES = (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO, errno.EISDIR, errno.ELOOP,
              errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.ENXIO, errno.EPERM, errno.EROFS)  # fmt: skip
 _LONGEST_NAME = 200  # characters of a file's name in a message
+# New objects before garbage is looked for, instead of 700: a parsed kernel has as many, and none is garbage.
+_GARBAGE = (50_000, 10, 10)
 INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 ok, 1 a check failed, 2 wrong use, 3 something is missing."""
+    gc.set_threshold(*_GARBAGE)
     sys.exit(run_command(arguments))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.sim.operation import Cell, Lowered, Operation, Pointer, Slot, Source
+from gemmsmith.sim.read_back import ReadBack
 from gemmsmith.sim.traits import Access, Bundling, Effect, Flow, Traits, Wait
 
 Rows = int | slice | NDArray[np.intp]
@@ -76,12 +77,16 @@ class Program:
     that stretch, in execution order; ``following`` leads from one to the next, and from the last to the end.
     """
 
-    def __init__(self, lowered: Lowered, limit: int, idle: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, lowered: Lowered, limit: int, idle: frozenset[int] = frozenset(), read_back: ReadBack | None = None
+    ) -> None:
         """No bundle has more than ``limit`` operations, but for those that need not be computed.
 
-        ``idle``: the positions of these operations. They are counted, and nothing else.
+        ``idle``: the positions of these operations. They are counted, and nothing else. ``read_back``: loads that may
+        read products, if there are any.
         """
         self.idle = idle
+        self.read_back = read_back
         self.labels, self.start, self.end = lowered.labels, lowered.start, len(lowered.operations)
         self.bundles: list[Bundle[Any] | None] = [None] * self.end
         self._operations, self._limit = lowered.operations, limit

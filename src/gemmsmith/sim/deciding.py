@@ -6,7 +6,8 @@ computes. Where data do not move (``SimDevice.moves_data``), such operations are
 A register is *wanted* at a place in the program if something there or later needs its value. This is the liveness of
 compilers, found backwards, with other uses: an operation that only computes wants its operands if its result is
 wanted. A store wants its values if something that is wanted may be loaded from that memory. Products have no value
-without data, and neither has what is computed from them; so their stores want nothing.
+without data, and neither has what is computed from them; so their stores want nothing. A load that reads such a value
+and decides something by it is told so when it happens (``read_back.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from gemmsmith.sim.instructions.lanewise import compute, compute_several
 from gemmsmith.sim.operation import Cell, Lowered, Operation, Slot
+from gemmsmith.sim.read_back import ReadBack
 from gemmsmith.sim.traits import Effect, Flow, Mix, Space, Wait
 
 _STORES = ("st", "STG", "STS", "ST", "STL", "stmatrix", "STSM")
@@ -26,9 +28,40 @@ _EVERYWHERE = frozenset((Space.GLOBAL, Space.SHARED, Space.LOCAL))
 
 def undecided(lowered: Lowered) -> frozenset[int]:
     """The positions of operations whose results nobody wants: those that compute, and products."""
+    return lowered.fact(_decided).idle
+
+
+def read_back(lowered: Lowered) -> ReadBack | None:
+    """Stores of products, and loads that may read what these stored and decide something by it, if there are any."""
+    found = lowered.fact(_decided)
+    if not found.stores or not found.loads:
+        return None
+    # Of the loads that are wanted some only pass a value on to other stores.
+    deciding = _Wanted(lowered, stores_want=False)
+    deciding.unwanted()
+    loads = found.loads & deciding.loads
+    return ReadBack(found.stores, loads) if loads else None
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """``idle``: operations whose results nobody wants. ``stores`` of products, and ``loads`` that are wanted from the
+    memories where these are."""
+
+    idle: frozenset[int]
+    stores: frozenset[int]
+    loads: frozenset[int]
+
+
+def _decided(lowered: Lowered) -> _Decided:
     if any(o.instruction.name.startswith("tensormap") for o in lowered.operations):
-        return frozenset()  # TMA reads the maps that these make, and whatever stores wrote to them
-    return _Wanted(lowered).unwanted()
+        # TMA reads the maps that these make, and whatever stores wrote to them
+        return _Decided(frozenset(), frozenset(), frozenset())
+    wanted = _Wanted(lowered)
+    idle, operations = wanted.unwanted(), lowered.operations
+    to = {space for position in wanted.without_value for space in _spaces(operations[position])}
+    loads = frozenset(position for position in wanted.loads if to & _spaces(operations[position]))
+    return _Decided(idle, wanted.without_value, loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +90,11 @@ _COMPUTES, _MULTIPLIES, _STORES_VALUES, _OTHER = range(4)
 
 
 class _Wanted:
-    def __init__(self, lowered: Lowered) -> None:
+    """``stores_want``: whether a store wants its values where something is loaded from that memory."""
+
+    def __init__(self, lowered: Lowered, stores_want: bool = True) -> None:
+        self.stores_want = stores_want
+        self.loads: set[int] = set()  # positions of loads whose results are wanted
         self.operations, self.labels = lowered.operations, lowered.labels
         self.targets = frozenset(lowered.labels.values())
         self.bits: dict[Cell, int] = {}
@@ -96,6 +133,7 @@ class _Wanted:
         at: dict[int, int] = {}  # wanted where branches lead to
         while True:
             before = dict(at), set(self.memory)
+            self.loads.clear()
             found = self._pass(at)
             if before == (at, self.memory):
                 return frozenset(found)
@@ -146,12 +184,13 @@ class _Wanted:
         access = self.operations[use.position].access
         if access is None:
             return use.reads
-        spaces = _EVERYWHERE if access.space is Space.GENERIC else {access.space}
+        spaces = _spaces(self.operations[use.position])
         if use.kind == _STORES_VALUES:
-            if use.position in self.without_value or not self.memory & spaces:
+            if not self.stores_want or use.position in self.without_value or not self.memory & spaces:
                 return use.reads & ~use.values | use.addresses | use.guard
         elif used and _loads(self.operations[use.position]):
             self.memory |= spaces
+            self.loads.add(use.position)
             if access.effect is Effect.COPY or Space.SHARED in spaces:
                 self.memory.add(Space.GLOBAL)  # asynchronous copies bring it
         return use.reads
@@ -183,6 +222,14 @@ class _Wanted:
             if not use.goes_on:
                 made = 0  # nobody goes on here; who branches here says what holds
         return found
+
+
+def _spaces(operation: Operation[Any]) -> frozenset[Space]:
+    """The memories that an access may reach."""
+    access = operation.access
+    if access is None:
+        return frozenset()
+    return _EVERYWHERE if access.space is Space.GENERIC else frozenset((access.space,))
 
 
 def _computes(operation: Operation[Any]) -> bool:

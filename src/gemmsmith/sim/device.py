@@ -20,7 +20,7 @@ from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
 from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.deciding import undecided
+from gemmsmith.sim.deciding import read_back, undecided
 from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import lower
@@ -56,12 +56,15 @@ class LoadedPtx:
     named: frozenset[str] = frozenset()  # variables of the module that code, or another variable, names
     placed: tuple[int, ...] = ()  # the addresses of these that it was lowered for
     elsewhere: dict[tuple[int, ...], LoadedPtx] = field(default_factory=dict)  # the same, for other addresses
+    computes_all: bool = False  # also what seems to decide nothing, where a launch is only counted or timed
 
     def program(self, lanes: int, dry: bool = False) -> Program:
         """The program for waves of this many lanes; ``dry``: what decides nothing is not computed."""
+        dry = dry and not self.computes_all
         key = most_operations(lanes), dry
         if key not in self.programs:
-            self.programs[key] = Program(self.lowered, key[0], self.lowered.fact(undecided) if dry else frozenset())
+            facts = (self.lowered.fact(undecided), self.lowered.fact(read_back)) if dry else ()
+            self.programs[key] = Program(self.lowered, key[0], *facts)
         return self.programs[key]
 
 

@@ -19,6 +19,7 @@ from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory import GlobalMemory, Unwritten, resolve_generic
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.read_back import ReadBack
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.shadow import Shadow
 from gemmsmith.sim.special import RESERVED, RESERVED_BYTES
@@ -65,6 +66,7 @@ class Execution(WaveState):
         # Whether wgmma computes and TMA copies. Without it sums are zero, and so are shared memory and what is stored.
         self.moves_data = True
         self.idle: frozenset[int] = frozenset()  # operations whose results nobody wants
+        self.read_back: ReadBack | None = None  # products that something may depend on after they were stored
         self.recorder: Recorder | None = None  # set by who wants a trace
         self.reached: tuple[Space, Array] = Space.GENERIC, np.zeros(0, np.uint64)  # by the bundle that ran last
         self.steps_taken = 0

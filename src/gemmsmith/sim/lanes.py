@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.bundle import Operand, Pointers
+from gemmsmith.sim.lane_runs import RunsOfLanes
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.special import Place
 from gemmsmith.sim.types import Array
@@ -34,6 +35,7 @@ class WaveState:
         self.time = 0  # steps that the running lanes have taken
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
         self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
+        self._runs = RunsOfLanes(wave.lanes, wave.threads)
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)
@@ -105,12 +107,14 @@ class WaveState:
         narrow = operand.dtype.itemsize != table.dtype.itemsize
         if not narrow and operand.file != "p":
             table = table.view(operand.dtype)
-        if isinstance(rows, int):
-            values = table[rows][lanes]
-        elif isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
+        if isinstance(lanes, slice):
+            values = table[rows, lanes]
+        elif (runs := self._runs.of(lanes)) is not None:
+            values = runs.get(table, rows)
+        elif isinstance(rows, np.ndarray):
             values = table[rows[:, None], lanes]
         else:
-            values = table[rows, lanes]
+            values = table[rows][lanes] if isinstance(rows, int) else table[rows, lanes]
         return values.astype(operand.dtype) if narrow and operand.file != "p" else values
 
     def put(self, operand: Operand, lanes: Lanes, values: Any) -> None:
@@ -121,10 +125,14 @@ class WaveState:
                 table = table.view(operand.dtype)
             else:
                 values = np.asarray(values).astype(f"{operand.dtype.kind}{table.dtype.itemsize}").view(table.dtype)
-        if isinstance(rows, int):
-            table[rows][lanes] = values
-        elif isinstance(rows, np.ndarray) and isinstance(lanes, np.ndarray):
+        if isinstance(lanes, slice):
+            table[rows, lanes] = values
+        elif (runs := self._runs.of(lanes)) is not None and runs.put(table, rows, values):
+            return
+        elif isinstance(rows, np.ndarray):
             table[rows[:, None], lanes] = values
+        elif isinstance(rows, int):
+            table[rows][lanes] = values
         else:
             table[rows, lanes] = values
 

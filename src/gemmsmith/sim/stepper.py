@@ -61,7 +61,7 @@ class Stepper(Execution):
         if look is not None:
             look.attach(self.clocks)
         self.watched = lowered.fact(watched) if look is not None else frozenset()
-        self.program, self.idle = program, program.idle
+        self.program, self.idle, self.read_back = program, program.idle, program.read_back
         if log is not None:
             self.unit(ProxyFences)
         watched_registers = self.unit(WgmmaRegisters)

@@ -41,7 +41,8 @@ from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
 
-_SECONDS = 6
+SETTLE_S = 6.0  # for trying meanings
+_GROWS = 2  # times as many multiply-adds a second in a larger launch as in a smaller one
 _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
 _SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
@@ -91,11 +92,13 @@ def settle(
     compiled: CompiledKernel,
     layout: Layout | None,
     blocks: Sequence[int] | None = None,
+    seconds: float = SETTLE_S,
 ) -> Settled:
     """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
 
     layout  the only one that is accepted; None: any
     blocks  the only ones that are run; None: all
+    seconds of a slow kernel, in which more than the likeliest meaning is tried
 
     Raises where roles stay open.
     """
@@ -105,9 +108,10 @@ def settle(
 
     own = spec.signature.transposed() if spec.signature.column_major else spec.signature
     first, *others = candidate_roles(spec, own, compiled)
-    end = time.process_time() + _SECONDS  # of a slow kernel only the likeliest meanings are tried
+    start = time.process_time()
+    end = start + seconds
 
-    endless = 0
+    endless = launched_work = 0
 
     def failed(error: GemmsmithError) -> None:
         nonlocal end, endless
@@ -131,6 +135,7 @@ def settle(
                 continue
             for launched in launches:
                 how = (launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed)
+                launched_work += math.prod(_fitting(candidate, shape))
                 found = find_readings(open_device(), *how)
                 if smooth and all(reading.signature.activation == "relu" for reading in found):
                     found = find_readings(open_device(), *how, smooth=True)  # integers are too far from 0
@@ -230,10 +235,11 @@ def settle(
                 line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
     only = ""
+    pace = (time.process_time() - start) / max(1, launched_work) / _GROWS
     if not rejected and blocks is None and not first.fixed and not first.square:
         for equal, shape, *besides in _restricted_extents(shapes[0]):
-            if time.process_time() > end:
-                break
+            if time.process_time() + pace * math.prod(shape) > end:
+                continue  # the next may be smaller
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
             accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
             for beside in besides if accepted else ():

@@ -61,15 +61,16 @@ def command(
         float, typer.Option("--timeout", help="CPU seconds that a simulated launch may take.", rich_help_panel="Device")
     ] = 120,
     cures: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--cures",
             min=0,
             envvar="GEMMSMITH_CURES",
-            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none.",
+            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none. "
+            "Default: 10, or what the check left of its 15, and 4 at least.",
             rich_help_panel="Verification",
         ),
-    ] = 10,
+    ] = None,
     *,
     on: KernelsOnOptions,
     arguments: ArgumentOptions,
@@ -95,8 +96,8 @@ def command(
 
 def _check(
     kernels: list[str], options: KernelOptions, shape: FittedShapeOptions, device: DeviceOptions, timeout: float,
-    arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions, cures: float,
-    on: KernelsOnOptions, output: FormatOptions, started: float,
+    arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions,
+    cures: float | None, on: KernelsOnOptions, output: FormatOptions, started: float,
 ) -> None:  # fmt: skip
     several = [] if len(kernels) > 1 or Path(kernels[0]).is_dir() else _several(kernels[0], options, arguments)
     if len(kernels) > 1 or Path(kernels[0]).is_dir() or several:
@@ -104,7 +105,7 @@ def _check(
 
         kernels, options = several or kernels, replace(options, entry="") if several else options
         words = option_words(options, shape, device, checks, trial, cache, arguments)
-        words += ["--cures", f"{cures:g}"]
+        words += ["--cures", f"{cures:g}"] if cures is not None else []
         check_folders(kernels, words, seconds=timeout, jobs=on.jobs, on=on, form=output.form)
         return
     if on.dry_run:
@@ -149,7 +150,7 @@ class _Asked:
     cache: CacheOptions
     form: Format
     trial: TrialOptions
-    cures: float
+    cures: float | None
     started: float  # CPU seconds of the process when the command began
 
 
@@ -183,11 +184,13 @@ def _check_plain_product(asked: _Asked) -> bool:
     with suppress(TemplateValueError):  # every other refusal that needs no device comes before slow imports
         find_kernel(asked.kernel, asked.options)
     from gemmsmith.cli.check_attempts import check_product
+    from gemmsmith.cli.check_prepare import CURES_S
     from gemmsmith.cli.check_run import Asked
 
     shape, free = asked.shape.shape, asked.shape.is_free
     report = check_product(Asked(asked.kernel, asked.options, shape, free, asked.device, asked.timeout,
-                                 asked.checks, asked.cache, asked.trial, asked.cures,
+                                 asked.checks, asked.cache, asked.trial,
+                                 CURES_S if asked.cures is None else asked.cures, asked.cures is not None,
                                  started=asked.started))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])

@@ -294,7 +294,7 @@ class Predictor(Shorter):
         if key not in self._sent:
             sm = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of)
             sm.accounts = False
-            self._sent[key] = sm.run().left_at
+            self._sent[key] = sm.left_at()
         return replace(memory, near_from=self._sent[key])
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:

@@ -11,6 +11,8 @@ from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.timing.outcome import Outcome
 
+_MOST_OF_THE_TIME = 0.75  # of the time: a unit that works for longer bounds a launch
+
 
 @dataclass(frozen=True)
 class RoundTime:
@@ -72,11 +74,17 @@ class Changes:
     dropped: Callable[[MachineInstruction], bool] | None = None
 
 
+def bounding_unit(outcome: Outcome) -> str | None:
+    """The unit that works most of the time, if one does."""
+    name, share = max(outcome.busy.items(), key=lambda item: item[1])
+    return name if share >= _MOST_OF_THE_TIME else None
+
+
 def bound_of(outcome: Outcome) -> str:
     """What a launch is bound by: a unit that works most of the time, else waiting, for what warps wait most for."""
-    name, share = max(outcome.busy.items(), key=lambda item: item[1])
-    if share >= 0.75:
-        return name
+    unit = bounding_unit(outcome)
+    if unit is not None:
+        return unit
     reason = next((r for r, _ in reasons_of(outcome) if r not in ("selected", "not_selected")), "wait")
     return f"latency ({reason.replace('_', ' ')})"
 

@@ -13,16 +13,20 @@ from gemmsmith.call.binding import bind_launch
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import Problem
+from gemmsmith.sim.read_back import ProductReadBackError
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.device import StreamDevice
 from gemmsmith.sim.timing.events import as_alone
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
 from gemmsmith.sim.wave import by_cluster
 from gemmsmith.sim.wavefronts import LINE
+
+_MOST_ISSUED = 8_000_000  # instructions of a sample: about a minute of the cycle model
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,13 @@ class Subject:
 
     def samples(self, problem: Problem, sets: Sequence[Sequence[int]]) -> list[Sample]:
         """The same of several sets of blocks that neither share a cluster nor wait for one another, in one launch."""
+        try:
+            return self._samples(problem, sets)
+        except ProductReadBackError:  # what is executed depends on products, which are computed then: of zeros
+            self.loaded.computes_all = True
+            return self._samples(problem, sets)
+
+    def _samples(self, problem: Problem, sets: Sequence[Sequence[int]]) -> list[Sample]:
         device = self.device
         # The operands of all K are in the same places, so that streams for several K begin alike.
         whole = zip(_operand_bytes(problem), _operand_bytes(self.launch.problem), strict=True)
@@ -99,10 +110,12 @@ class Subject:
         shared = addresses[-1] // LINE, (addresses[-1] + plan.workspace_bytes - 1) // LINE
         step = bind_launch(device, plan.kernel, places, addresses[-1], self.loaded)
         geometry = step.launch.geometry
-        device.launch(self.loaded, step.launch, sorted({block for blocks in sets for block in blocks}))
-        for address in addresses:
-            device.free(address)
-        device.memory.rewind(start)
+        try:
+            device.launch(self.loaded, step.launch, sorted({block for blocks in sets for block in blocks}))
+        finally:
+            for address in addresses:
+                device.free(address)
+            device.memory.rewind(start)
         recorder = device.counters
         assert isinstance(recorder, StreamRecorder)
         streams = recorder.streams()
@@ -115,6 +128,11 @@ class Subject:
             if len(sets) > 1:
                 mine = as_alone(mine, recorder)
             found.append(Sample(self.program, tuple(mine), sm_of, cluster_of, problem.k, shared))
+        if (executed := max(map(issued, found))) > _MOST_ISSUED:
+            raise UnsupportedError(
+                f"the blocks of one SM execute {executed / 1e6:.1f} million instructions for K = {problem.k}, and more "
+                f"than {_MOST_ISSUED / 1e6:.0f} million take the time model minutes"
+            )
         return found
 
 

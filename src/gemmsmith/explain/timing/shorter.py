@@ -14,6 +14,7 @@ MANY = 150_000  # instructions of the blocks of one SM
 _UNIT = 64  # K is shortened by multiples of this
 _LONGEST = 1024  # K that is executed to see a pipeline wrap
 _MUCH = 100_000
+_TOO_MUCH = 400_000  # for 64 of K: spills, for example. Two short K are then all that there is time for
 _TILES = 4  # of a persistent block that are executed; more take as long each
 _ROWS = 256  # by which rows of C are left out
 
@@ -49,7 +50,8 @@ class Shorter:
         elif k > high:
             # Blocks drift apart at first, so that a k-tile seems to take less time.
             self._tried = self._tried or self.subject.sample(self._short(64 + rest), self.chosen)
-            low, high = (192, 320 if issued(self._tried) >= _MUCH else 384)
+            executed = issued(self._tried)
+            low, high = (192, 320 if executed >= _MUCH else 384) if executed < _TOO_MUCH else (_UNIT, 2 * _UNIT)
             step = k_tile(self.spec, self.plan.kernel.config, self.subject.compiled, self.problem)
             if step > _UNIT:  # whole k-tiles: of a part of one, all of it may take its time
                 rest, low = k % step, ceil_div(low, step) * step

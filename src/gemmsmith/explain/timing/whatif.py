@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.predict import Predictor
-from gemmsmith.explain.timing.prediction import Changes, Predicted, bound_of
+from gemmsmith.explain.timing.prediction import Changes, Predicted, bound_of, bounding_unit
 from gemmsmith.explain.timing.stalls import reasons_of
 from gemmsmith.sim.sass.pipes import Pipe, pipe_of
 from gemmsmith.sim.sass.syntax import MachineInstruction
@@ -26,6 +26,7 @@ SPILLS = "register spills"
 _FREE = 1e9
 _LEAST = 1.01  # gains below are not shown
 _SOME = 0.02  # of the waiting: a cost that nobody waits for is not tried
+_MOST_ISSUED = 5_000_000  # instructions of all these runs: half a minute
 _BUSY = 0.3  # of the time: a bandwidth that is used less limits nothing
 
 
@@ -106,21 +107,37 @@ class WhatIf:
 def what_ifs(predictor: Predictor, now: Predicted) -> tuple[WhatIf, ...]:
     """All costs whose absence would make the kernel faster, the greatest gain first; at the same clock.
 
-    The most frequent round is run again, with and without each cost.
+    The most frequent round is run again, with and without each cost; of a kernel that executes very much, without the
+    first ones alone.
     """
     outcome = now.outcome
     waiting = [(name, value) for name, value in reasons_of(outcome) if name != "selected"]
     total = sum(value for _, value in waiting) or 1.0
     shares = {name: value / total for name, value in waiting}
     base = predictor.once(Changes(), accounts=False)
-    found = []
+    found, left = [], _MOST_ISSUED
     for cost in COSTS:
         if cost.worth(outcome, shares) and _changes_some(cost.changes, predictor):
+            left -= base.issued
+            if left < 0:
+                break
             with suppress(SimulationError):  # without this cost warps may wait for each other: nothing is told of it
-                then = predictor.once(cost.changes)
-                found.append(_gain(cost.name, now, then.cycles / base.cycles, bound_of(then)))
+                found.append(_without(cost, predictor, now, base))
     found.append(_gain(TAIL, now, predictor.filled, now.bound))
     return tuple(sorted((each for each in found if each.gain >= _LEAST), key=lambda each: -each.gain))
+
+
+def _without(cost: _Cost, predictor: Predictor, now: Predicted, base: Outcome) -> WhatIf:
+    """The gain without a cost. Stalls tell what bounds a kernel only where no unit does: they are asked for at once
+    where none does with the cost, and else only if they are needed after all."""
+    then = predictor.once(cost.changes, accounts=bounding_unit(now.outcome) is None)
+    share = then.cycles / base.cycles
+    unit = bounding_unit(then)
+    if unit is not None or bounding_unit(now.outcome) is None:
+        return _gain(cost.name, now, share, unit or bound_of(then))
+    if _gain(cost.name, now, share, "").gain < _LEAST:  # not shown
+        return _gain(cost.name, now, share, "")
+    return _gain(cost.name, now, share, bound_of(predictor.once(cost.changes)))
 
 
 def _changes_some(changes: Changes, predictor: Predictor) -> bool:

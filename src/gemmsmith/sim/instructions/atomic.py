@@ -24,6 +24,8 @@ from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
 from gemmsmith.sim.window_memory import WindowMemory
 
 Update = Callable[..., Array]
+_SEVERAL = 4  # lanes that meet at each address: their sums are made at once
+_LARGEST, _SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).tiny  # of regular numbers
 
 _SPACES = {
     "global": Space.GLOBAL,
@@ -144,11 +146,43 @@ def _update(memory: GlobalMemory | WindowMemory, at: Array, form: Form, space: S
     """Apply the update at each address; what was there before each lane's turn."""
     width, update, kind = TYPE_BYTES[form.kind], form.update(space), DTYPES[form.kind]
     old = memory.gather(at, width).view(kind)  # before anything is written: a fault names the right lane
+    if form.op == "add" and form.kind == "f32" and (groups := _equal_groups(at)) is not None:
+        sums = _regular_sums(old[groups[:, 0]], values[0][groups])
+        if sums is not None:
+            old[groups] = sums[:, :-1]
+            memory.scatter(at[groups[:, 0]], width, np.ascontiguousarray(sums[:, -1]).view(RAW[width]))
+            return old
     for turn in turns(at):
         old[turn] = memory.gather(at[turn], width).view(kind)
         new = np.asarray(update(old[turn], *(v[turn] for v in values)), kind)
         memory.scatter(at[turn], width, np.ascontiguousarray(new).view(RAW[width]))
     return old
+
+
+def _equal_groups(addresses: Array) -> Array | None:
+    """The lanes of each address, in order, one row for each; None unless several meet at each, and as many at all."""
+    if addresses.size < 2:
+        return None
+    order = np.argsort(addresses, kind="stable")
+    ordered = addresses[order]
+    distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    several, rest = divmod(addresses.size, distinct)
+    if several < _SEVERAL or rest:
+        return None
+    rows = ordered.reshape(distinct, several)
+    return order.reshape(distinct, several) if bool((rows[:, 0] == rows[:, -1]).all()) else None
+
+
+def _regular_sums(first: Array, values: Array) -> Array | None:
+    """What each address holds before and after each lane's turn, a row for each address: sums in fp32, each rounded as
+    it is made. None where a number is subnormal, infinite or NaN: memories treat those in ways of their own."""
+    terms = np.concatenate([first[:, None], values], axis=1)
+    sums: Array = np.add.accumulate(terms, axis=1, dtype=np.float32)
+    for numbers in (terms, sums):
+        size = np.abs(numbers)
+        if not (size <= _LARGEST).all() or ((size < _SMALLEST) & (size != 0)).any():
+            return None
+    return sums
 
 
 def turns(addresses: Array) -> Iterator[Array]:

@@ -17,6 +17,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.live_parts import live_bytes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
 from gemmsmith.sim.memory import RAW, AccessFault
+from gemmsmith.sim.read_back import check_unmarked, marked
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
 from gemmsmith.sim.types import TYPE_BYTES, Array
@@ -77,6 +78,8 @@ def _load(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
         raw = memory.gather(index, width, live_bytes(machine.lowered, step.operations))
         if machine.shadow is not None and space is Space.SHARED:
             machine.shadow.read_all(step.operations, machine.indices(lanes), index.reshape(step.count, -1))
+    if machine.read_back is not None:
+        check_unmarked(machine.read_back, step.operations, raw)
     put_vector(machine, step, lanes, raw)
 
 
@@ -114,6 +117,8 @@ def _store(machine: Execution, step: Bundle[None], lanes: Lanes) -> None:
     width = step.access.width
     space, addresses = machine.place_of(step, lanes)
     values = joined([spread_over(machine.fetch(source, lanes), addresses.shape) for source in step.sources], width)
+    if machine.read_back is not None:
+        values = marked(machine.read_back, step.operations, values, width)
     if machine.counters is not None:
         machine.counters.access(machine, step, space, lanes, addresses)
     if space is Space.GLOBAL:

@@ -9,12 +9,14 @@ from gemmsmith.sim.sass.device import MachineDevice
 from gemmsmith.sim.timing.events import EventRecorder
 from gemmsmith.sim.timing.streams import StreamRecorder
 
+_LONGEST_S = 120.0  # CPU seconds of one launch: on zeros a loop may never end that ends on other data
+
 
 class StreamDevice(MachineDevice):
     """Its counters are ``StreamRecorder``s."""
 
     def __init__(self, arch: str) -> None:
-        super().__init__(arch, count=True, moves_data=False)
+        super().__init__(arch, count=True, moves_data=False, timeout=_LONGEST_S)
         self.garbage = 0
 
     def counting(self, lowered: Lowered, geometry: Geometry) -> Counters:

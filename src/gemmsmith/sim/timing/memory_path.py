@@ -20,6 +20,10 @@ _GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
 _UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
+class AllSent(Exception):  # noqa: N818
+    """The last store to what other blocks read has issued, and who runs the model wants to know no more."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """Where data come from in this part of the launch. ``cold``: what L1 does not have comes from DRAM, not from L2.
@@ -60,6 +64,7 @@ class MemoryPath:
         self.l1 = [L1Lines(memory.l1_lines) for _ in range(sms)]
         self.sectors: dict[int, int] = {}  # of accesses that were seen, by the identity of their payloads
         self.events: list[tuple[float, int, int, float]] = []
+        self.unsent = 0  # stores to ``memory.near`` that have still to issue, if the run ends with the last of them
         self._sequence = 0
 
     def take_data_stage(self, sm: int, now: float, waves: float) -> None:
@@ -129,6 +134,9 @@ class MemoryPath:
             stored = self.store_free[sm] + model.l2_latency
             if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
                 self.out.left_at = max(self.out.left_at, stored)
+                self.unsent -= 1
+                if self.unsent == 0:
+                    raise AllSent
             return stored
         return self._returned(part, row, self._fetched(sm, lines, served, lines is payload) + model.l1_latency, now)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.timing.accounts import Accounts
@@ -22,13 +23,14 @@ from gemmsmith.sim.timing.effects import (
     FENCE,
     FMA,
     GLOBAL_LOAD,
+    GLOBAL_STORE,
     GMMA,
     LITE,
     MIO,
     SYNCS,
     TENSOR,
 )
-from gemmsmith.sim.timing.memory_path import Memory
+from gemmsmith.sim.timing.memory_path import AllSent, Memory
 from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
     DISPATCH,
@@ -92,6 +94,19 @@ class Sm(Accounts):
     def run(self) -> Outcome:
         self.advance()
         return self._finished()
+
+    def left_at(self) -> float:
+        """When what these blocks leave for others is in L2; what they do after their last store to it is not run."""
+        first, last = self.memory.near
+        self.path.unsent = sum(
+            row.kind in (ATOMIC, GLOBAL_STORE) and payload.__class__ is tuple and first <= payload[0][0] <= last
+            for code, stream in zip(self.code, self.streams, strict=True)
+            for row, payload in zip(code, stream.payloads, strict=False)
+            if payload
+        )
+        with suppress(AllSent):
+            self.advance()
+        return self.out.left_at
 
     def advance(self, stops: Sequence[int] = ()) -> None:
         """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
