@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.l1_room import l1_lines
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only
@@ -42,6 +43,9 @@ _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from 
 
 class Predictor(Shorter):
     """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
+
+    carve = False
+    cold_rule = "old"
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
                  model: GpuParameters | None = None) -> None:  # fmt: skip
@@ -188,6 +192,8 @@ class Predictor(Shorter):
     # -- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+        if self.cold_rule == "first":
+            return self._first_reads(changes)
         full, rest = divmod(self.per_sm, self.resident)
         warm = self._warm()
         kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
@@ -201,6 +207,32 @@ class Predictor(Shorter):
             made[-1:] = [(times - 1, last)] if times > 1 else []
             made.append((1, self._round(1, not warm and changes.cold, changes, left)))
         return made
+
+    def _first_reads(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+        """The rounds; of each the share of blocks that read rows or columns which no block before them read."""
+        full, rest = divmod(self.per_sm, self.resident)
+        shares = self.rates.first_readers(self.resident)
+        made = []
+        if full:
+            made.append((full, self._part_cold(self.resident, sum(shares[:full]) / full, changes)))
+        left = self.blocks - (self.per_sm - 1) * self.sms
+        if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
+            times, last = made[-1]
+            made[-1:] = [(times - 1, last)] if times > 1 else []
+            made.append((1, self._part_cold(1, shares[-1], changes, left)))
+        elif rest:
+            made.append((1, self._part_cold(rest, shares[-1], changes)))
+        return made
+
+    def _part_cold(self, size: int, share: float, changes: Changes, busy: int = 0) -> RoundTime:
+        share = share if changes.cold else 0.0
+        if share > 1 - _FEW:
+            return self._timed(size, True, changes, busy)
+        hot = self._timed(size, False, changes, busy)
+        if share < _FEW:
+            return hot
+        far = self._timed(size, True, changes, busy, accounts=False)
+        return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
 
     def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
         """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
@@ -298,6 +330,9 @@ class Predictor(Shorter):
         return replace(memory, near_from=self._sent[key])
 
     def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
+        if self.carve:
+            lines = l1_lines(self.gpu, self.model, self.subject.held)
+            return Memory(cold, lines, changes.conflicts, changes.coalesced, near)
         geometry = self.plan.kernel.geometry
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
         return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,

@@ -11,13 +11,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from gemmsmith.sim.timing.dram_spread import LAST, spread
 from gemmsmith.sim.timing.l1_lines import L1Lines, Lines
 from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
 _GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
-_UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
+_UNKNOWN = ((0, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ class MemoryPath:
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
         count, waves = len(lines), sectors / 4
+        if model.load_line and row.kind == _GLOBAL_LOAD:
+            waves = count * model.load_line
         served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
@@ -147,12 +150,12 @@ class MemoryPath:
             nonlocal filled
             sectors = missing.bit_count()
             filled += max(1.0, sectors * fill)
-            return self._from_l2(sm, 32 * sectors, served, near=first <= line <= last)
+            return self._from_l2(sm, 32 * sectors, served, line, near=first <= line <= last)
 
         ready = self.l1[sm].access(lines, fetch, keep)
         data = ready if ready > served else served
         if filled:
-            self._arrives_at(sm, data, filled)
+            self._arrives_at(sm, data, self.model.load_fill if self.model.load_line else filled)
         return data
 
     def _arrives_at(self, sm: int, when: float, waves: float) -> None:
@@ -163,12 +166,12 @@ class MemoryPath:
         self._sequence += 1
         heapq.heappush(self.events, (when, self._sequence, place, amount))
 
-    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False, near: bool = False) -> float:
-        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines.
+    def _from_l2(self, sm: int, nbytes: float, asked: float, line: int = -1, near: bool = False) -> float:
+        """When data of L2 arrive. ``line`` −1: TMA asks for whole rows, which DRAM gives faster than parts of lines.
 
         ``near``: they are in L2 in any case.
         """
-        model = self.model
+        model, rows = self.model, line < 0
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
         taken = nbytes / (model.l2_tma_bytes_cycle if rows else model.l2_bytes_cycle)
@@ -180,16 +183,32 @@ class MemoryPath:
         if self.memory.cold:
             rate = model.dram_tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
             self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
-            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
+            arrival = max(arrival, self.dram_free[sm] + model.l2_latency)
+            if model.dram_spread:
+                arrival += model.dram_latency * (LAST if rows else spread(line))
+            else:
+                arrival += model.dram_latency
         return arrival
 
     def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
         """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
         lines, waves = payload if payload is not None else ((), 1)
-        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
-        data = served
-        for _, mask in lines:
-            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
+        tags = max(1.0, len(lines))
+        if self.model.copy_sector and row.number:
+            tags = max(1.0, len(lines) * self.model.copy_tag)
+        served = self._dispatched(part, row, tags, 0, now)
+        data, sectors, count = served, 0, len(lines)
+        for line, mask in lines:
+            mine = mask.bit_count()
+            sectors += mine
+            data = max(data, self._from_l2(part // PARTS, 32 * mine, served, line))
+        if self.model.copy_sector and lines:
+            model = self.model
+            if row.number:
+                waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
+            else:
+                waves = count + model.copy_l1
+            waves = max(1.0, waves)
         self._arrives_at(part // PARTS, data, waves)
         return data + self.model.copy_latency
 
@@ -213,6 +232,6 @@ class MemoryPath:
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
         self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
-        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
+        arrival = self._from_l2(sm, nbytes, start) + model.tma_latency
         for place in places:
             self._later(arrival, place, nbytes)

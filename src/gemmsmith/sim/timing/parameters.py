@@ -70,6 +70,18 @@ class SmParameters:
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 22.5
     fill: float = 0.5
+    load_line: float = 0.0
+    load_fill: float = 0.3
+    copy_sector: float = 0.0
+    copy_line: float = 0.59
+    copy_l1: float = 1.8
+    copy_tag: float = 0.6
+    mma_reads: float = 0.0
+    dram_spread: float = 0.0
+    branch_back: float = 6.0
+    near_code: float = 384
+    dmma_cycles: float = 16.0
+    dmma_latency: float = 15.0
     copy_latency: float = 30.0
     barrier: float = 12.0
     barrier_warp: float = 2.0
@@ -107,6 +119,8 @@ class GpuParameters:
     cluster_launch_us: float
     cluster_turnover: float
     large_cluster_sms: int
+    carve_outs_kb: list[int]
+    carve_out_twice_kb: int
     dram_share: float
     tensor_mhz: float
     base_watts: float

@@ -348,7 +348,8 @@ class Sm(Accounts):
         self.nexts[w] = self.ops[w][at + 1]
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
-            stall = max(stall, self.model.branch)
+            far = row.position - code[at + 1].position > self.model.near_code
+            stall = max(stall, self.model.branch_back if far else self.model.branch)
         self.fixed[w] = until = now + stall
         if not self.blocked[w]:
             self._prepare(w, until, kind, row)
