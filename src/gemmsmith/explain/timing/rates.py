@@ -39,6 +39,7 @@ class Rates:
 
     own_half: ClassVar[bool] = False
     unlimited: ClassVar[bool] = False
+    far_loads: ClassVar[bool] = False
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round of blocks, the share that reads a row or a column of tiles which is not in L2.
@@ -117,6 +118,8 @@ class Rates:
         elif self.first_touch(size) < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
+        if self.far_loads:
+            l2 = min(sm.l2_same_bytes_cycle, self.far_apart(size) * idle)
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
         return replace(
             sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
