@@ -192,7 +192,7 @@ class Predictor(Shorter):
     # -- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
-        if self.cold_rule == "first":
+        if self.cold_rule == "first" and not self.spec.persistent:
             return self._first_reads(changes)
         full, rest = divmod(self.per_sm, self.resident)
         warm = self._warm()

@@ -40,6 +40,7 @@ class Rates:
     own_half: ClassVar[bool] = False
     unlimited: ClassVar[bool] = False
     far_loads: ClassVar[bool] = False
+    bursts: ClassVar[bool] = False
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round of blocks, the share that reads a row or a column of tiles which is not in L2.
@@ -115,6 +116,11 @@ class Rates:
         dram = sm.dram_sm_bytes_cycle
         if self.unlimited:
             dram = 1e9
+        elif self.bursts:
+            dram = 37.0
+            if self.blocks <= size * self.sms:
+                bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz)
+                dram = min(dram, 2 * bus / own * gpu.sms / min(busy or self.sms, self.blocks))
         elif self.first_touch(size) < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each

@@ -104,6 +104,13 @@ class MemoryPath:
         served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
+    def generic_access(self, part: int, row: Row, waves: int, now: float) -> float:
+        """An access of shared memory by a generic address: it is known by the tags to be none of L1."""
+        least = 32 / self.model.lsu_lanes
+        waves = waves if waves > least else least
+        served = self._dispatched(part, row, least, waves, now) + self.model.l1_latency
+        return self._returned(part, row, served, now) if row.result_bytes else served
+
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active
@@ -112,6 +119,8 @@ class MemoryPath:
             lines = payload
         else:
             lines = _UNKNOWN
+            if model.generic and payload == "local":  # words of the lanes lie side by side
+                lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
             self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]

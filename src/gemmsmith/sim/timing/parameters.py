@@ -77,9 +77,12 @@ class SmParameters:
     copy_l1: float = 1.8
     copy_tag: float = 0.6
     mma_reads: float = 0.0
+    block_start: float = 0.0
+    mma_dispatch: float = 0.0
     dram_spread: float = 0.0
     branch_back: float = 6.0
     near_code: float = 384
+    generic: float = 0.0
     dmma_cycles: float = 16.0
     dmma_latency: float = 15.0
     copy_latency: float = 30.0
