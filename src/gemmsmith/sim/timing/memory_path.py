@@ -11,14 +11,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsmith.sim.timing.dram_spread import LAST, spread
 from gemmsmith.sim.timing.l1_lines import L1Lines, Lines
 from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
 _GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
-_UNKNOWN = ((0, 15),) * 4  # an access whose lines were not recorded: four whole lines
+_UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,7 @@ class MemoryPath:
     def generic_access(self, part: int, row: Row, waves: int, now: float) -> float:
         """An access of shared memory by a generic address: it is known by the tags to be none of L1."""
         least = 32 / self.model.lsu_lanes
-        waves = waves if waves > least else least
-        served = self._dispatched(part, row, least, waves, now) + self.model.l1_latency
+        served = self._dispatched(part, row, least, max(waves, least), now) + self.model.l1_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
@@ -119,7 +117,7 @@ class MemoryPath:
             lines = payload
         else:
             lines = _UNKNOWN
-            if model.generic and payload == "local":  # words of the lanes lie side by side
+            if payload == "local":  # words of the lanes lie side by side
                 lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
             self.out.spills += payload == "local"
         if self.memory.coalesced:
@@ -159,7 +157,7 @@ class MemoryPath:
             nonlocal filled
             sectors = missing.bit_count()
             filled += max(1.0, sectors * fill)
-            return self._from_l2(sm, 32 * sectors, served, line, near=first <= line <= last)
+            return self._from_l2(sm, 32 * sectors, served, near=first <= line <= last)
 
         ready = self.l1[sm].access(lines, fetch, keep)
         data = ready if ready > served else served
@@ -175,12 +173,12 @@ class MemoryPath:
         self._sequence += 1
         heapq.heappush(self.events, (when, self._sequence, place, amount))
 
-    def _from_l2(self, sm: int, nbytes: float, asked: float, line: int = -1, near: bool = False) -> float:
-        """When data of L2 arrive. ``line`` −1: TMA asks for whole rows, which DRAM gives faster than parts of lines.
+    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False, near: bool = False) -> float:
+        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines.
 
         ``near``: they are in L2 in any case.
         """
-        model, rows = self.model, line < 0
+        model = self.model
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
         taken = nbytes / (model.l2_tma_bytes_cycle if rows else model.l2_bytes_cycle)
@@ -192,34 +190,24 @@ class MemoryPath:
         if self.memory.cold:
             rate = model.dram_tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
             self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
-            arrival = max(arrival, self.dram_free[sm] + model.l2_latency)
-            if model.dram_spread:
-                arrival += model.dram_latency * (LAST if rows else spread(line))
-            else:
-                arrival += model.dram_latency
+            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
         return arrival
 
     def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
-        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
-        lines, waves = payload if payload is not None else ((), 1)
-        tags = max(1.0, len(lines))
-        if self.model.copy_sector and row.number:
-            tags = max(1.0, len(lines) * self.model.copy_tag)
-        served = self._dispatched(part, row, tags, 0, now)
-        data, sectors, count = served, 0, len(lines)
-        for line, mask in lines:
+        """LDGSTS: the tags of its lines now; the data stage when the data arrive, wherever they are written to."""
+        model, lines = self.model, payload[0] if payload is not None else ()
+        past_l1, count, sectors = row.number, len(lines), 0
+        data = served = self._dispatched(part, row, max(1.0, count * model.copy_tag if past_l1 else count), 0, now)
+        for _, mask in lines:
             mine = mask.bit_count()
             sectors += mine
-            data = max(data, self._from_l2(part // PARTS, 32 * mine, served, line))
-        if self.model.copy_sector and lines:
-            model = self.model
-            if row.number:
-                waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
-            else:
-                waves = count + model.copy_l1
-            waves = max(1.0, waves)
-        self._arrives_at(part // PARTS, data, waves)
-        return data + self.model.copy_latency
+            data = max(data, self._from_l2(part // PARTS, 32 * mine, served))
+        if past_l1:
+            waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
+        else:
+            waves = count + model.copy_l1 if lines else 1.0
+        self._arrives_at(part // PARTS, data, max(1.0, waves))
+        return data + model.copy_latency
 
     def tma_store(self, part: int, nbytes: int, now: float) -> float:
         """When a store by TMA has read shared memory: as it goes out, behind stores before it."""
@@ -241,6 +229,6 @@ class MemoryPath:
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
         self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
-        arrival = self._from_l2(sm, nbytes, start) + model.tma_latency
+        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
         for place in places:
             self._later(arrival, place, nbytes)

@@ -32,6 +32,9 @@ class SmParameters:
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
+    copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
+                          copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
+    dmma_cycles           of a sub-core for 512 multiply-adds of doubles; dmma_latency: beyond them
     """
 
     fma: float = 2.0
@@ -72,17 +75,11 @@ class SmParameters:
     fill: float = 0.5
     load_line: float = 0.0
     load_fill: float = 0.3
-    copy_sector: float = 0.0
+    copy_sector: float = 0.1875
     copy_line: float = 0.59
     copy_l1: float = 1.8
     copy_tag: float = 0.6
-    mma_reads: float = 0.0
-    block_start: float = 0.0
     mma_dispatch: float = 0.0
-    dram_spread: float = 0.0
-    branch_back: float = 6.0
-    near_code: float = 384
-    generic: float = 0.0
     dmma_cycles: float = 16.0
     dmma_latency: float = 15.0
     copy_latency: float = 30.0
@@ -122,8 +119,6 @@ class GpuParameters:
     cluster_launch_us: float
     cluster_turnover: float
     large_cluster_sms: int
-    carve_outs_kb: list[int]
-    carve_out_twice_kb: int
     dram_share: float
     tensor_mhz: float
     base_watts: float

@@ -35,7 +35,6 @@ from gemmsmith.sim.timing.outcome import (
     LONG,
     MEMBAR,
     NEVER,
-    PARTS,
     REASONS,
     SELECTED,
     SHORT,
@@ -68,16 +67,6 @@ class Sm(Accounts):
         self.greedy = [-1] * self.parts  # the warp that issued last
         self.nexts: list[Op] = []  # the next instruction of each warp
         self.live = sum(1 for s in streams if s.positions)
-        if model.block_start:
-            self._start_one_by_one()
-
-    def _start_one_by_one(self) -> None:
-        """Blocks of an SM start one after the other: all SMs get their first block before any gets its second."""
-        numbers: dict[int, dict[int, int]] = {}
-        for w, stream in enumerate(self.streams):
-            mine = numbers.setdefault(self.part_of[w] // PARTS, {})
-            self.ready[w] = max(self.ready[w], self.model.block_start * mine.setdefault(stream.block, len(mine)))
-            self.fixed[w] = self.ready[w]
 
     def _ops(self) -> tuple[dict[int, list[float]], list[list[Op]]]:
         """The stalls of each position, to be filled, and the instructions of each warp."""
@@ -363,8 +352,7 @@ class Sm(Accounts):
         self.nexts[w] = self.ops[w][at + 1]
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
-            far = row.position - code[at + 1].position > self.model.near_code
-            stall = max(stall, self.model.branch_back if far else self.model.branch)
+            stall = max(stall, self.model.branch)
         self.fixed[w] = until = now + stall
         if not self.blocked[w]:
             self._prepare(w, until, kind, row)

@@ -115,10 +115,6 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         if model.mma_dispatch and i.opcode in WARP_PRODUCTS:
             hold = min(busy, model.mma_dispatch) - _narrow_sums(i)
             row = found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold)
-        if model.mma_reads and i.opcode in WARP_PRODUCTS:
-            held = product_reads(i, busy, model)
-            found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=held, odd=held,
-                                               even_alone=held, odd_alone=held)  # fmt: skip
         if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
@@ -193,11 +189,6 @@ def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     narrow = i.opcode == "IMMA" or _narrow_sums(i)
     rate = model.mma_narrow_fma16 if narrow and model.mma_narrow_fma16 else model.mma_fma16
     return m * n * k * _bits(i) / 16 / rate
-
-
-def product_reads(i: MachineInstruction, busy: float, model: SmParameters) -> int:
-    """Cycles that a warp's product takes of each register bank."""
-    return max(1, round(min(busy, model.mma_reads)) - _narrow_sums(i))
 
 
 def dmma_cycles(i: MachineInstruction, model: SmParameters) -> float:
