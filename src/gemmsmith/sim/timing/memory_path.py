@@ -106,7 +106,7 @@ class MemoryPath:
     def generic_access(self, part: int, row: Row, waves: int, now: float) -> float:
         """An access of shared memory by a generic address: it is known by the tags to be none of L1."""
         least = 32 / self.model.lsu_lanes
-        served = self._dispatched(part, row, least, max(waves, least), now) + self.model.l1_latency
+        served = self._dispatched(part, row, least, max(waves, least), now) + self.model.generic_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
@@ -129,8 +129,6 @@ class MemoryPath:
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
         count, waves = len(lines), sectors / 4
-        if model.load_line and row.kind == _GLOBAL_LOAD:
-            waves = count * model.load_line
         served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
@@ -162,7 +160,7 @@ class MemoryPath:
         ready = self.l1[sm].access(lines, fetch, keep)
         data = ready if ready > served else served
         if filled:
-            self._arrives_at(sm, data, self.model.load_fill if self.model.load_line else filled)
+            self._arrives_at(sm, data, filled)
         return data
 
     def _arrives_at(self, sm: int, when: float, waves: float) -> None:

@@ -80,7 +80,6 @@ class Row(NamedTuple):
     following: int
     threads: int
     name: str
-    hold: float = 0.0
 
 
 _KINDS = {
@@ -112,9 +111,6 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         unit, busy = _unit(i, Kind(row.kind), model)
         latency = _latency(i, Kind(row.kind), model)
         found[row.position] = row._replace(unit=unit, busy=busy, latency=latency)
-        if model.mma_dispatch and i.opcode in WARP_PRODUCTS:
-            hold = min(busy, model.mma_dispatch) - _narrow_sums(i)
-            row = found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold)
         if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
