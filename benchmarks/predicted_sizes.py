@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gemmsmith.explain.timing.predict import Predictor
+from gemmsmith.explain.timing.prediction import kind_of
 from gemmsmith.gpus import gpu_named
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -25,6 +26,7 @@ def predicted_sizes(
         found = predictor.predict()
         times = {"us": found.us, "low_us": found.low_us, "high_us": found.high_us, "mhz": found.mhz}
         rows.append({"kernel": title, "size": size, **{name: round(value, 3) for name, value in times.items()},
-                     "cycles": round(found.main.cycles), "bound": found.bound})  # fmt: skip
+                     "cycles": round(found.main.cycles), "bound": found.bound,
+                     "kind": kind_of(predictor.program)})  # fmt: skip
         print(json.dumps(rows[-1]), flush=True)
     return rows, before[-1].subject.compiled.compiler

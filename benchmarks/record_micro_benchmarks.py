@@ -35,6 +35,7 @@ WHAT = {
     "shared_panels": "steps of blocks that share rows and columns of operands, from DRAM and from L2",
     "copy_patterns": "what cp.async costs shared memory, by where its bytes lie; and accesses without an active lane",
     "hmma_registers": "cycles of mma.sync by the registers it reads, and of instructions beside it",
+    "generic_loads": "loads of shared memory by generic addresses, and of local memory: latency and rate",
     "dmma": "latency and rate of products of doubles on tensor cores",
 }
 

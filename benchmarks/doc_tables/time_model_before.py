@@ -9,7 +9,9 @@ from doc_tables.records import RESULTS, load, table
 
 _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "public": ("public_predicted.json", "h200_public.json"),
-         "second": ("public_second_predicted.json", "h200_public_second.json")}  # fmt: skip
+         "second": ("public_second_predicted.json", "h200_public_second.json"),
+         "third": ("public_third_predicted.json", "h200_public_third.json")}  # fmt: skip
+TODAY = "public_today.json"  # what today's rules say of kernels that they were found or chosen with
 _LONG = 44  # letters of a file name
 
 
@@ -28,6 +30,16 @@ def points_before(which: str = "") -> list[dict[str, Any]]:
     return found
 
 
+def points_today() -> list[dict[str, Any]]:
+    """The first two sets of public kernels with what today's rules say."""
+    found = []
+    for name in ("public", "second"):
+        times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
+        found += [row | {"measured_us": times[row["kernel"], row["size"]], "set": name}
+                  for row in load(TODAY)["rows"] if (row["kernel"], row["size"]) in times]  # fmt: skip
+    return found
+
+
 def before_table() -> str:
     """Kernels in common styles."""
     return _told("styles")
@@ -41,6 +53,11 @@ def public_table() -> str:
 def second_table() -> str:
     """Kernels of other public repositories, timed after the rules."""
     return _told("second")
+
+
+def third_table() -> str:
+    """Kernels of a third set of repositories, which no rule was chosen with."""
+    return _told("third")
 
 
 def public_stalls_table() -> str:
@@ -59,17 +76,29 @@ def public_stalls_table() -> str:
 
 def _told(which: str) -> str:
     points = points_before(which)
+    if not points:
+        return "Not timed yet."
+    now = {(p["kernel"], p["size"]): p["us"] / p["measured_us"] for p in points_today() if p["set"] == which}
     rows = []
     for p in points:
         inside = p["low_us"] <= p["measured_us"] <= p["high_us"]
         times = [f"{p['measured_us']:,.1f}", f"{p['predicted_us']:,.1f}", f"{p['ratio']:.2f}"]
         rows.append([_shown(p["kernel"]), str(p["size"]), *times, "" if inside else "outside",
                      f"{p['measured_mhz']:.0f} and {p['mhz']:.0f}"])  # fmt: skip
-    within = [sum(abs(p["ratio"] - 1) <= limit / 100 for p in points) for limit in (10, 15, 20)]
+        rows[-1] += [f"{now[p['kernel'], p['size']]:.2f}"] if now else []
+    within = _near([p["ratio"] for p in points])
     columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
                "MHz, measured and predicted"]  # fmt: skip
     text = f"Within 10 %: {within[0]} of {len(points)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
-    return "\n".join([text, "", *table(columns, "lrrrrlr", rows)])
+    text += f" Inside their range: {sum(p['low_us'] <= p['measured_us'] <= p['high_us'] for p in points)}."
+    if now:
+        text += " With today's rules: {}, {} and {}.".format(*_near(list(now.values())))
+        columns.append("ratio today")
+    return "\n".join([text, "", *table(columns, "lrrrrlrr"[: len(columns)], rows)])
+
+
+def _near(ratios: list[float]) -> list[int]:
+    return [sum(abs(ratio - 1) <= limit / 100 for ratio in ratios) for limit in (10, 15, 20)]
 
 
 def _shown(title: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import ceil, floor
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
 import pytest
@@ -141,18 +139,23 @@ def test_quoted_figures_are_of_points_that_steered_nothing() -> None:
 
 
 def test_error_ranges_are_those_of_the_record() -> None:
+    """Kernels that are not ours; of wgmma and of other GPUs, the points that steered nothing."""
     kinds: dict[str, list[float]] = {}
     for p in _record()["points"]:
-        if p["set"] != "probes" and "ratio" in p and not p["fitted"] and not p.get("seen"):
-            mine = kinds.setdefault(p["kind"] if p["gpu"] == "H200" else "others", [])
-            mine.append(p["measured_us"] / p["own_clock_us"])
+        kind = "others" if p["gpu"] != "H200" else p.get("kind")
+        if kind in ("wgmma", "others") and "ratio" in p and not p["fitted"] and not p.get("seen"):
+            kinds.setdefault(kind, []).append(p["measured_us"] / p["own_clock_us"])
+    times = {(row["kernel"], row["k"]): row["us"] for name in ("h200_public.json", "h200_public_second.json")
+             for row in json.loads((RESULTS / name).read_text(encoding="utf-8"))["rows"]}  # fmt: skip
+    for row in json.loads((RESULTS / "public_today.json").read_text(encoding="utf-8"))["rows"]:
+        kinds.setdefault(row["kind"], []).append(times[row["kernel"], row["size"]] / row["us"])
     assert set(kinds) == {"simt", "mma", "wgmma", "others"}
     for kind, found in kinds.items():
         low, high = errors_of(kind, H200 if kind != "others" else gpu_named("RTX 4090"))
-        cuts = quantiles(found, n=20, method="inclusive")
-        outward = floor(100 * cuts[0]) / 100, ceil(100 * cuts[-1]) / 100
-        assert (low, high) == outward, f"{kind}: run python benchmarks/update_docs.py"
-        assert sum(low <= each <= high for each in found) >= 0.85 * len(found)
+        left_out = max(1, (len(found) + 1) // 20) - 1  # on each side
+        assert sum(each < low for each in found) <= left_out, f"{kind}: run python benchmarks/update_docs.py"
+        assert sum(each > high for each in found) <= left_out
+        assert min(found) - low < 0.02 or left_out, "no wider than it has to be"
 
 
 def _record() -> dict[str, Any]:

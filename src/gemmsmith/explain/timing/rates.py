@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch
+from gemmsmith.explain.timing.first_reads import L2_SHARE, first_readers
 from gemmsmith.gpus import GPU
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
@@ -32,9 +33,14 @@ class Rates:
     sms: int
     together: int
 
-    def first_touch(self, size: int) -> float:
-        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        return 1.0 if size == 1 and self.blocks <= self.sms else self.own(size)
+    def first_readers(self, size: int) -> list[float]:
+        """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
+        spec, config, problem = self.launch.spec, self.launch.config, self.problem
+        across = max(1, spec.geometry(problem.with_(m=min(1, problem.m)), config).blocks)
+        tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
+        kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
+        group = int(dict(config.values).get("GROUP", 0) or 0)
+        return first_readers(self.blocks, size * self.sms, across, group, tile, kept)
 
     def own(self, size: int) -> float:
         """The share of what the blocks in flight read that no other of them reads."""
@@ -70,7 +76,7 @@ class Rates:
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
         dram = sm.dram_sm_bytes_cycle
-        if self.first_touch(size) < 1:
+        if (size > 1 or self.blocks > self.sms) and own < 1:
             dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle

@@ -58,6 +58,8 @@ class Effects(Waits):
                 waves = min(waves, max(1, (row.result_bytes or row.operand_bytes - 4) // 4))
             return self.path.shared_access(part, row, waves, now)
         if kind in (GLOBAL_LOAD, GLOBAL_STORE, ATOMIC):
+            if payload.__class__ is int:
+                return self.path.generic_access(part, row, payload, now)
             done = self.path.global_access(part, row, payload, now)
             if kind != GLOBAL_LOAD:
                 self.stored[w] = done

@@ -108,6 +108,12 @@ class MemoryPath:
         served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
         return self._returned(part, row, served, now) if row.result_bytes else served
 
+    def generic_access(self, part: int, row: Row, waves: int, now: float) -> float:
+        """An access of shared memory by a generic address: it is known by the tags to be none of L1."""
+        least = 32 / self.model.lsu_lanes
+        served = self._dispatched(part, row, least, max(waves, least), now) + self.model.generic_latency
+        return self._returned(part, row, served, now) if row.result_bytes else served
+
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
         if payload is None:  # no lane is active
@@ -116,6 +122,8 @@ class MemoryPath:
             lines = payload
         else:
             lines = _UNKNOWN
+            if payload == "local":  # words of the lanes lie side by side
+                lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
             self.out.spills += payload == "local"
         if self.memory.coalesced:
             lines = lines[: max(1, (row.result_bytes or row.operand_bytes - 8) // 4)]
@@ -192,14 +200,20 @@ class MemoryPath:
         return arrival
 
     def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
-        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
-        lines, waves = payload if payload is not None else ((), 1)
-        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
-        data = served
+        """LDGSTS: the tags of its lines now; the data stage when the data arrive, wherever they are written to."""
+        model, lines = self.model, payload[0] if payload is not None else ()
+        past_l1, count, sectors = row.number, len(lines), 0
+        data = served = self._dispatched(part, row, max(1.0, count * model.copy_tag if past_l1 else count), 0, now)
         for _, mask in lines:
-            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
-        self._arrives_at(part // PARTS, data, waves)
-        return data + self.model.copy_latency
+            mine = mask.bit_count()
+            sectors += mine
+            data = max(data, self._from_l2(part // PARTS, 32 * mine, served))
+        if past_l1:
+            waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
+        else:
+            waves = count + model.copy_l1 if lines else 1.0
+        self._arrives_at(part // PARTS, data, max(1.0, waves))
+        return data + model.copy_latency
 
     def tma_store(self, part: int, nbytes: int, now: float) -> float:
         """When a store by TMA has read shared memory: as it goes out, behind stores before it."""

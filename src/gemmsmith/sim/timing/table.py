@@ -172,6 +172,8 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
         return Unit.XU, model.xu
     if pipe is Pipe.UNIFORM:
         return Unit.UNIFORM, model.uniform
+    if i.opcode == "DMMA":
+        return Unit.FP64, dmma_cycles(i, model)
     if pipe is Pipe.TENSOR:
         return (Unit.FMA, model.fma) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
     return Unit.NONE, 1
@@ -185,6 +187,17 @@ def mma_cycles(i: MachineInstruction, model: SmParameters) -> float:
     return m * n * k * _bits(i) / 16 / rate
 
 
+def dmma_cycles(i: MachineInstruction, model: SmParameters) -> float:
+    """Cycles that a sub-core takes for one product of doubles; one of eight rows takes as long as one of sixteen."""
+    _, _, k = _dmma_shape(i)
+    return model.dmma_cycles * k / 4
+
+
+def _dmma_shape(i: MachineInstruction) -> tuple[int, int, int]:
+    m, n, k = (int(x) for x in next(s for s in i.modifiers if s.count("x") == 2).split("x"))
+    return m, n, k
+
+
 def _narrow_sums(i: MachineInstruction) -> bool:
     """Whether a warp's product adds in fp16."""
     return i.opcode in ("HMMA", "QMMA") and "F16" in i.modifiers
@@ -195,6 +208,9 @@ def tensor_flops(i: MachineInstruction) -> int:
     if i.opcode in WARPGROUP_PRODUCTS:
         m, n, k = _gmma_shape(i)
         return 2 * m * n * k // 4
+    if i.opcode == "DMMA":
+        m, n, k = _dmma_shape(i)
+        return 2 * m * n * k
     if i.opcode in WARP_PRODUCTS:
         m, n, k = _mma_shape(i)
         return 2 * m * n * k
@@ -236,6 +252,8 @@ def _latency(i: MachineInstruction, kind: Kind, model: SmParameters) -> float:
         if i.opcode in ("S2R", "S2UR"):
             return model.special_register
         return model.constant if i.opcode == "LDC" else model.xu_latency
+    if i.opcode == "DMMA":
+        return dmma_cycles(i, model) + model.dmma_latency - (8.0 if _dmma_shape(i)[0] == 8 else 0.0)
     if kind is Kind.PLAIN and pipe_of(i) is Pipe.TENSOR:
         return model.mma_latency
     return 0
@@ -268,6 +286,8 @@ def _number(i: MachineInstruction, kind: Kind) -> int:
     if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
         text = str(i.operands[0]) if i.operands else "0"
         return int(text, 0) if text[:1].isdigit() else 0
+    if kind is Kind.COPY:  # whether it goes past L1
+        return 1 if "BYPASS" in i.modifiers else 0
     if kind is Kind.FENCE:  # whether it reaches beyond the block
         return 0 if "CTA" in i.modifiers else 1
     if kind is Kind.GMMA:
