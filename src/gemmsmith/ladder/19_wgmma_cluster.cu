@@ -65,14 +65,16 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     if (SEND && threadIdx.x == 0)
         for (int i = 0; i < CONSUMERS; ++i) mbarrier_init(empty + 8 * (STAGES + i), 1);
     init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER, SHORT_STAGES && TAIL_BN == 0>(full, empty, map_a, map_b);
-    pdl_launch_and_wait();
+    if (LAUNCH == 0) pdl_launch_dependents();
+    pdl_wait();
 
     const Loader loader;
     const KTileRange whole_k = k_tile_range(K, alpha, DEPTH);
     const Slices<SLICES, SLICE_ORDER> slices(tiles_m * wide() * batch, clusters);
+    const unsigned first_tile = PLACE ? rank_by_gpc(blockIdx.x / CLUSTER, clusters) : blockIdx.x / CLUSTER;
     // Calls body with every tile of this block, or slice of one: its width, row and column, the product, its number.
     const auto for_each_tile = [&](const auto& body) {
-        unsigned t = blockIdx.x / CLUSTER;
+        unsigned t = first_tile;
         // Tile number `tile` of those with `tiles_n` to a row, the first at column `left`.
         const auto take = [&](auto width, unsigned tile, unsigned tiles_n, int left) {
             const unsigned z = tile / (tiles_m * tiles_n);
@@ -132,6 +134,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const KTileRange range = k_tiles_of(t);
             consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES>(
                 acc, ring, stages, full, range.end - range.begin, first, release);
+            if (LAUNCH == 3) pdl_launch_dependents();
             const int top = SWAP ? col : row, left = SWAP ? row : col;
             const auto c = window(C + z * strideC, ldc, M, N, top, left);
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
@@ -174,6 +177,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
         });
         if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
+        if (LAUNCH == 4) pdl_launch_dependents();
     }
     if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();  // others may still write to shared memory of this block
 }

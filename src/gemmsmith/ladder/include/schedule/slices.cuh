@@ -33,6 +33,16 @@ __device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
     return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
 }
 
+// The rank of numbered_by_gpc(c) among those of `clusters` clusters. Called by whole warps.
+__device__ __forceinline__ unsigned rank_by_gpc(unsigned c, unsigned clusters) {
+    if (c >= 64) return c;
+    const unsigned lane = threadIdx.x % 32, number = numbered_by_gpc(c);
+    unsigned below = 0;
+    for (unsigned i = lane; i < 64; i += 32)
+        below += __popc(__ballot_sync(0xFFFFFFFF, i < clusters && numbered_by_gpc(i) < number));
+    return below;
+}
+
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
 // slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a
 // GPC that read the same lines at the same time share one request to the L2, so the tiles of a slice should share a GPC.
