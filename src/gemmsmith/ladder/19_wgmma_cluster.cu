@@ -159,8 +159,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             } else if constexpr (SLICES > 1) {
                 const SliceWorkspace of_slices(workspace, tiles_m * wide() * batch * (CLUSTER * CONSUMERS));
                 const unsigned number = (slices.tile(t) * CLUSTER + loader.rank) * CONSUMERS + warpgroup - 1;
-                add_slices<SLICES, COLS>(of_slices, number, slices.slice(t), slices.count, warpgroup,
-                                         empty + 8 * STAGES + 4 * (warpgroup - 1), acc, store);
+                add_slices<SLICES, COLS, CONSUMERS == 1 ? 32 : 16>(of_slices, number, slices.slice(t), slices.count,
+                                                                   warpgroup, empty + 8 * STAGES + 4 * (warpgroup - 1),
+                                                                   acc, store);
             } else if constexpr (SWAP) {
                 store_transposed<BOXES, COLS>(map_c, own, warpgroup, c, first * 64, top, left, z, acc, epilogue, whole);
             } else {
