@@ -66,7 +66,6 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         for (int i = 0; i < CONSUMERS; ++i) mbarrier_init(empty + 8 * (STAGES + i), 1);
     init_ring<STAGES, Loader::PEERS, CONSUMERS, CLUSTER, SHORT_STAGES && TAIL_BN == 0>(full, empty, map_a, map_b);
     if (LAUNCH == 0) pdl_launch_dependents();
-    pdl_wait();
 
     const Loader loader;
     const KTileRange whole_k = k_tile_range(K, alpha, DEPTH);
@@ -104,6 +103,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
+            pdl_wait_behind(row, col);
             for (int k = range.begin; k < range.end; ++k) {
                 loader.load<TileA, TileB<decltype(width)::value>, DEPTH, SHORT_STAGES>(
                     stages + ring.stage * STAGE_BYTES, full + 8 * ring.stage, empty + 8 * ring.stage, ring.parity ^ 1,
@@ -121,6 +121,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             });
         } else if (loads()) {
             for_each_tile(load_tile);
+            // Until all stages are released for the last time others may still write to shared memory of this block.
+            for (int i = 0; SHARERS > 1 && i < STAGES; ++i, ring.advance())
+                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
         }
     } else {  // a consumer
         consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
@@ -134,7 +137,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             const KTileRange range = k_tiles_of(t);
             consumer_mainloop<IN, TileA, TileB<COLS>, COLS, DEPTH, STAGE_BYTES>(
                 acc, ring, stages, full, range.end - range.begin, first, release);
-            if (LAUNCH == 3) pdl_launch_dependents();
+            pdl_wait();  // the launch before may still use what is stored now
             const int top = SWAP ? col : row, left = SWAP ? row : col;
             const auto c = window(C + z * strideC, ldc, M, N, top, left);
             const bool whole = pairs && c.holds(SWAP ? COLS : BM, SWAP ? BM : COLS);
@@ -150,9 +153,9 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             if constexpr (SEND) {
                 const Sums sums{staging, empty + 8 * STAGES, warpgroup - 1, loader.part, loader.rank, SHARERS};
                 if (thread == 0) sums.expect();
-                sums.template add<COLS>(acc, sent, store);
+                sums.template add<COLS>(acc, sent, [] { cluster_arrive(); }, store);  // nobody waits for stores
                 sent ^= 1;
-                cluster_sync();
+                cluster_wait();
             } else if constexpr (CLUSTER_K > 1) {
                 add_in_cluster<CLUSTER_K, CONSUMERS, COLS>(stages, warpgroup - 1, loader.part, loader.rank, SHARERS,
                                                            acc, store);
@@ -178,7 +181,5 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
         });
         if (STORE_MODE == STORE_BY_TMA && threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait_read<0>();
-        if (LAUNCH == 4) pdl_launch_dependents();
     }
-    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();  // others may still write to shared memory of this block
 }

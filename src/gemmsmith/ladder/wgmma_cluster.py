@@ -52,7 +52,7 @@ SPEC = hopper.rung(
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
-        Parameter("LAUNCH", 0, (0, 1, 3, 4), "trial"),
+        Parameter("LAUNCH", 0, (0, 1, 5), "trial"),
         Parameter("PLACE", 0, (0, 1), "trial"),
         Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
     ),
