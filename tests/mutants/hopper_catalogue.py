@@ -67,7 +67,7 @@ _RELEASE_AT_ONCE = (
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
 _END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
-_END_OF_SHARING = "SHARERS > 1 && i < STAGES"
+_END_OF_SHARING = "WAITS_LATE && SHARERS > 1 && i < STAGES"
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 PAIR = (128, 128, 320)
@@ -202,7 +202,7 @@ CLUSTERS = (
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
             Edit(CLUSTER, _END_OF_SHARING, "false && i < STAGES"), shape=PAIR),
     mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
-            "griddepcontrol.wait must come first", _gone(CLUSTER, "            pdl_wait_behind(row, col);\n"),
+            "griddepcontrol.wait must come first", _gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"),
             shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_arrive_relaxed();\n        cluster_wait();\n", "        __syncthreads();\n"),
@@ -423,7 +423,7 @@ FOUR_AND_SLICED = (
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
             Edit(RING, "Blocks * Consumers", "2 * Consumers"), shape=PAIR, config=FOUR),
     mistake("no fence before a slice is counted", "wgmma_cluster", RACE,
-            Edit("global_memory.cuh", "atom.add.acq_rel", "atom.add.acquire"), config=SLICED),
+            Edit("add_acquire_release.cuh", "atom.add.acq_rel", "atom.add.acquire"), config=SLICED),
     mistake("a slice is counted twice", "wgmma_cluster", RACE,
             Edit(SLICES, "add_acquire_release(word, 1)", "add_acquire_release(word, 2)"), config=SLICED),
     mistake("the last slice is not waited for", "wgmma_cluster", RACE,

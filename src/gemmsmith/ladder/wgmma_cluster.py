@@ -52,8 +52,6 @@ SPEC = hopper.rung(
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
-        Parameter("LAUNCH", 0, (0, 1, 5), "trial"),
-        Parameter("PLACE", 0, (0, 1), "trial"),
         Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
     ),
     presets=(
@@ -66,7 +64,7 @@ SPEC = hopper.rung(
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
     smem=_SMEM,
-    idle="SLICE_ORDER+(1 if LAUNCH == 1 else 0)",  # only there do clusters start in the order that it assumes
+    idle="SLICE_ORDER",  # only there do clusters start in the order that it assumes
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,

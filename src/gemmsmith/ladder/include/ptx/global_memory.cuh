@@ -12,14 +12,6 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* source) {
     return value;
 }
 
-// Adds to the word and returns what it was. What this thread wrote, or observed as written, is visible to whoever acquires
-// the word from now on, and what was released by additions before is visible to this thread.
-__device__ __forceinline__ unsigned add_acquire_release(unsigned* target, unsigned value) {
-    unsigned before;
-    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(target), "r"(value) : "memory");
-    return before;
-}
-
 // target[i] += x[i], each of the four atomically.
 __device__ __forceinline__ void reduce_add_v4(void* target, const float (&x)[4]) {
     asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};"

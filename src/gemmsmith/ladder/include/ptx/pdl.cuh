@@ -21,12 +21,6 @@ __device__ __forceinline__ void pdl_wait() {
 #endif
 }
 
-// The same, but not before `first` and `second` are known, neither of which is negative. The compiler computes what it can
-// behind a wait, where it delays the first load; this runs while the launch before ends.
-__device__ __forceinline__ void pdl_wait_behind(int first, int second) {
-    if ((first ^ second) >= 0) pdl_wait();
-}
-
 __device__ __forceinline__ void pdl_launch_and_wait() {
     pdl_launch_dependents();
     pdl_wait();

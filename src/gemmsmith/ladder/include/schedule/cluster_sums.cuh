@@ -88,8 +88,8 @@ struct SentSums {
         mbarrier_arrive_expect_tx(barrier + 8 * warpgroup, (Parts - 1) * count * WARPGROUP_THREADS * 16);
     }
 
-    // As add_in_cluster; `parity` is that of the tile. `added()` is called when all sums are in registers (acc), before they
-    // are stored: the memory for sums may then be used again.
+    // As add_in_cluster; `parity` is that of the tile. `added()` is called when all sums are in registers (acc), before
+    // they are stored: the memory for sums may then be used again.
     template <int Cols, int MTiles, class Added, class Store>
     __device__ __forceinline__ void add(float (&acc)[MTiles][Cols / 2], unsigned parity, const Added& added,
                                         const Store& store) const {

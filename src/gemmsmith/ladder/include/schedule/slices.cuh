@@ -8,6 +8,7 @@
 // part to the last that arrives, and ends.
 #pragma once
 
+#include "ptx/add_acquire_release.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/shared_memory.cuh"
 #include "schedule/flags.cuh"
@@ -31,16 +32,6 @@ __device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
     const unsigned i = c - 4, j = c - 36;
     if (i < 32) return i % 8 * 8 + i / 8 + (i % 8 == 0 ? 4 : 0);
     return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
-}
-
-// The rank of numbered_by_gpc(c) among those of `clusters` clusters. Called by whole warps.
-__device__ __forceinline__ unsigned rank_by_gpc(unsigned c, unsigned clusters) {
-    if (c >= 64) return c;
-    const unsigned lane = threadIdx.x % 32, number = numbered_by_gpc(c);
-    unsigned below = 0;
-    for (unsigned i = lane; i < 64; i += 32)
-        below += __popc(__ballot_sync(0xFFFFFFFF, i < clusters && numbered_by_gpc(i) < number));
-    return below;
 }
 
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
@@ -80,8 +71,8 @@ __device__ __forceinline__ unsigned parts_to_add(unsigned* word, int slice, int 
     return add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? own : 0;
 }
 
-// Adds up part number `part` of `slices` of a thread's Fours vectors, and calls `store(i, sum)` for each. InFlight vectors
-// fit into registers.
+// Adds up part number `part` of `slices` of a thread's Fours vectors, and calls `store(i, sum)` for each. InFlight
+// vectors fit into registers.
 template <int Slices, int Fours, int InFlight, class Store>
 __device__ __forceinline__ void add_part(const Vec<float, 4>* sums, int part, int slices, const Store& store) {
     // Loads of several vectors are in flight together: one alone takes a microsecond.
