@@ -44,7 +44,12 @@ _RELEASE_AT_ONCE = (
     Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
+<<<<<<< HEAD
 _END_OF_SHARING = "    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();"
+=======
+_END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
+_END_OF_SHARING = "WAITS_LATE && SHARERS > 1 && i < STAGES"
+>>>>>>> w-perf
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 
@@ -176,7 +181,10 @@ CLUSTERS = (
     mistake("the mask of B misses a block", "wgmma_cluster", HANG,
             Edit(RING, "mask |= 1 << (first + col * Rows + i);", "mask |= 1 << (first + col * Rows);"), shape=PAIR),
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
-            Edit(CLUSTER, _END_OF_SHARING, "    if (false) cluster_sync();"), shape=PAIR),
+            Edit(CLUSTER, _END_OF_SHARING, "false && i < STAGES"), shape=PAIR),
+    mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
+            "griddepcontrol.wait must come first",
+            _gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_arrive_relaxed();\n        cluster_wait();\n", "        __syncthreads();\n"),
             shape=PAIR),
@@ -234,8 +242,8 @@ _WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
 _IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
 # All but the last leave as they arrive, under every schedule.
 _LEAVE_AT_ONCE = (
-    Edit(SLICES, "before = atomicAdd(word, 1);", "before = atomicAdd(word, 1 + (LEFT << slice));"),
-    Edit(SLICES, "return atomicAdd(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
+    Edit(SLICES, "add_acquire_release(word, 1);", "add_acquire_release(word, 1 + (LEFT << slice));"),
+    Edit(SLICES, "return add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
 )
 _BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = (
@@ -274,7 +282,7 @@ SWAPPED_AND_SLICED = (
             _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? own : own;"),
             config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}    if (thread == 0) {{", "    if (thread == 0) {"), config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // This thread", "    // This thread"), config=SLICED),
     mistake("only the leader waits for the slices", "wgmma_cluster", "",
             Edit(SLICES, f"{_BARRIER_OF_SLICES}    for (unsigned parts", "    for (unsigned parts"), config=SLICED),
     mistake("a slice is added twice", "wgmma_cluster", "",
@@ -311,10 +319,9 @@ FOUR_AND_SLICED = (
     mistake("two blocks of four free a stage", "wgmma_cluster", HANG,
             Edit(RING, "Blocks * Consumers", "2 * Consumers"), shape=PAIR, config=FOUR),
     mistake("no fence before a slice is counted", "wgmma_cluster", RACE,
-            Edit(SLICES, f"    __threadfence();\n{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"
-                 "        __threadfence();\n", f"{_BARRIER_OF_SLICES}    if (thread == 0) {{\n"), config=SLICED),
+            Edit("add_acquire_release.cuh", "atom.add.acq_rel", "atom.add.acquire"), config=SLICED),
     mistake("a slice is counted twice", "wgmma_cluster", RACE,
-            Edit(SLICES, "atomicAdd(word, 1)", "atomicAdd(word, 2)"), config=SLICED),
+            Edit(SLICES, "add_acquire_release(word, 1)", "add_acquire_release(word, 2)"), config=SLICED),
     mistake("the last slice is not waited for", "wgmma_cluster", RACE,
             Edit(SLICES, _WAIT_FOR_SLICES, "if (load_acquire(word) % ARRIVED >= slices - 1) return own;"),
             config=SLICED),

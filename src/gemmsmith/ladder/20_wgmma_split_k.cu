@@ -29,7 +29,7 @@
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/pdl.cuh"
+#include "ptx/pdl_wait_behind.cuh"
 #include "schedule/flags.cuh"
 #include "tile/shifted_tile.cuh"
 #include "tile/unaligned_mainloop.cuh"
@@ -76,8 +76,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int part = blockIdx.x / SPLIT % CLUSTERS;  // this cluster's part of K
     const int row = tile % tiles_m * BM, col = tile / tiles_m * BN;
     const KTileRange range = k_tile_range(K, alpha, DEPTH, part * SPLIT + rank, CLUSTERS * SPLIT);
-    pdl_wait();
-
+    if (!SWAP) pdl_wait();  // few rows wait later
     // Both operands as stored: that of wgmma's 64 rows, and the other one.
     const UnalignedRows<IN> of_a = {SWAP ? B + z * strideB : A + z * strideA, SWAP ? ldb : lda,
                                     TileA::K_MAJOR ? rows : K, TileA::K_MAJOR ? K : rows};
@@ -87,6 +86,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     Ring<STAGES> ring;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
+        if (SWAP) pdl_wait_behind(row, col);
         if constexpr (UNALIGNED_OPERANDS == 2) {
             ShiftedTile<IN, BN, TileB, DEPTH, WARPGROUP_THREADS> tile_b = {of_b, col};
             unaligned_producer_mainloop<TileB>(ring, stages, full, empty, range, tile_a, tile_b);
@@ -143,8 +143,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
             }
         if (SPLIT == 1) mbarrier_arrive(complete);
     }
+    if (SWAP) pdl_wait();  // the launch before may still use what is stored now
     mbarrier_wait(complete, 0);
-
     const Window<OUT> c = window(C + z * strideC, ldc, M, N, SWAP ? col : row, SWAP ? row : col);
     const Epilogue<OUT> epilogue = epilogue_at(SWAP ? col : row, SWAP ? row : col, alpha, beta, bias);
     const bool whole = vectors_fit<4>(C, ldc) && strideC % 4 == 0 && c.holds(BM, BN);

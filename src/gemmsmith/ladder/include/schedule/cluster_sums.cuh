@@ -88,11 +88,13 @@ struct SentSums {
         mbarrier_arrive_expect_tx(barrier + 8 * warpgroup, (Parts - 1) * count * WARPGROUP_THREADS * 16);
     }
 
-    // As add_in_cluster; `parity` is that of the tile. A cluster_sync must follow before the next tile's sums.
-    template <int Cols, int MTiles, class Store>
-    __device__ __forceinline__ void add(const float (&acc)[MTiles][Cols / 2], unsigned parity, const Store& store) const {
-        const auto four = [&](int i) -> const float(&)[4] {
-            return *reinterpret_cast<const float(*)[4]>(&acc[i / (Cols / 8)][i % (Cols / 8) * 4]);
+    // As add_in_cluster; `parity` is that of the tile. `added()` is called when all sums are in registers (acc), before
+    // they are stored: the memory for sums may then be used again.
+    template <int Cols, int MTiles, class Added, class Store>
+    __device__ __forceinline__ void add(float (&acc)[MTiles][Cols / 2], unsigned parity, const Added& added,
+                                        const Store& store) const {
+        const auto four = [&](int i) -> float(&)[4] {
+            return *reinterpret_cast<float(*)[4]>(&acc[i / (Cols / 8)][i % (Cols / 8) * 4]);
         };
 #pragma unroll
         for (int i = 0; i < Fours; ++i)
@@ -105,12 +107,17 @@ struct SentSums {
                 Vec<float, 4> sum;
 #pragma unroll
                 for (int p = 0; p < Parts; ++p) {
-                    const Vec<float, 4> added = p == part ? *reinterpret_cast<const Vec<float, 4>*>(&four(i))
-                                                          : received(at(share_of(i), p, i));
+                    const Vec<float, 4> next = p == part ? *reinterpret_cast<const Vec<float, 4>*>(&four(i))
+                                                         : received(at(share_of(i), p, i));
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) sum.at[e] = p == 0 ? added.at[e] : __fadd_rn(sum.at[e], added.at[e]);
+                    for (int e = 0; e < 4; ++e) sum.at[e] = p == 0 ? next.at[e] : __fadd_rn(sum.at[e], next.at[e]);
                 }
-                store(i, sum);
+#pragma unroll
+                for (int e = 0; e < 4; ++e) four(i)[e] = sum.at[e];
             }
+        added();
+#pragma unroll
+        for (int i = 0; i < Fours; ++i)
+            if (share_of(i) == part) store(i, *reinterpret_cast<const Vec<float, 4>*>(&four(i)));
     }
 };

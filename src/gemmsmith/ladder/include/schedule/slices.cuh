@@ -8,6 +8,7 @@
 // part to the last that arrives, and ends.
 #pragma once
 
+#include "ptx/add_acquire_release.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/shared_memory.cuh"
 #include "schedule/flags.cuh"
@@ -62,19 +63,21 @@ constexpr int MOST_POLLS = 2048;  // about a millisecond
 // Arrives at `word`, and waits until all `slices` warpgroups have. Returns which parts of the tile the caller is to add, a
 // bit for each: its own; those of warpgroups that left, too, if it is the last; none, if it leaves itself.
 __device__ __forceinline__ unsigned parts_to_add(unsigned* word, int slice, int slices) {
-    const unsigned own = 1u << slice, before = atomicAdd(word, 1);
+    const unsigned own = 1u << slice, before = add_acquire_release(word, 1);
     if (before % ARRIVED == slices - 1) return before / LEFT | own;
     for (int polls = 0; polls < MOST_POLLS; ++polls)
         if (load_acquire(word) % ARRIVED == slices) return own;
     // The last reads who has left as it arrives: who leaves after that has not left in time.
-    return atomicAdd(word, LEFT << slice) % ARRIVED == slices ? own : 0;
+    return add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? own : 0;
 }
 
-// Adds up part number `part` of `slices` of a thread's Fours vectors, and calls `store(i, sum)` for each.
-template <int Slices, int Fours, class Store>
+// Adds up part number `part` of `slices` of a thread's Fours vectors, and calls `store(i, sum)` for each. InFlight
+// vectors fit into registers.
+template <int Slices, int Fours, int InFlight, class Store>
 __device__ __forceinline__ void add_part(const Vec<float, 4>* sums, int part, int slices, const Store& store) {
     // Loads of several vectors are in flight together: one alone takes a microsecond.
-    constexpr int TOGETHER = Slices > 8 ? 1 : 16 / Slices;
+    constexpr int MOST = (Fours + Slices - 1) / Slices;  // of a part
+    constexpr int FIT = InFlight > Slices ? InFlight / Slices : 1, TOGETHER = MOST < FIT ? MOST : FIT;
     const int end = Fours * (part + 1) / slices;
     for (int first = Fours * part / slices; first < end; first += TOGETHER) {
         Vec<float, 4> read[TOGETHER][Slices];
@@ -98,8 +101,8 @@ __device__ __forceinline__ void add_part(const Vec<float, 4>* sums, int part, in
 
 // Adds up the accumulators of the `slices` warpgroups that call this with the same `number`, and calls
 // `store(i, sum)` with a part of the vectors: i is its index among those of a thread. There are at most Slices. `shared` is
-// the address of a word of shared memory that nothing else uses.
-template <int Slices, int Cols, int MTiles, class Store>
+// the address of a word of shared memory that nothing else uses; InFlight vectors fit into a thread's registers.
+template <int Slices, int Cols, int InFlight, int MTiles, class Store>
 __device__ __forceinline__ void add_slices(const SliceWorkspace& workspace, unsigned number, int slice, int slices,
                                            int barrier, unsigned shared,
                                            const float (&acc)[MTiles][Cols / 2], const Store& store) {
@@ -112,14 +115,10 @@ __device__ __forceinline__ void add_slices(const SliceWorkspace& workspace, unsi
     for (int i = 0; i < FOURS; ++i)
         sums[(slice * FOURS + i) * WARPGROUP_THREADS] =
             *reinterpret_cast<const Vec<float, 4>*>(&acc[i / (Cols / 8)][i % (Cols / 8) * 4]);
-    __threadfence();
     named_barrier_sync(barrier, WARPGROUP_THREADS);
-    if (thread == 0) {
-        __threadfence();
-        store_shared_4(shared, parts_to_add(counter, slice, slices));
-        __threadfence();  // whatever was read: the others' partial sums are visible from here on
-    }
+    // This thread releases what all threads of the warpgroup have written, and acquires for all of them.
+    if (thread == 0) store_shared_4(shared, parts_to_add(counter, slice, slices));
     named_barrier_sync(barrier, WARPGROUP_THREADS);
     for (unsigned parts = load_shared_4(shared); parts != 0; parts &= parts - 1)
-        add_part<Slices, FOURS>(sums, __ffs(parts) - 1, slices, store);
+        add_part<Slices, FOURS, InFlight>(sums, __ffs(parts) - 1, slices, store);
 }
