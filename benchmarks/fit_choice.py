@@ -56,7 +56,7 @@ CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
-CLEARLY, EQUAL = 1.03, 1.005
+CLEARLY, CLEARLY_IN_BOTH, EQUAL = 1.03, 1.01, 1.005  # the second: timed in short samples and under the cap
 # How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
@@ -180,12 +180,14 @@ def tuned() -> list[Timed]:
 
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
-    """The fastest of named and public shapes, for the table; of known shapes only where it is clearly faster."""
+    """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is clearly
+    faster than what was chosen, which is the entry."""
     found = {}
-    for each in shapes:
+    for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public"))
-        clear = each.key not in known or best.seconds * CLEARLY < each.old
+        clearly = CLEARLY_IN_BOTH if each.seed in BOTH_SEEDS else CLEARLY
+        clear = each.key not in known or best.seconds * clearly < each.old
         if named and clear:
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
@@ -226,27 +228,24 @@ def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight
            ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
     """A tree that explains ``left``, and the leaf of every row."""
     node, questions = np.zeros(len(left), np.int64), []
+    used = np.flatnonzero(weight)
+    of_feature = bins[np.ix_(used, asked)] + np.arange(len(asked)) * BINS  # bins of all features side by side
+    weights, sums = (np.repeat(each[used], len(asked)) for each in (weight, weight * left))
     for level in range(DEPTH):
         nodes = 2**level
-        best: list[tuple[float, int, int]] = [(0.0, -1, 0)] * nodes
-        for feature in asked:
-            count = len(cuts[feature]) + 1
-            place = node * count + bins[:, feature]
-            below = np.bincount(place, weight, nodes * count).reshape(nodes, count).cumsum(axis=1)
-            summed = np.bincount(place, weight * left, nodes * count).reshape(nodes, count).cumsum(axis=1)
-            for n in range(nodes):
-                w, s = below[n, :-1], summed[n, :-1]
-                all_w, all_s = below[n, -1], summed[n, -1]
-                gain = s**2 / (w + HOLD) + (all_s - s) ** 2 / (all_w - w + HOLD) - all_s**2 / (all_w + HOLD)
-                gain = np.where((w > LEAST) & (all_w - w > LEAST), gain, 0.0)
-                if len(gain) and gain.max() > best[n][0]:
-                    best[n] = (float(gain.max()), int(feature), int(gain.argmax()))
-        right = np.zeros(len(left), np.int64)
-        for n, (_, feature, cut) in enumerate(best):
-            if feature >= 0:
-                right[(node == n) & (bins[:, feature] > cut)] = 1
-            questions.append((feature, float(cuts[feature][cut]) if feature >= 0 else 0.0))
-        node = node * 2 + right
+        place = (of_feature + (node[used] * len(asked) * BINS)[:, None]).ravel()
+        size = nodes * len(asked) * BINS
+        below, summed = (np.bincount(place, each, size).reshape(nodes, len(asked), BINS).cumsum(axis=2)
+                         for each in (weights, sums))  # fmt: skip
+        w, s, all_w, all_s = below[..., :-1], summed[..., :-1], below[..., -1:], summed[..., -1:]
+        gain = s**2 / (w + HOLD) + (all_s - s) ** 2 / (all_w - w + HOLD) - all_s**2 / (all_w + HOLD)
+        gain = np.where((w > LEAST) & (all_w - w > LEAST), gain, 0.0).reshape(nodes, -1)
+        best = gain.argmax(axis=1)
+        helps = gain[np.arange(nodes), best] > 0
+        feature, cut = np.where(helps, asked[best // (BINS - 1)], -1), best % (BINS - 1)
+        questions += [(int(f), float(cuts[f][c]) if f >= 0 else 0.0) for f, c in zip(feature, cut, strict=True)]
+        at = feature[node]
+        node = node * 2 + ((at >= 0) & (bins[np.arange(len(node)), np.maximum(at, 0)] > cut[node]))
     size = 2**DEPTH
     leaves = RATE * np.bincount(node, weight * left, size) / (np.bincount(node, weight, size) + HOLD)
     return Tree(tuple(questions), tuple(map(float, leaves))), node
