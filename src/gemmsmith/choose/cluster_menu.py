@@ -55,7 +55,7 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
              legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
     tile = {"BM": rows, "BN": width, "CONSUMERS": consumers}
     blocks = {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1]}
-    columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
+    columns = width if k_major else ceil_div(width, BOX) * BOX
     stage = BOX_ROW * (rows + columns) + 16
     staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
     parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]
