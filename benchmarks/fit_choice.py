@@ -3,6 +3,8 @@
     python benchmarks/fit_choice.py            report what the shipped model does on fitting and on testing shapes
     python benchmarks/fit_choice.py --write    fit again, write src/gemmsmith/choose/tables/, then report
     python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
+    python benchmarks/fit_choice.py --trees --beside earlier_trees.json
+                                               the mean of an earlier fit and of this one: they err independently
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
@@ -224,6 +226,14 @@ def fitted_trees(shapes: Sequence[Timed], constants: Constants) -> Trees:
     return Trees(names, tuple(trees))
 
 
+def mean_of(one: Trees, other: Trees) -> Trees:
+    """Trees whose sum is the mean of both sums."""
+    if one.features != other.features:
+        raise SystemExit("the earlier trees ask about other features")
+    halves = (replace(tree, leaves=tuple(leaf / 2 for leaf in tree.leaves)) for tree in (*one.trees, *other.trees))
+    return Trees(one.features, tuple(halves))
+
+
 def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight: Floats, asked: NDArray[np.int64]
            ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
     """A tree that explains ``left``, and the leaf of every row."""
@@ -290,6 +300,7 @@ def main() -> int:
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
+    parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.pack:
@@ -309,7 +320,10 @@ def main() -> int:
         learned = [*general, *tuned()]
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model
-        trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))
+        grown = fitted_trees(learned, found.constants)
+        if options.beside:
+            grown = mean_of(trees_from_fields(json.loads(options.beside.read_text(encoding="utf-8"))), grown)
+        trees = trees_from_fields(tree_fields(grown))
         constants = replace(found.constants, trees=trees)
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
         model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
