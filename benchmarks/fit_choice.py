@@ -58,7 +58,7 @@ CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
-CLEARLY, CLEARLY_IN_BOTH, EQUAL = 1.03, 1.01, 1.005  # the second: timed in short samples and under the cap
+CLEARLY, EQUAL = 1.01, 1.005
 # How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
@@ -183,14 +183,13 @@ def tuned() -> list[Timed]:
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
     """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is clearly
-    faster than what was chosen, which is the entry."""
+    faster than what was chosen, which is the entry, in short samples and under the cap."""
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public"))
-        clearly = CLEARLY_IN_BOTH if each.seed in BOTH_SEEDS else CLEARLY
-        clear = each.key not in known or best.seconds * clearly < each.old
-        if named and clear:
+        clearly = each.seed in BOTH_SEEDS and best.seconds * CLEARLY < each.old
+        if named and (clearly or each.key not in known):
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
     return found
