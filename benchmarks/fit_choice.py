@@ -3,6 +3,8 @@
     python benchmarks/fit_choice.py            report what the shipped model does on fitting and on testing shapes
     python benchmarks/fit_choice.py --write    fit again, write src/gemmsmith/choose/tables/, then report
     python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
+    python benchmarks/fit_choice.py --trees --beside earlier_trees.json
+                                               the mean of an earlier fit and of this one: they err independently
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
@@ -56,7 +58,7 @@ CHIP = chip_of(gpu_named(GPU))
 FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
-CLEARLY, EQUAL = 1.03, 1.005
+CLEARLY, EQUAL = 1.01, 1.005
 # How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
@@ -180,13 +182,14 @@ def tuned() -> list[Timed]:
 
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
-    """The fastest of named and public shapes, for the table; of known shapes only where it is clearly faster."""
+    """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is clearly
+    faster than what was chosen, which is the entry, in short samples and under the cap."""
     found = {}
-    for each in shapes:
+    for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public"))
-        clear = each.key not in known or best.seconds * CLEARLY < each.old
-        if named and clear:
+        clearly = each.seed in BOTH_SEEDS and best.seconds * CLEARLY < each.old
+        if named and (clearly or each.key not in known):
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
     return found
@@ -222,31 +225,36 @@ def fitted_trees(shapes: Sequence[Timed], constants: Constants) -> Trees:
     return Trees(names, tuple(trees))
 
 
+def mean_of(one: Trees, other: Trees) -> Trees:
+    """Trees whose sum is the mean of both sums."""
+    if one.features != other.features:
+        raise SystemExit("the earlier trees ask about other features")
+    halves = (replace(tree, leaves=tuple(leaf / 2 for leaf in tree.leaves)) for tree in (*one.trees, *other.trees))
+    return Trees(one.features, tuple(halves))
+
+
 def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight: Floats, asked: NDArray[np.int64]
            ) -> tuple[Tree, NDArray[np.int64]]:  # fmt: skip
     """A tree that explains ``left``, and the leaf of every row."""
     node, questions = np.zeros(len(left), np.int64), []
+    used = np.flatnonzero(weight)
+    of_feature = bins[np.ix_(used, asked)] + np.arange(len(asked)) * BINS  # bins of all features side by side
+    weights, sums = (np.repeat(each[used], len(asked)) for each in (weight, weight * left))
     for level in range(DEPTH):
         nodes = 2**level
-        best: list[tuple[float, int, int]] = [(0.0, -1, 0)] * nodes
-        for feature in asked:
-            count = len(cuts[feature]) + 1
-            place = node * count + bins[:, feature]
-            below = np.bincount(place, weight, nodes * count).reshape(nodes, count).cumsum(axis=1)
-            summed = np.bincount(place, weight * left, nodes * count).reshape(nodes, count).cumsum(axis=1)
-            for n in range(nodes):
-                w, s = below[n, :-1], summed[n, :-1]
-                all_w, all_s = below[n, -1], summed[n, -1]
-                gain = s**2 / (w + HOLD) + (all_s - s) ** 2 / (all_w - w + HOLD) - all_s**2 / (all_w + HOLD)
-                gain = np.where((w > LEAST) & (all_w - w > LEAST), gain, 0.0)
-                if len(gain) and gain.max() > best[n][0]:
-                    best[n] = (float(gain.max()), int(feature), int(gain.argmax()))
-        right = np.zeros(len(left), np.int64)
-        for n, (_, feature, cut) in enumerate(best):
-            if feature >= 0:
-                right[(node == n) & (bins[:, feature] > cut)] = 1
-            questions.append((feature, float(cuts[feature][cut]) if feature >= 0 else 0.0))
-        node = node * 2 + right
+        place = (of_feature + (node[used] * len(asked) * BINS)[:, None]).ravel()
+        size = nodes * len(asked) * BINS
+        below, summed = (np.bincount(place, each, size).reshape(nodes, len(asked), BINS).cumsum(axis=2)
+                         for each in (weights, sums))  # fmt: skip
+        w, s, all_w, all_s = below[..., :-1], summed[..., :-1], below[..., -1:], summed[..., -1:]
+        gain = s**2 / (w + HOLD) + (all_s - s) ** 2 / (all_w - w + HOLD) - all_s**2 / (all_w + HOLD)
+        gain = np.where((w > LEAST) & (all_w - w > LEAST), gain, 0.0).reshape(nodes, -1)
+        best = gain.argmax(axis=1)
+        helps = gain[np.arange(nodes), best] > 0
+        feature, cut = np.where(helps, asked[best // (BINS - 1)], -1), best % (BINS - 1)
+        questions += [(int(f), float(cuts[f][c]) if f >= 0 else 0.0) for f, c in zip(feature, cut, strict=True)]
+        at = feature[node]
+        node = node * 2 + ((at >= 0) & (bins[np.arange(len(node)), np.maximum(at, 0)] > cut[node]))
     size = 2**DEPTH
     leaves = RATE * np.bincount(node, weight * left, size) / (np.bincount(node, weight, size) + HOLD)
     return Tree(tuple(questions), tuple(map(float, leaves))), node
@@ -291,6 +299,7 @@ def main() -> int:
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
+    parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.pack:
@@ -310,7 +319,10 @@ def main() -> int:
         learned = [*general, *tuned()]
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model
-        trees = trees_from_fields(tree_fields(fitted_trees(learned, found.constants)))
+        grown = fitted_trees(learned, found.constants)
+        if options.beside:
+            grown = mean_of(trees_from_fields(json.loads(options.beside.read_text(encoding="utf-8"))), grown)
+        trees = trees_from_fields(tree_fields(grown))
         constants = replace(found.constants, trees=trees)
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
         model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}

@@ -6,8 +6,9 @@
 Shapes are drawn by how common layers and row counts are, without those of earlier plans; random ones (of any layout,
 with both output types) and testing shapes come between them, so that a run that is cut has some of all. The first
 candidate of a shape is what is chosen now, the second what --also says, such as the choice of an earlier version. The
-others are predicted to be fast there and at many other shapes, because compiling takes longer than timing: of all
-configurations near the best, those with the highest sum over shapes are compiled. time_candidates.py times the plan.
+others are predicted to be fast there and are timed elsewhere too, because compiling takes longer than timing: shapes
+that need few new kernels come first, and those with fewer than three candidates are left out. time_candidates.py times
+the plan.
 Shapes that shape_sets.py draws for testing (seeds from 100 on) are left out, except those of --testing.
 """
 
@@ -16,11 +17,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import random
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from public_layers import ROWS, layers
 from shape_rig import Shape
 
 from gemmsmith.choose import narrow
-from gemmsmith.choose.candidates import Candidate, ranked, varied
+from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
@@ -41,9 +41,9 @@ from gemmsmith.ladder.registry import rung_named
 GPU, SMS, ARCH = "NVIDIA H200", 132, "sm_90"
 TESTING_SEEDS = range(100, 160)
 MOST_FLOPS, MOST_BYTES = 1.5e12, 1.2e9
-NEAR, SCALE = 1.12, 0.03  # predictions within this of the best; how fast a configuration's share falls with them
+NEAR = 1.12  # predictions within this of the best
 PER_SIZE = 2
-OWN = 7  # best predictions of a random shape that are timed in any case
+FEWEST, LEAST = 4, 3  # candidates of a shape that kernels are compiled for; with fewer it is not timed
 
 
 @dataclass
@@ -56,10 +56,6 @@ class Planned:
     def code(self) -> tuple[str, str]:
         """What decides a configuration's code besides itself."""
         return self.shape.layout, self.shape.out
-
-    @property
-    def is_random(self) -> bool:
-        return self.shape.origin.startswith("random")
 
 
 def is_small_enough(shape: Shape) -> bool:
@@ -104,33 +100,31 @@ def planned(shape: Shape, also: dict[str, Any]) -> Planned:
     return Planned(shape, chosen, near)
 
 
-def worths(works: Iterable[Planned]) -> dict[tuple[Any, ...], float]:
-    """How much every kernel is worth: the sum over shapes, less where it is predicted to be slower."""
-    found: dict[tuple[Any, ...], float] = defaultdict(float)
-    for each in works:
-        best = min((c.seconds for c in each.near), default=math.inf)
-        for candidate in each.near:
-            found[each.code, candidate.name] += math.exp((1 - candidate.seconds / best) / SCALE)
-    return found
-
-
 def kernels(works: Sequence[Planned], most: int) -> set[tuple[Any, ...]]:
-    """Those to compile: what is chosen anywhere, the best predictions of shapes that share their code with few others,
-    and then those of the highest worth."""
-    found = {(each.code, chosen.name) for each in works for chosen in each.chosen}
-    for each in works:
-        found |= {(each.code, candidate.name) for candidate in varied(each.near)[: OWN if each.is_random else 1]}
-    worth = worths(works)
-    for kernel in sorted(worth, key=worth.__getitem__, reverse=True):
-        if len(found) >= most:
-            break
-        found.add(kernel)
+    """Those to compile. The shape that needs the fewest new ones to have FEWEST candidates, what is chosen there among
+    them, comes next, until there are ``most``."""
+    found: set[tuple[Any, ...]] = set()
+    left = [([(each.code, c.name) for c in each.chosen], [(each.code, c.name) for c in each.near]) for each in works]
+
+    def missing(each: tuple[list[Any], list[Any]]) -> tuple[int, int]:
+        chosen, near = each
+        there = len(found.intersection(near).union(chosen))
+        return len(set(chosen) - found) + max(0, FEWEST - there), -there
+
+    while left and len(found) < most:
+        chosen, near = left.pop(min(range(len(left)), key=lambda i: missing(left[i])))
+        found.update(chosen)
+        there = found.intersection(near).union(chosen)
+        found.update([name for name in near if name not in there][: max(0, FEWEST - len(there))])
     return found
 
 
 def taken(each: Planned, compiled: set[tuple[Any, ...]], most: int) -> list[Candidate]:
-    """What is chosen, and the fastest predictions among what is compiled, of each tile size at most two."""
-    found = {chosen.name: chosen for chosen in each.chosen}
+    """What is chosen, and the fastest predictions among what is compiled, of each tile size at most two; none where
+    what is chosen is not compiled."""
+    found = {chosen.name: chosen for chosen in each.chosen if (each.code, chosen.name) in compiled}
+    if not found:
+        return []
     sizes: Counter[tuple[int, int, int]] = Counter()
     for candidate in each.near:
         size = _size(candidate.config)
@@ -175,6 +169,8 @@ def main() -> int:
     plan, used = [], set()
     for each in works:
         rows = taken(each, compiled, options.candidates)
+        if len(rows) < LEAST:
+            continue
         used |= {(each.code, candidate.name) for candidate in rows}
         plan.append({"shape": asdict(each.shape),
                      "candidates": [{"kernel": c.spec.name, "config": dict(c.config)} for c in rows]})  # fmt: skip

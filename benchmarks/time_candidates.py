@@ -8,6 +8,9 @@ With --both, products from 4 GFLOP on are timed in short samples and under the p
 mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap. Under the cap only
 those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
 longer as those take in the mean.
+
+A shape is left out where something ran twice as long in one kind of sample as in the other, for each product: another
+process used the GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ CAPPED = Mode("capped", 1e-3, 0.012, 0.014)
 FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
 NEAR, FINALISTS = 1.04, 4  # of the best of short samples, and at most so many, run under the cap
 WRITTEN = 8  # shapes after which the record is written again
+AHEAD = 60  # shapes among which the next is one whose kernels are compiled
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
+ALONE = (0.85, 1.6)  # time under the cap over that of short samples, on a GPU that nothing else uses
 
 
 def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, both: bool) -> dict[str, list[float]]:
@@ -104,6 +109,17 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
     return {"shape": asdict(shape), "kind": shape.kind, **library_times, "candidates": found}
 
 
+def is_compiled(pool: CompilePool, shape: Shape, candidates: list[Candidate]) -> bool:
+    return all(pool.is_compiled(compiled_as(shape), each) for each in candidates)
+
+
+def was_alone(found: dict[str, Any]) -> bool:
+    """False where times of the two kinds of samples show that another process used the GPU."""
+    pairs = [(found.get("cublas_quick"), found.get("cublas_capped"))]
+    pairs += [(row.get("quick"), row.get("capped")) for row in found["candidates"]]
+    return all(ALONE[0] < capped / quick < ALONE[1] for quick, capped in pairs if quick and capped)
+
+
 def line(shape: Shape, found: dict[str, Any]) -> str:
     rows = [row for row in found["candidates"] if "us" in row]
     failed = [row["error"] for row in found["candidates"] if "error" in row]
@@ -142,11 +158,12 @@ def main() -> int:
     with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(stream):
         for shape, candidates in work:
             pool.begin(compiled_as(shape), candidates)
-        for number, (shape, candidates) in enumerate(work):
+        while work:
             if time.perf_counter() - started > options.seconds:
-                print(f"out of time: {len(work) - number} shapes are not timed")
-                options.times.write_text(json.dumps(record), encoding="utf-8")
+                print(f"out of time: {len(work)} shapes are not timed")
                 break
+            compiled = (i for i, each in enumerate(work[:AHEAD]) if is_compiled(pool, *each))
+            shape, candidates = work.pop(next(compiled, 0))
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:
@@ -154,12 +171,16 @@ def main() -> int:
             except (GemmsmithError, RuntimeError) as error:
                 print(f"{shape}: {error}", flush=True)
                 continue
-            record.append(found)
             torch.cuda.empty_cache()
-            if number % WRITTEN == 0 or number == len(work) - 1:
+            if not was_alone(found):
+                print(f"{shape}: left out: something else used the GPU", flush=True)
+                continue
+            record.append(found)
+            if len(record) % WRITTEN == 0:
                 options.times.write_text(json.dumps(record), encoding="utf-8")
             now = time.perf_counter()
             print(f"{now - started:5.1f} s {now - begun:4.1f} {line(shape, found)}", flush=True)
+        options.times.write_text(json.dumps(record), encoding="utf-8")
     return 0
 
 

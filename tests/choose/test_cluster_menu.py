@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cost_cases import CHIP
 
-from gemmsmith.choose.candidates import menu, ranked
+from gemmsmith.choose.candidates import is_legal, menu, ranked
 from gemmsmith.choose.cluster_menu import slices_by_gpc, useful_slices
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.cost import Constants
@@ -33,6 +33,15 @@ def test_every_configuration_is_legal_and_fits(layout: str) -> None:
             fitted = SPEC.specialize(config, problem, (256, 256, 256))
             assert SPEC.geometry(problem, fitted).smem <= LARGEST_SMEM
             assert fitted["STORE_BOXES"] > 0 or config["SLICES"] * config["CLUSTER_K"] > 1 or out == FP32
+
+
+@pytest.mark.parametrize("layout", ["NT", "TN"])
+def test_no_room_is_left_for_another_stage(layout: str) -> None:
+    found = [config for config in menu(SPEC, layout).configs if not config["STORE_MODE"] and not config["SEND"]]
+    assert any(config["BN"] % (8 * config["CLUSTER_M"]) for config in found), "loaded without padding"
+    for config in found[::7]:
+        more = config.with_(STAGES=config["STAGES"] + 1)
+        assert config["STAGES"] == 13 or not is_legal(SPEC, more, layout, LARGEST_SMEM), str(config)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from gemmsmith.choose.table import Entry
 from gemmsmith.choose.tuning_file import History, TuningFile
 from gemmsmith.problem import BF16, Problem
 from gemmsmith.run.contender import Contender
-from gemmsmith.tune.tuning import Tuned, TuningPlan, Workshop, tune
+from gemmsmith.tune.plan import Tuned, TuningPlan, Workshop
+from gemmsmith.tune.tuning import tune
 
 PROBLEM = Problem(64, 48, 32, BF16)
 OTHER = PROBLEM.with_(m=40)
@@ -42,6 +43,7 @@ class Bench:
     uncompilable: dict[int, str] = field(default_factory=dict)
     unready: set[int] = field(default_factory=set)
     baseline: bool = True
+    used: int = 0  # the tile width that calls use now; 0 where that is not known
     version: str = "1"
     entered: list[int] = field(default_factory=list)
     compiled: list[int] = field(default_factory=list)
@@ -60,7 +62,8 @@ class Bench:
         self.entered, self.compiled = [], []
         shop = Workshop(H200, self.gpu.rig(limits), self._ranked, self._near, self._digest, self._begin,
                         self._compile, self._contender, self._baseline,
-                        lambda _, candidate: candidate.config["BN"] not in self.unready)  # fmt: skip
+                        lambda _, candidate: candidate.config["BN"] not in self.unready,
+                        lambda _: _candidate(self.used) if self.used else None)  # fmt: skip
         return list(tune(problems or (PROBLEM,), shop, self.file, TuningPlan(**plan)))
 
     def _ranked(self, _problem: Problem) -> Sequence[Candidate]:

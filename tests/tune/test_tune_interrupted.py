@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from fake_bench import FakeGpu
 from fake_hopper import H200
-from tuning_bench import OTHER, PROBLEM, Bench, killed, width
+from tuning_bench import OTHER, PROBLEM, Bench, killed, width, zero
 
 from gemmsmith.errors import LaunchError, UsageError
 from gemmsmith.problem import Problem
 from gemmsmith.tune.arena import LostContextError
-from gemmsmith.tune.tuning import GROUP, LONG_FINALISTS, TuningPlan
+from gemmsmith.tune.plan import TuningPlan
+from gemmsmith.tune.tuning import GROUP, LONG_FINALISTS
 
 
 def test_a_kill_loses_nothing_that_was_finished(bench: Bench) -> None:
@@ -87,13 +88,47 @@ def test_a_torn_line_is_removed_and_the_run_continues(bench: Bench) -> None:
 def test_the_budget_ends_a_run_and_the_next_continues(bench: Bench) -> None:
     first, second, _ = bench.run(PROBLEM, OTHER, OTHER.with_(m=24), budget=0.5)
     assert {m for m, _ in bench.begun} == {PROBLEM.m, OTHER.m}, "what will not be timed is not compiled"
-    assert (first.state, first.best, first.tried) == ("unfinished", None, GROUP)
-    assert (second.state, second.tried) == ("unfinished", 0)
-    assert bench.file.best(H200) == {}, "half a shape is no choice"
+    assert (first.state, width(first.best), first.tried) == ("unfinished", 8, GROUP)
+    assert (second.state, second.best, second.tried) == ("unfinished", None, 0)
     first, second = bench.run(PROBLEM, OTHER)
     assert (first.state, second.state) == ("tuned", "tuned")
     assert bench.entered[:2] == [72, 80]
     assert [found.state for found in bench.run(PROBLEM, OTHER, budget=1e-9)] == ["known", "known"]
+
+
+def stored(bench: Bench) -> list[int]:
+    """Tile widths that calls use."""
+    return [width(entry) for entry in bench.file.best(H200).values()]
+
+
+def test_out_of_time_the_best_so_far_is_stored_where_it_is_faster(bench: Bench) -> None:
+    bench.used = 32
+    (found,) = bench.run(budget=0.5)
+    assert (found.state, width(found.best), stored(bench)) == ("unfinished", 8, [8])
+    assert bench.history.so_far, "later runs go on"
+    (found,) = bench.run()
+    assert (found.state, found.tried, bench.history.so_far) == ("tuned", bench.count, set())
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.005, []), (0.02, [16])])
+def test_out_of_time_nothing_is_stored_for_less_than_one_per_cent(
+    bench: Bench, gain: float, expected: list[int]
+) -> None:
+    bench.used, bench.facts = 8, {16: {"seconds": 1e-3 * (1 - gain)}}
+    (found,) = bench.run(budget=0.5)
+    assert (found.state, stored(bench)) == ("unfinished", expected)
+
+
+def test_out_of_time_what_is_incorrect_is_not_stored(bench: Bench) -> None:
+    bench.used, bench.facts = 64, {8: {"spoil": zero}, 16: {"spoil": zero}}
+    (found,) = bench.run(budget=0.5)
+    assert (found.state, stored(bench)) == ("unfinished", [24])
+
+
+def test_what_calls_use_now_is_timed_first_also_where_it_is_no_candidate(bench: Bench) -> None:
+    bench.used, bench.facts = 88, {88: {"seconds": 5e-4}}
+    (found,) = bench.run()
+    assert (bench.entered[0], width(found.best)) == (88, 88)
 
 
 @pytest.mark.parametrize("plan", [{"budget": 0.0}, {"budget": -1.0}, {"per_shape": 0}, {"budget": math.nan}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.tune import compile_ahead, warm
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.tune.warm import compile_product
+from gemmsmith.tune.warm import compile_product, usable_cores
 
 PROBLEM = Problem(64, 48, 33, FP16, FP16, trans_b=True, activation="relu")
 SPEC = rung_named("mma_swizzled")
@@ -135,3 +136,14 @@ def test_a_writer_waits_for_another(tmp_path: Path) -> None:
     assert process.stdout is not None
     process.stdout.close()
     assert len(TuningFile(path).best("gpu")) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_as_many_processes_as_cores_that_may_be_used() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert (usable_cores(), CompilePool("sm_80").processes) == (1, 1)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert usable_cores() == len(before)

@@ -24,7 +24,7 @@ NAME = "wgmma_cluster"
 _ROWS = ((64, 1, 128), (128, 1, 160), (128, 2, 128), (192, 3, 96), (256, 2, 208))
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 _CLUSTERS_OF_EIGHT = ((2, 4), (4, 2))  # only for some problems: ``worth_eight``
-_STAGES = (2, 3, 4, 5, 6, 7, 8, 10, 12)
+_STAGES = range(2, 14)
 _GROUPS = (4, 8, 16)
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
 _LEAST_STAGES_TO_SEND = 5  # with fewer, what sending saves is lost to waiting for k-tiles
@@ -55,7 +55,7 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
              legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
     tile = {"BM": rows, "BN": width, "CONSUMERS": consumers}
     blocks = {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1]}
-    columns = ceil_div(width, 8 * cluster[0]) * 8 * cluster[0] if k_major else ceil_div(width, BOX) * BOX
+    columns = width if k_major else ceil_div(width, BOX) * BOX
     stage = BOX_ROW * (rows + columns) + 16
     staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
     parted = [parts for parts in _PARTS if parts * cluster[0] * cluster[1] <= _LARGEST_CLUSTER]

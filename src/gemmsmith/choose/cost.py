@@ -63,6 +63,7 @@ class Constants:
 CONSTANTS = tuple(each.name for each in fields(Constants) if each.name != "trees")
 # Of the fastest prediction, and at most so many: what is further away is not worth the time to correct.
 _CORRECTED, _MOST_CORRECTED = 1.4, 128
+_SECTOR_COLUMNS = 16  # 16-bit elements of the 32 bytes that memory sends at once
 
 
 def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
@@ -167,10 +168,12 @@ def _step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants
 
 
 def _loaded_columns(shapes: Shapes, tiles: Tiles) -> Column:
-    """Columns of the second operand that are loaded for a tile: whole boxes of 64 where it is not K-major."""
+    """Columns of the second operand that are loaded for a tile. Where it is not K-major, boxes of 64 columns; in
+    wgmma_cluster the last one is as wide as it must be, in whole sectors."""
     t = tiles
     mn_major = np.where(t.swap > 0, shapes.mn_major_a, shapes.mn_major_b)
-    result: Column = np.where(mn_major > 0, BOX * ceil(t.bn / BOX), t.bn)
+    last = np.where(t.persistent > 0, _SECTOR_COLUMNS, BOX)
+    result: Column = np.where(mn_major > 0, last * ceil(t.bn / last), t.bn)
     return result
 
 

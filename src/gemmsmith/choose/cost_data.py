@@ -93,6 +93,7 @@ class NarrowCosts:
     latency: float
     dram: float
     short_row: float
+    k_tile: float
     short_row_across: float
     least_bytes: float
     more_rows: float

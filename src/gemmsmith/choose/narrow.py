@@ -86,7 +86,8 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     in_flight = min(busiest, resident) * config["STAGES"] * config["DEPTH"] * bm * BOX_ROW
     rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
     rows = bm + config["BN"] * c.short_row
-    k_tile = rows * BOX_ROW / rate + (bm * wgmma_costs().half_aligned_row if alignment & of_large and along_k else 0.0)
+    k_tile = c.k_tile + rows * BOX_ROW / rate
+    k_tile += bm * wgmma_costs().half_aligned_row if alignment & of_large and along_k else 0.0
     if not short_k_major:
         k_tile = max(k_tile, BOX * c.short_row_across / min(p.m, p.n))
     on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile

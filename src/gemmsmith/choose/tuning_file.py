@@ -5,7 +5,7 @@
     stopped    the user stopped the process while the candidate ran
     candidate  its result: 'timed', 'failed' or 'wrong'
     fresh      earlier candidates of this shape are not to be used again
-    best       a shape is finished: later calls use this
+    best       a shape is finished: later calls use this; with "so_far", the search is not: time was up
 
 Results of ``gemmsmith tune --fastest``, which allows kernels whose results may differ between runs, are stored under a
 separate kind of shape. Parameter names of earlier versions are converted when they are read.
@@ -82,9 +82,11 @@ class Tried:
 
 @dataclass
 class History:
-    """A tuning file's contents for one GPU; candidates by shape and by the digest of their code."""
+    """A tuning file's contents for one GPU; candidates by shape and by the digest of their code. ``so_far``: shapes
+    whose best is that of a search that time ended."""
 
     best: dict[ShapeKey, Entry] = field(default_factory=dict)
+    so_far: set[ShapeKey] = field(default_factory=set)
     tried: dict[ShapeKey, dict[str, Tried]] = field(default_factory=dict)
     runs: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -158,8 +160,9 @@ class TuningFile:
     def add_fresh(self, gpu: str, key: ShapeKey) -> None:
         self._append({"event": "fresh", "gpu": gpu, **self._stored(key)})
 
-    def add_best(self, gpu: str, key: ShapeKey, entry: Entry) -> None:
-        self._append({"event": "best", "gpu": gpu} | entry_fields(key, entry) | self._stored(key))
+    def add_best(self, gpu: str, key: ShapeKey, entry: Entry, so_far: bool = False) -> None:
+        self._append({"event": "best", "gpu": gpu} | entry_fields(key, entry) | self._stored(key)
+                     | ({"so_far": True} if so_far else {}))  # fmt: skip
 
     def _append(self, line: Mapping[str, Any]) -> None:
         data = (json.dumps({"format": FORMAT, **line}, allow_nan=False) + "\n").encode()
@@ -231,6 +234,7 @@ def _remember(found: History, line: Mapping[str, Any]) -> None:
     key = deterministic(key_from_fields(line))
     if event == "best":
         found.best[key] = entry_from_fields(line)[1]
+        (found.so_far.add if line.get("so_far") is True else found.so_far.discard)(key)
         return
     if event == "fresh":
         found.tried.pop(key, None)

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
+from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous, is_fastest
@@ -43,7 +44,7 @@ def nearest_winner(candidates: Sequence[Candidate], key: ShapeKey, winners: Winn
     It was measured, and is probably compiled already. Where the model underrated the winner at its own shape, the
     tolerance grows by that factor, less with distance.
     """
-    by_config = {config_key(c.spec.name, c.config.values): c for c in candidates}
+    by_config = {config_key(c.spec.name, c.config.values): c for c in reversed(candidates)}
     best = candidates[0].seconds
     near = []
     for other, entry in winners.items():
@@ -74,8 +75,10 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
 
 @lru_cache(maxsize=_MOST_KEYS)
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
-    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack."""
-    return kernel, *sorted(set(config) - _defaults().get(kernel, frozenset()))
+    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. A
+    persistent kernel has as many stages as fit: a winner with fewer, of a version that had less room, is the same."""
+    known = set(config) - _defaults().get(kernel, frozenset())
+    return kernel, *sorted(pair for pair in known if kernel != CLUSTER_NAME or pair[0] != "STAGES")
 
 
 @cache

@@ -11,6 +11,7 @@ import typer
 from gemmsmith.bench.kernel_contender import KernelContender, source_digest
 from gemmsmith.bench.rig import Rig
 from gemmsmith.choose.candidates import Candidate, ranked, varied
+from gemmsmith.choose.choice import choose
 from gemmsmith.choose.fp32_candidates import fp32_candidates
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
@@ -25,7 +26,7 @@ from gemmsmith.problem import BF16, FP16, FP32, Problem, dtype_named
 from gemmsmith.run.baselines import baseline_named
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.tune.tuning import Workshop
+from gemmsmith.tune.plan import Workshop
 
 _LAYOUTS = ("NN", "NT", "TN", "TT")
 _PRECISIONS = ("fp32", "fp32-fast", "ieee")
@@ -74,6 +75,11 @@ def workshop_on(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compi
             return ()
         return neighbours(candidate, problem, *model, deterministic=deterministic)
 
+    def used_now(problem: Problem) -> Candidate:
+        found = choose(problem, device.name, sms=device.sms, arch=device.arch, precision=precision,
+                       deterministic=deterministic)  # fmt: skip
+        return Candidate(found.spec, found.config, 0.0)
+
     return Workshop(
         gpu=device.name,
         rig=rig,
@@ -85,6 +91,7 @@ def workshop_on(device: CudaDevice, rig: Rig, pool: CompilePool, compiler: Compi
         contender=lambda candidate: KernelContender(candidate.spec, candidate.config, device, compiler),
         baseline=lambda: baseline_named("cublas"),
         is_compiled=pool.is_compiled,
+        used_now=used_now,
     )
 
 

@@ -5,7 +5,6 @@ The processes only fill the compile cache on disk, where this process finds the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,7 +15,7 @@ from types import TracebackType
 
 from gemmsmith.choose.candidates import Candidate
 from gemmsmith.problem import Problem
-from gemmsmith.tune.warm import compile_product, problem_fields
+from gemmsmith.tune.warm import compile_product, problem_fields, usable_cores
 
 _MOST_PROCESSES = 16  # one core is left for the timing process
 
@@ -30,7 +29,7 @@ class CompilePool:
 
     arch: str
     folder: Path | None = None
-    processes: int = field(default_factory=lambda: max(1, min(_MOST_PROCESSES, (os.cpu_count() or 1) - 1)))
+    processes: int = field(default_factory=lambda: max(1, min(_MOST_PROCESSES, usable_cores() - 1)))
     _pool: ProcessPoolExecutor | None = None
     _jobs: dict[tuple[Problem, tuple[str, str]], Future[str]] = field(default_factory=dict)
 

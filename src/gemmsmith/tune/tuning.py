@@ -5,6 +5,9 @@
         of the best, until a round gains under 1 % ─► verify the best few ─► long samples of those ─► verify the winner
         again ─► store
 
+When the budget is nearly spent, the search ends where it is: the best few so far are verified and timed beside what
+calls use now, and stored only where that is 1 % slower.
+
 Every step is written to the tuning file before the next begins, so a run that was killed, stopped or out of time
 continues where it ended. A candidate that does not compile, does not run or is incorrect is stored with the reason and
 not tried again. If the process dies, the candidate that was running is retried once alone, and excluded if it dies
@@ -14,21 +17,19 @@ again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from gemmsmith.bench.rig import Rig
 from gemmsmith.choose.candidates import Candidate, varied
 from gemmsmith.choose.key import shape_key
-from gemmsmith.choose.precision import DEFAULT
 from gemmsmith.choose.table import Entry
 from gemmsmith.choose.tuning_file import History, Tried, TuningFile
 from gemmsmith.errors import GemmsmithError, UnsupportedError, UsageError
 from gemmsmith.problem import Problem
-from gemmsmith.run.contender import Contender
 from gemmsmith.tune.arena import GLANCE, LONG, QUICK, SETTLES, Arena, LostContextError, Runner, Stage, Times
+from gemmsmith.tune.plan import Tuned, TuningPlan, Workshop
 from gemmsmith.tune.search import GAIN, Outlook, next_candidates
 
 _T = TypeVar("_T")
@@ -43,69 +44,10 @@ KEPT, CLOSE = 24, 1.06
 AHEAD = 4 * GROUP  # candidates that are compiled while others are timed
 REFINED = 2  # candidates whose neighbours are timed as well
 ROUNDS = 4  # of such neighbours at most
+# Of the budget, what is kept for the best so far: a share, and at most so many seconds.
+_KEPT_SHARE, _KEPT_SECONDS = 0.25, 5.0
+SO_FAR = 2  # candidates that are verified and timed again when time is up
 _MOST_DEATHS = 2  # starts of a candidate during which the process died
-
-
-@dataclass(frozen=True)
-class TuningPlan:
-    """How to tune.
-
-    per_shape  candidates per shape, at most
-    budget     seconds in all; the last shape may exceed it slightly
-    fresh      ignore earlier results
-    precision  of fp32 products: 'fp32', 'fp32-fast' or 'ieee'
-    """
-
-    per_shape: int = 256
-    budget: float = math.inf
-    fresh: bool = False
-    seed: int = 0
-    precision: str = DEFAULT
-
-    def __post_init__(self) -> None:
-        if self.per_shape < 1:
-            raise UsageError(f"{self.per_shape} candidates per shape are too few", "try at least 1")
-        if not self.budget > 0:
-            raise UsageError(f"a budget of {self.budget:g} seconds is not positive")
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """The GPU, and how candidates become contenders on it.
-
-    candidates       all that are worth considering, in the order in which the first ones are timed
-    begin_compiling  in the background: the next candidates, and those of the next shape
-    is_compiled      whether a candidate can be timed without waiting for the compiler
-    """
-
-    gpu: str
-    rig: Rig
-    candidates: Callable[[Problem], Sequence[Candidate]]
-    neighbours: Callable[[Problem, Candidate], Sequence[Candidate]]
-    digest: Callable[[Candidate, Problem], str]
-    begin_compiling: Callable[[Problem, Sequence[Candidate]], None]
-    compile_all: Callable[[Problem, Sequence[Candidate]], Mapping[tuple[str, str], str]]
-    contender: Callable[[Candidate], Contender]
-    baseline: Callable[[], Contender | None]
-    is_compiled: Callable[[Problem, Candidate], bool] = lambda _problem, _candidate: True
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The result for a shape.
-
-    state      'tuned'; 'known': finished earlier; 'unfinished': out of time; 'nothing': no candidate is correct
-    tried      candidates with a result, from this run and earlier ones
-    unusable   candidates that failed or are incorrect
-    outlook    how many candidates are left, and what they can gain at most
-    """
-
-    problem: Problem
-    state: str
-    best: Entry | None = None
-    tried: int = 0
-    unusable: tuple[Tried, ...] = field(default=())
-    outlook: Outlook = field(default=Outlook(0, 0, 0.0, 0.0))
 
 
 class _OutOfTimeError(Exception):
@@ -130,6 +72,14 @@ def tune(problems: Sequence[Problem], shop: Workshop, file: TuningFile, plan: Tu
         shape = following
 
 
+def _with_first(first: Candidate | None, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The candidates, ``first`` first; its prediction is that of the same one among them."""
+    if first is None:
+        return candidates
+    same = next((each for each in candidates if each.name == first.name), first)
+    return [same, *(each for each in candidates if each.name != first.name)]
+
+
 class _Shape:
     """One shape of a run."""
 
@@ -140,9 +90,12 @@ class _Shape:
         if plan.fresh:
             file.add_fresh(shop.gpu, self._key)
             history.tried.pop(self._key, None)
-        self._finished = None if plan.fresh else history.best.get(self._key)
+        is_finished = not plan.fresh and self._key not in history.so_far
+        self._finished = history.best.get(self._key) if is_finished else None
         self._known = history.tried.setdefault(self._key, {})
-        self._ranked = self._candidates = shop.candidates(problem)  # the second also has neighbours, once timed
+        self._used = shop.used_now(problem)
+        # The second also has neighbours, once timed. What calls use now comes first: everything is compared with it.
+        self._ranked = self._candidates = _with_first(self._used, shop.candidates(problem))
         self._digests: dict[tuple[str, str], str] = {}
         seen = {(tried.kernel, frozenset(tried.config)) for tried in self._known.values()}
         # Digests take a millisecond each, and only few of thousands of candidates are timed.
@@ -168,21 +121,26 @@ class _Shape:
             return self._outcome("known", self._finished)
         try:
             self._check_time()
-            best = self._best()
+            best, state = self._best()
         except _OutOfTimeError:
             return self._outcome("unfinished", None)
         except UnsupportedError as error:  # operands do not fit in memory
             self._shop.rig.note(f"{self._problem}: skipped: {error.message}")
             return self._outcome("nothing", None)
-        return self._outcome("tuned" if best else "nothing", best)
+        return self._outcome(state, best)
 
     def _outcome(self, state: str, best: Entry | None) -> Tuned:
         found = [tried for tried in self._found.values() if tried.state]
         return Tuned(self._problem, state, best, len(found), tuple(t for t in found if t.state != "timed"),
                      self._next(0)[1])  # fmt: skip
 
+    def _left(self) -> float:
+        """Seconds of the budget."""
+        return self._plan.budget - (self._shop.rig.stopwatch.now() - self._started)
+
     def _out_of_time(self) -> bool:
-        return self._shop.rig.stopwatch.now() - self._started > self._plan.budget
+        """Whether what is left of the budget is kept for the best so far."""
+        return self._left() < min(_KEPT_SHARE * self._plan.budget, _KEPT_SECONDS)
 
     def _check_time(self) -> None:
         if self._out_of_time():
@@ -211,16 +169,20 @@ class _Shape:
 
     # --- the steps
 
-    def _best(self) -> Entry | None:
-        """Time candidates until none can gain 1 %, the best ones again, and find the winner."""
+    def _best(self) -> tuple[Entry | None, str]:
+        """Time candidates until none can gain 1 %, the best ones again, and find the winner; and the state."""
         with Arena(self._shop.rig, self._problem, self._shop.baseline(), self._plan.seed) as arena:
-            for _ in range(ROUNDS):
-                self._search(arena)
-                self._time(arena, self._close(), QUICK)
-                self._refine(arena)
-                if not self._next(1)[0]:  # longer samples may leave room for others
-                    break
-            return self._winner(arena)
+            try:
+                for _ in range(ROUNDS):
+                    self._search(arena)
+                    self._time(arena, self._close(), QUICK)
+                    self._refine(arena)
+                    if not self._next(1)[0]:  # longer samples may leave room for others
+                        break
+                best = self._winner(arena)
+            except _OutOfTimeError:
+                return self._best_so_far(arena), "unfinished"
+            return best, "tuned" if best else "nothing"
 
     def _search(self, arena: Arena) -> None:
         """Very short samples of the most promising candidates; meanwhile the next ones are compiled."""
@@ -343,17 +305,53 @@ class _Shape:
             if not finalists:
                 return None
             self._shop.rig.step(f"{self._problem}: time the best {len(finalists)} again")
-            times = arena.times([runner for _, runner in finalists], LONG)
-            for (candidate, runner), found in sorted(zip(finalists, times, strict=True), key=lambda x: x[1].score):
-                why = arena.objection(runner, found.seconds)
-                if why:
-                    self._store(candidate, "wrong", why=why)
-                elif self._is_correct(arena, candidate, runner):
-                    self._store(candidate, "timed", found)
-                    best = Entry(candidate.spec.name, candidate.config.values, found.seconds * 1e6,
-                                 found.baseline * 1e6)  # fmt: skip
-                    self._file.add_best(self._shop.gpu, self._key, best)
-                    return best
+            return self._first_correct(arena, finalists, self._long_samples(arena, finalists), so_far=False)
+
+    def _best_so_far(self, arena: Arena) -> Entry | None:
+        """When time is up: the fastest of the best few that is correct, if what calls use now takes 1 % longer."""
+        with ExitStack() as stack:
+            finalists: list[tuple[Candidate, Runner]] = []
+            others = [c for c in self._ordered() if self._used is None or c.name != self._used.name]
+            for candidate in others[: 2 * SO_FAR]:
+                runner = self._entered(arena, candidate, stack)
+                if runner is not None and self._is_correct(arena, candidate, runner):
+                    finalists.append((candidate, runner))
+                if len(finalists) == SO_FAR or (finalists and self._left() < 0):
+                    break
+            if not finalists:
+                return None
+            self._shop.rig.step(f"{self._problem}: out of time: time the best {len(finalists)} so far again")
+            used = self._entered(arena, self._used, stack) if self._used is not None else None
+            running = finalists if self._used is None or used is None else [*finalists, (self._used, used)]
+            times = self._long_samples(arena, running)
+            if used is not None:
+                most = times.pop().score * (1 - GAIN)
+                faster = [(each, found) for each, found in zip(finalists, times, strict=True) if found.score <= most]
+                finalists, times = [each for each, _ in faster], [found for _, found in faster]
+            best = self._first_correct(arena, finalists, times, so_far=True)
+            if best is None and used is not None:
+                self._shop.rig.note(f"{self._problem}: none of those timed is 1 % faster than what calls use now: "
+                                    "nothing is stored for them")  # fmt: skip
+            return best
+
+    def _long_samples(self, arena: Arena, running: Sequence[tuple[Candidate, Runner]]) -> list[Times]:
+        """Shorter where less of the budget is left."""
+        each = max(QUICK.seconds, self._left() / (len(running) + 1))  # and the baseline
+        return arena.times([runner for _, runner in running], replace(LONG, seconds=min(LONG.seconds, each)))
+
+    def _first_correct(self, arena: Arena, finalists: Sequence[tuple[Candidate, Runner]], times: Sequence[Times],
+                       so_far: bool) -> Entry | None:  # fmt: skip
+        """The fastest that is still correct, stored."""
+        for (candidate, runner), found in sorted(zip(finalists, times, strict=True), key=lambda x: x[1].score):
+            why = arena.objection(runner, found.seconds)
+            if why:
+                self._store(candidate, "wrong", why=why)
+            elif self._is_correct(arena, candidate, runner):
+                self._store(candidate, "timed", found)
+                best = Entry(candidate.spec.name, candidate.config.values, found.seconds * 1e6,
+                             found.baseline * 1e6)  # fmt: skip
+                self._file.add_best(self._shop.gpu, self._key, best, so_far)
+                return best
         return None
 
     def _score(self, candidate: Candidate) -> float:

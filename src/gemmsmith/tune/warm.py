@@ -85,9 +85,14 @@ def first_call_jobs(types: Sequence[DType]) -> list[WarmJob]:
     return jobs
 
 
+def usable_cores() -> int:
+    """Cores that this process may use: fewer than the machine has in a container or under taskset."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def warm(jobs: Sequence[WarmJob], arch: str, folder: Path | None, processes: int = 0) -> Iterator[Warmed]:
     """Compile all, in any order; yields each as it is done."""
-    count = processes or max(1, min(_MOST_PROCESSES, os.cpu_count() or 1, len(jobs)))
+    count = processes or max(1, min(_MOST_PROCESSES, usable_cores(), len(jobs)))
     arguments = [(each.choice.spec.name, dict(each.choice.config), problem_fields(each.problem), arch,
                   str(folder) if folder is not None else "", each.stands_in) for each in jobs]  # fmt: skip
     if count == 1:

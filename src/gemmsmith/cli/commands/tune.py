@@ -37,7 +37,8 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.store.results import Run
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.tune.tuning import Tuned, TuningPlan, tune
+from gemmsmith.tune.plan import Tuned, TuningPlan
+from gemmsmith.tune.tuning import tune
 
 
 @dataclass(frozen=True)

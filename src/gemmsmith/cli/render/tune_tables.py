@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from gemmsmith.choose.table import Entry
 from gemmsmith.cli.render.output import item, print_table, say
-from gemmsmith.tune.tuning import Tuned
+from gemmsmith.tune.plan import Tuned
 
 _SHOWN_REASONS = 3
 
@@ -34,9 +34,11 @@ def print_tuning(gpu: str, file: Path, found: Sequence[Tuned], notes: Sequence[s
         item(_search(tuned))
     for note in dict.fromkeys(notes):
         item(note)
+    so_far = sum(1 for tuned in found if tuned.state == "unfinished" and tuned.best is not None)
     if left := _unfinished(found):
         say(f"{left} of {len(found)} shapes are not finished: the same command continues with them")
-    item(f"Stored in {file}; gemm and matmul {users and f'with {users} '}use the finished shapes")
+    also = f", and the best so far of {so_far} that are not" if so_far else ""
+    item(f"Stored in {file}; gemm and matmul {users and f'with {users} '}use the finished shapes{also}")
 
 
 def _unfinished(found: Sequence[Tuned]) -> int:

@@ -19,7 +19,8 @@ from gemmsmith.cli.tune_plan import TuneOptions, tuned_problems, workshop_on
 from gemmsmith.cluster.codec import decode, encode
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.tune.tuning import Tuned, TuningPlan, tune
+from gemmsmith.tune.plan import Tuned, TuningPlan
+from gemmsmith.tune.tuning import tune
 
 
 @dataclass(frozen=True)
