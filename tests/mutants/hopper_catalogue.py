@@ -44,12 +44,7 @@ _RELEASE_AT_ONCE = (
     Edit(LOOP, "    wgmma_wait<0>();\n    release(previous);", "    wgmma_wait<0>();"),
 )  # fmt: skip
 _BARRIER_BEFORE_STORE = "                named_barrier_sync(barrier, WARPGROUP_THREADS);\n                if (leader) {"
-<<<<<<< HEAD
-_END_OF_SHARING = "    if (SHARERS > 1 && CLUSTER_K == 1) cluster_sync();"
-=======
-_END_OF_CLUSTER = "    if (CLUSTER > 1) cluster_sync();"
 _END_OF_SHARING = "WAITS_LATE && SHARERS > 1 && i < STAGES"
->>>>>>> w-perf
 WIDE = (64, 128, 128)
 MANY = (64, 8576, 64)  # more tiles than blocks: the boxes of outputs are used again
 
@@ -184,7 +179,7 @@ CLUSTERS = (
             Edit(CLUSTER, _END_OF_SHARING, "false && i < STAGES"), shape=PAIR),
     mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
             "griddepcontrol.wait must come first",
-            _gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
+            gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_arrive_relaxed();\n        cluster_wait();\n", "        __syncthreads();\n"),
             shape=PAIR),

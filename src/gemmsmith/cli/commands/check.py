@@ -170,7 +170,8 @@ def _check_product(asked: _Asked) -> bool:
         from gemmsmith.cli.check_scaled import scaled_report
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
-                               asked.trial, error, asked.started, asked.cures)  # fmt: skip
+                               asked.trial, error, asked.started,
+                               CURES_S if asked.cures is None else asked.cures)  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     elif asked.form is Format.JSON:
