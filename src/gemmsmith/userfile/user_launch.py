@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
+from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, EQUALS_NUMBER, GRID_SYNC
 from gemmsmith.userfile.launch_guess import LaunchGuess
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
@@ -37,14 +37,6 @@ _MOST_THREADS = cuda_limits().threads_per_block
 _UNEQUAL = Problem(1024, 2048, 512)
 _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
-
-
-# Blocks that take one tile after another: from a counter, or in a loop that starts at the block's number and steps on.
-_COUNTS = re.compile(r"=\s*atomic(?:Add|Inc)\s*\(|=[^=;]*\bfetch_add\s*\(|"
-                     r"\bfor\s*\([^;]*?\b(\w+)\s*=\s*blockIdx\s*\.\s*[xyz]\s*;[^;]*;[^;{}]*?\b\1\s*\+=")  # fmt: skip
-_EQUALS_NUMBER = re.compile(r"\b\w+\s*==\s*\d{2,}\b")
-_GRID_SYNC = re.compile(r"\bthis_grid\s*\(.*\bsync\s*\(", re.S)  # cooperative groups: grid.sync(), cg::sync(grid)
-_BLOCK_INDEX = re.compile(r"blockIdx|group_index|this_grid|this_cluster|%(?:cluster_)?ctaid")
 
 
 class UserLaunch(LaunchRounds, LaunchProducts):
@@ -108,7 +100,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
             return ""
-        if _COUNTS.search(self.facts.reached):
+        if BLOCKS_TAKE_TILES.search(self.facts.reached):
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
@@ -122,7 +114,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         frame = self.site.site.frame if self.site is not None and not self.options.grid else None
         while frame is not None:
             for text, holds in frame.locals.conditions:
-                if holds and len(_EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
+                if holds and len(EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
                     return text
             frame = frame.caller
         return ""
@@ -282,7 +274,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def cooperative(self) -> bool:
         """Whether host code launches it so that its blocks may wait for one another, or it needs that."""
         launched = self.site is not None and "LaunchCooperativeKernel" in self.site.site.text
-        return launched or bool(_GRID_SYNC.search(self.facts.reached))
+        return launched or bool(GRID_SYNC.search(self.facts.reached))
 
     def _guess(self) -> LaunchGuess:
         return LaunchGuess(self.signature, self.facts.kernel.body, self.facts.reached, self.facts.kernel.bounds,
@@ -359,8 +351,8 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         except (GemmsmithError, RecursionError):
             return None
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
-        walks = walks or _COUNTS.search(self.facts.reached) is not None  # blocks take tile after tile
-        walks = walks or (found == (1, 1, 1) and _BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
+        walks = walks or BLOCKS_TAKE_TILES.search(self.facts.reached) is not None  # blocks take tile after tile
+        walks = walks or (found == (1, 1, 1) and BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
@@ -369,7 +361,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
 
     def _compiled_cluster(self) -> Dim3:
         """The kernel's own ``__cluster_dims__``."""
-        match = _CLUSTER.search(self.facts.kernel.head)
+        match = CLUSTER_DIMS.search(self.facts.kernel.head)
         if match is None:
             return 1, 1, 1
         scope = HostScope(Frame(self.facts.own, self.facts.project), {n: str(v) for n, v in self.constants.items()},
@@ -392,9 +384,6 @@ class UserLaunch(LaunchRounds, LaunchProducts):
 
 def _near(file: Path) -> str:
     return f"{file.parent.name}/{file.name}"
-
-
-_CLUSTER = re.compile(r"__cluster_dims__\s*\(((?:[^()]|\([^()]*\))*)\)")
 
 
 def _named_sizes(problem: Problem) -> dict[str, int]:

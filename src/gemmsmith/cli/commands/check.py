@@ -167,6 +167,7 @@ def _check_product(asked: _Asked) -> bool:
     except SeveralKernelsError:
         raise
     except SignatureError as error:
+        from gemmsmith.cli.check_prepare import CURES_S
         from gemmsmith.cli.check_scaled import scaled_report
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
