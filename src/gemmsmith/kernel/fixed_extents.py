@@ -13,6 +13,8 @@ _EXTENTS = ("M", "N", "K")
 _FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
                for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
 _FRAGMENT = re.compile(r"\bmatrix_[ab]\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,")
+_ROWS_APART = re.compile(r"(?:^|_)(?:PAD(?:DED)?|PITCH|STRIDE|LD[ABC]?)(?:_|$)", re.I)
+_MOST_PADDING = 128
 _FIXED_SQUARE = ("N", "WIDTH", "SIZE", "MATRIX_SIZE", "DIM", "MAT_SIZE", "MATSIZE", "NN", "L", "LEN")
 
 
@@ -42,6 +44,15 @@ def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
             return dict(zip(_EXTENTS, names, strict=True))
     side = next((name for name in _FIXED_SQUARE if name in known and name in _words_of(body)), "")
     return dict.fromkeys(_EXTENTS, side) if side else {}
+
+
+def padded_rows(fixed: tuple[tuple[str, int], ...], constants: Mapping[str, int]) -> str:
+    """The constant that says how far rows of a matrix are apart, where that is more than they are long: K_PAD."""
+    for name, value in constants.items():
+        long = any(_MOST_PADDING < extent < value <= extent + _MOST_PADDING for _, extent in fixed)
+        if long and value not in dict(fixed).values() and _ROWS_APART.search(name):
+            return name
+    return ""
 
 
 def _words_of(body: str) -> set[str]:
