@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.explain.timing.rates import usable_sms
 from gemmsmith.explain.timing.sampled import Sample
@@ -93,3 +95,20 @@ def test_a_sample_whose_time_is_that_of_its_outputs_is_too_short(stored: int, k:
     )  # fmt: skip
     low = Outcome(cycles=10_000.0, stored_bytes=2.0 * stored)
     assert Predictor._waits_for_outputs(kernel, low, 0) is waits  # type: ignore[arg-type]
+
+
+def test_a_grid_that_is_rounded_down_has_tiles_all_the_same(tmp_path: Path) -> None:
+    """Host code launches nothing for one row: the least number of rows for which it does tells its tiles."""
+    file = tmp_path / "rounded.cu"
+    file.write_text(
+        "__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+        "  int r = blockIdx.y * 16 + threadIdx.y, c = blockIdx.x * 16 + threadIdx.x; float s = 0;\n"
+        "  for (int i = 0; i < K; ++i) s += A[r * K + i] * B[i * N + c];\n"
+        "  C[r * N + c] = s;\n}\n"
+        "void run(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+        "  k<<<dim3(N / 16, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);\n}\n"
+    )
+    spec, config = find_kernel(str(file), KernelOptions())
+    predictor = Predictor(spec, config, spec.problem(256, 512, 64), H200)
+    assert predictor.rates.tiles_in_flight(8) == (16, 32)
+    assert predictor.first_readers == [1.0]

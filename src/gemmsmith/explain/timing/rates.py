@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch
+from gemmsmith.errors import UsageError
 from gemmsmith.explain.timing.first_reads import L2_SHARE, first_readers
 from gemmsmith.gpus import GPU
 from gemmsmith.problem import Problem, ceil_div
@@ -35,8 +36,8 @@ class Rates:
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
-        spec, config, problem = self.launch.spec, self.launch.config, self.problem
-        across = max(1, spec.geometry(problem.with_(m=min(1, problem.m)), config).blocks)
+        config, problem = self.launch.config, self.problem
+        across = max(1, self._blocks_of_one("m"))
         tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
         kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
         group = int(dict(config.values).get("GROUP", 0) or 0)
@@ -47,11 +48,24 @@ class Rates:
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
 
+    def _blocks_of_one(self, extent: str) -> int:
+        """The blocks of a product with one row ("m") or column ("n") of tiles.
+
+        Host code may round its grid down, and launch nothing for less than a tile: the least that it launches then.
+        """
+        whole = int(getattr(self.problem, extent))
+        for least in (*(1 << n for n in range(whole.bit_length()) if 1 << n < whole), whole):
+            try:
+                return self.launch.spec.geometry(self.problem.with_(**{extent: least}), self.launch.config).blocks
+            except UsageError:
+                if least == whole:
+                    raise
+        return 0
+
     def tiles_in_flight(self, size: int, each: int = 1) -> tuple[int, int]:
         """Rows and columns of tiles that run at the same time; ``each``: blocks that share one."""
-        spec, config, problem = self.launch.spec, self.launch.config, self.problem
-        down = spec.geometry(problem.with_(n=min(1, problem.n)), config).blocks // each
-        across = spec.geometry(problem.with_(m=min(1, problem.m)), config).blocks // each
+        config = self.launch.config
+        down, across = self._blocks_of_one("n") // each, self._blocks_of_one("m") // each
         flying = min(self.blocks, size * self.sms) // each
         group = dict(config.values).get("GROUP", 0)
         rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
