@@ -136,3 +136,52 @@ void run(const float* A, const float* B, float* C, int M, int N, int K, int ldc,
 """
     code, found = check(tmp_path, source, capsys)
     assert (code, found["status"]) == (1, "wrong")
+
+
+def test_a_race_between_two_tiles_of_a_block_in_a_large_grid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only more than 60 tiles give a block two of them."""
+    source = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[16][16];
+    const int x = threadIdx.x, y = threadIdx.y, across = (N + 15) / 16, tiles = across * ((M + 15) / 16);
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int row = tile / across * 16 + y, col = tile % across * 16 + x;
+        float sum = 0.f;
+        for (int k0 = 0; k0 < K; k0 += 16) {
+            if (k0) __syncthreads();
+            a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.f;
+            __syncthreads();
+            for (int k = 0; k < 16 && k0 + k < K && col < N; ++k) sum += a[y ^ 1][k] * B[(k0 + k) * N + col];
+        }
+        const int other = tile / across * 16 + (y ^ 1);
+        if (other < M && col < N) C[other * N + col] = sum;
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int tiles = ((N + 15) / 16) * ((M + 15) / 16);
+    gemm<<<tiles < 60 ? tiles : 60, dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (1, "racy")
+
+
+def test_columns_that_are_rounded_down_to_no_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One short of a tile has no blocks; one short of two has too few."""
+    source = """
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int row = blockIdx.y * 4 + threadIdx.y, col = blockIdx.x * 64 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    gemm<<<dim3(N / 64, (M + 3) / 4), dim3(64, 4)>>>(A, B, C, M, N, K);
+}
+"""
+    code, found = check(tmp_path, source, capsys)
+    assert (code, found["status"]) == (0, "whole_tiles")
+    assert found["multiples"] == {"m": 1, "n": 64, "k": 1}

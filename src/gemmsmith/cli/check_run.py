@@ -212,7 +212,7 @@ def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTr
         return LighterTrials()
     if not prepared.tile_is_known(runner.config) or runner.spec.is_rung:
         return LighterTrials()
-    planned = partial(_plain, prepared, asked)
+    planned = partial(_plain, prepared, asked, runner.config)
     return lighter_trials(runner.spec, runner.config, prepared.base, prepared.distinct, planned)
 
 
@@ -284,11 +284,16 @@ def _adds_to_zeros(prepared: Prepared) -> bool:
     return zeroed and not spec.signature.accumulates and adds_in_memory(prepared.compiled.ptx)
 
 
-def _plain(prepared: Prepared, asked: Asked, base: Problem, distinct: Problem) -> Iterator[Trial]:
+def _plain(prepared: Prepared, asked: Asked, config: Config, base: Problem, distinct: Problem) -> Iterator[Trial]:
     """The trials that any kernel is given, on these shapes."""
-    lenient = is_lenient(prepared.spec, asked.checks.fill, reads_c=prepared.reads_c)
+    spec = prepared.spec
+    lenient = is_lenient(spec, asked.checks.fill, reads_c=prepared.reads_c)
     fill = asked.checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
-    return planned_trials(prepared.spec, base, distinct, prepared.bench.kind, fill, lenient and not fill)
+    for trial in planned_trials(spec, base, distinct, prepared.bench.kind, fill, lenient and not fill):
+        wider = replace(trial, problem=trial.problem.with_(n=2 * base.n - 1))
+        # A grid that is rounded down has no block for less than a tile, and too few for more.
+        none = trial.label == RAGGED and asked.free and obstacle(spec, config, trial)
+        yield wider if none and not obstacle(spec, config, wider) else trial
 
 
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
@@ -298,7 +303,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     launch = launch_facts(spec, config, base, user)
     if prepared.settled.launch_found:
         launch["source"] = "found by trying"
-    planned = list(_plain(prepared, asked, base, prepared.distinct))
+    planned = list(_plain(prepared, asked, config, base, prepared.distinct))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":
         skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
