@@ -177,9 +177,6 @@ CLUSTERS = (
             Edit(RING, "mask |= 1 << (first + col * Rows + i);", "mask |= 1 << (first + col * Rows);"), shape=PAIR),
     mistake("blocks do not wait for each other at the end", "wgmma_cluster", "before the block ends",
             Edit(CLUSTER, _END_OF_SHARING, "false && i < STAGES"), shape=PAIR),
-    mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
-            "griddepcontrol.wait must come first",
-            gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
     mistake("blocks do not wait for each other's barriers", "wgmma_cluster", "then barrier.cluster by both blocks",
             Edit(RING, "        cluster_arrive_relaxed();\n        cluster_wait();\n", "        __syncthreads();\n"),
             shape=PAIR),
@@ -329,4 +326,11 @@ FOUR_AND_SLICED = (
             Edit(TRANSPOSED, "(chunk ^ row) * 16, pairs[0]", "chunk * 16, pairs[0]"), config=SWAPPED),
 )  # fmt: skip
 
-MISTAKES = (*PLAIN, *LOOPS, *LONG_STAGES, *STORES, *CLUSTERS, *SWAPPED_AND_SLICED, *FOUR_AND_SLICED, *FP32_MISTAKES)
+# At the end: the other schedule that a mistake is tried with follows from its number.
+LATE_WAITS = (
+    mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
+            "griddepcontrol.wait must come first",
+            gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
+)  # fmt: skip
+MISTAKES = (*PLAIN, *LOOPS, *LONG_STAGES, *STORES, *CLUSTERS, *SWAPPED_AND_SLICED, *FOUR_AND_SLICED, *FP32_MISTAKES,
+            *LATE_WAITS)  # fmt: skip
