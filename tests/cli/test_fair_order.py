@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from gemmsmith.cli import lighter_trials as module
 from gemmsmith.cli.lighter_trials import LighterTrials
 from gemmsmith.problem import Problem
 from gemmsmith.verify.fair_order import fair_order, too_slow
-from gemmsmith.verify.trial import EDGES, SCALED, TILES, Trial
+from gemmsmith.verify.trial import DISTINCT, EDGES, SCALED, TILES, Trial
 from gemmsmith.verify.trial_paces import Paces
 
 
@@ -40,6 +45,20 @@ def test_plain_trials_of_a_slow_kernel_use_fewer_tiles() -> None:
     assert lighter.lighten(waiting, pace=1e-5, left=10.0) == [first, light, only]
     assert lighter.larger(light) is scaled
     assert lighter.larger(light) is None
+
+
+def test_one_shape_of_few_tiles_may_be_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial of M, N and K all different is lighter, too, where the base shape of few tiles has that."""
+    monkeypatch.setattr(module, "few_tiles", lambda *_: Problem(32, 64, 192))
+    monkeypatch.setattr(module, "obstacle", lambda *_: "")
+
+    def planned(base: Problem, distinct: Problem) -> list[Trial]:
+        found = [trial("random data", problem=base), trial(DISTINCT, problem=distinct)]
+        return found if distinct != base else found[:1]
+
+    none: Any = None
+    found = module.lighter_trials(none, none, Problem(64, 64, 192), Problem(64, 128, 192), planned)
+    assert found.light[DISTINCT].problem == Problem(32, 64, 192)
 
 
 def test_a_small_k_does_not_make_many_outputs_cheap() -> None:

@@ -7,15 +7,16 @@ its plain trials. Then nothing that fits the kernel would be tried, such as the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import few_tiles, work_of
-from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trial import DISTINCT, Trial
 from gemmsmith.verify.trials import obstacle
 
+_RANDOM = "random data"
 _SHARE = 1 / 2  # of the seconds that are left: more is not spent on plain trials, where fewer tiles do
 
 
@@ -53,5 +54,7 @@ def lighter_trials(
 ) -> LighterTrials:  # fmt: skip
     """``planned`` gives the trials of a base shape and of one with M, N and K all different."""
     fewer, other = few_tiles(spec, config, base), few_tiles(spec, config, distinct)
-    trials = [trial for trial in planned(fewer, other) if not obstacle(spec, config, trial)]
-    return LighterTrials({trial.label: trial for trial in trials})
+    light = {trial.label: trial for trial in planned(fewer, other) if not obstacle(spec, config, trial)}
+    if fewer == other and _RANDOM in light:  # the base shape itself has M, N and K all different then
+        light[DISTINCT] = replace(light[_RANDOM], label=DISTINCT)
+    return LighterTrials(light)
