@@ -20,7 +20,7 @@ TIGHT = Problem(64, 48, 32)
     ({"lda": "stride_a", "ldb": "b_ld"}, {"lda", "ldb"}),
     ({"lda": "ld"}, {"lda", "ldb", "ldc"}),  # perhaps that of all three: such a trial has no launch
     ({}, {"lda", "ldb", "ldc"}),
-], ids=str)  # fmt: skip
+], ids=["all", "c", "a and b", "one", "none"])  # fmt: skip
 def test_what_is_padded(names: dict[str, str], changed: set[str]) -> None:
     spec: Any = SimpleNamespace(signature=Signature("mine", tuple(
         Argument(name, role, "i", "int") for role, name in names.items())))  # fmt: skip
