@@ -50,7 +50,7 @@ def test_plain_trials_of_a_slow_kernel_use_fewer_tiles() -> None:
 def test_one_shape_of_few_tiles_may_be_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trial of M, N and K all different is lighter, too, where the base shape of few tiles has that."""
     monkeypatch.setattr(module, "few_tiles", lambda *_: Problem(32, 64, 192))
-    monkeypatch.setattr(module, "obstacle", lambda *_: "")
+    monkeypatch.setattr(module, "no_launch", lambda *_: "")
 
     def planned(base: Problem, distinct: Problem) -> list[Trial]:
         found = [trial("random data", problem=base), trial(DISTINCT, problem=distinct)]
@@ -59,6 +59,16 @@ def test_one_shape_of_few_tiles_may_be_both(monkeypatch: pytest.MonkeyPatch) -> 
     none: Any = None
     found = module.lighter_trials(none, none, Problem(64, 64, 192), Problem(64, 128, 192), planned)
     assert found.light[DISTINCT].problem == Problem(32, 64, 192)
+
+
+def test_a_kernel_for_one_size_has_no_fewer_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a trial was run all the same, and the kernel refused for it."""
+    monkeypatch.setattr(module, "few_tiles", lambda *_: Problem(32, 64, 192))
+    monkeypatch.setattr(module, "no_launch", lambda _, __, problem: "" if problem.m == 64 else "compiled for M=64 alone")
+    none: Any = None
+    own = Problem(64, 128, 192)
+    found = module.lighter_trials(none, none, own, own, lambda base, _: [trial("random data", problem=base)])
+    assert not found.light
 
 
 def test_a_small_k_does_not_make_many_outputs_cheap() -> None:
