@@ -64,7 +64,9 @@ def test_one_shape_of_few_tiles_may_be_both(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_kernel_for_one_size_has_no_fewer_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a trial was run all the same, and the kernel refused for it."""
     monkeypatch.setattr(module, "few_tiles", lambda *_: Problem(32, 64, 192))
-    monkeypatch.setattr(module, "no_launch", lambda _, __, problem: "" if problem.m == 64 else "compiled for M=64 alone")
+    monkeypatch.setattr(
+        module, "no_launch", lambda _, __, problem: "" if problem.m == 64 else "compiled for M=64 alone"
+    )
     none: Any = None
     own = Problem(64, 128, 192)
     found = module.lighter_trials(none, none, own, own, lambda base, _: [trial("random data", problem=base)])
