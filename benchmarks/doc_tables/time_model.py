@@ -131,7 +131,7 @@ def error_ranges() -> str:
             kind = p["kind"] if p["gpu"] == "H200" else "others"
             if kind in ("wgmma", "others"):
                 found.setdefault(kind, []).append(p["measured_us"] / p["own_clock_us"])
-    for p in points_today():
+    for p in (each for each in points_today() if each["set"] != "third"):  # which tests these ranges
         found.setdefault(p["kind"], []).append(p["measured_us"] / p["us"])
     lines = [
         "# Measured over predicted time, at the clock that the model finds, of nine further kernels in ten.",

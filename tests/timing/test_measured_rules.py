@@ -41,40 +41,6 @@ def test_products_of_doubles_take_what_was_measured(shape: str) -> None:
     assert tensor_flops(i) == 2 * m * n * k
 
 
-def data_cycles(kind: Kind, payload: Any, number: int = 0) -> float:
-    """Cycles of the data stage that an access takes in all."""
-    path = MemoryPath(1, MODEL.sm, Memory(), Outcome())
-    row = Row(0, kind, Unit.MIO, 2, 1, 0, -1, (), 0, 0, 0, 0, 0.0, 16, 12, number, False, 1, 0, "TEST")
-    access = path.copy if kind is Kind.COPY else path.global_access
-    access(0, row, payload, 0.0)
-    return path.out.data_cycles + sum(amount for _, _, place, amount in path.events if place < 0)
-
-
-def lines(count: int) -> tuple[tuple[int, int], ...]:
-    """512 bytes in so many lines."""
-    return tuple((line, {4: 15, 8: 3, 16: 1}[count]) for line in range(count))
-
-
-@pytest.mark.parametrize(("width", "count"), [(128, 4), (64, 8), (32, 16)])
-def test_a_copy_takes_the_data_stage_as_measured(width: int, count: int) -> None:
-    """Whatever its wavefronts are in ncu, here 99."""
-    found = [row for row in recorded("h200_copy_patterns.json") if row.get("from") == width and row["beside"]]
-    past, through = (data_cycles(Kind.COPY, (lines(count), 99), number) for number in (1, 0))
-    assert found
-    for row in found:
-        if row["to"] != "padded" or width > 32:  # 32 bytes to padded rows take 6.5, not 9.4
-            assert past == pytest.approx(row["cg"], abs=0.15), row
-        assert through == pytest.approx(row["ca"], abs=0.15), row
-
-
-@pytest.mark.parametrize(("how", "past"), [("LDGSTS.E.BYPASS.128", 1), ("LDGSTS.E.128", 0)])
-def test_whether_a_copy_goes_past_l1_is_read_from_its_name(how: str, past: int) -> None:
-    from gemmsmith.sim.timing.table import _number
-
-    i = read_instruction(f"{how} [R2], desc[UR4][R4.64]", 0, 0)
-    assert _number(i, instruction_kind(i)) == past
-
-
 def cycles_of(payload: Any, loads: int = 64) -> float:
     """Cycles of an SM for one load of four bytes by its only warp, after so many of them."""
     row = Row(0, Kind.GLOBAL_LOAD, Unit.MIO, 2, 2, 0, -1, (), 0, 0, 0, 0, 0.0, 4, 8, 0, False, 1, 0, "LD")
@@ -97,13 +63,3 @@ def data_cycles_generic(waves: int) -> float:
     row = Row(0, Kind.GLOBAL_LOAD, Unit.MIO, 2, 1, 0, -1, (), 0, 0, 0, 0, 0.0, 4, 8, 0, False, 1, 0, "LD")
     path.generic_access(0, row, waves, 0.0)
     return path.out.data_cycles
-
-
-@pytest.mark.parametrize(("nbytes", "count"), [(4, 1), (8, 2), (16, 4)])
-def test_a_local_access_has_a_line_for_each_word(nbytes: int, count: int) -> None:
-    """The words of the 32 lanes lie side by side."""
-    path = MemoryPath(1, MODEL.sm, Memory(), Outcome())
-    row = Row(0, Kind.GLOBAL_LOAD, Unit.MIO, 2, 1, 0, -1, (), 0, 0, 0, 0, 0.0, nbytes, 8, 0, False, 1, 0, "LDL")
-    path.global_access(0, row, "local", 0.0)
-    assert path.out.tag_cycles == count
-    assert path.out.spills == 1

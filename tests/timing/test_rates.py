@@ -111,4 +111,3 @@ def test_a_grid_that_is_rounded_down_has_tiles_all_the_same(tmp_path: Path) -> N
     spec, config = find_kernel(str(file), KernelOptions())
     predictor = Predictor(spec, config, spec.problem(256, 512, 64), H200)
     assert predictor.rates.tiles_in_flight(8) == (16, 32)
-    assert predictor.first_readers == [1.0]

@@ -286,8 +286,6 @@ def _number(i: MachineInstruction, kind: Kind) -> int:
     if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
         text = str(i.operands[0]) if i.operands else "0"
         return int(text, 0) if text[:1].isdigit() else 0
-    if kind is Kind.COPY:  # whether it goes past L1
-        return 1 if "BYPASS" in i.modifiers else 0
     if kind is Kind.FENCE:  # whether it reaches beyond the block
         return 0 if "CTA" in i.modifiers else 1
     if kind is Kind.GMMA:
