@@ -348,10 +348,11 @@ WRONG: list[tuple[str, Problem, dict[str, object], str]] = [
     ("through bf16", HALF, {}, "outputs wrong"),
     ("swapped batch", BATCH, {}, "outputs wrong"),
     ("swapped batch", BATCH.with_(stride_a=0), {"mode": "exact"}, "outputs wrong"),
-    ("first matrix for all", BATCH, {}, "rows >= 19"),
+    ("first matrix for all", BATCH, {}, "wrong: products 1 and 2 of the batch of 3"),
     ("broadcast ignored", BATCH.with_(stride_b=0, trans_a=True), {}, "outputs are NaN and should not be"),
-    ("first output for all", BATCH, {}, "798 of 1197 outputs were never written, the first at (19, 0)"),
-    ("beta only in the first", BATCH.with_(beta=0.7), {}, "rows >= 19"),
+    ("first output for all", BATCH, {}, "798 of 1197 outputs were never written, the first at (0, 0) of product 1 of "
+     "the batch\nnever written: products 1 and 2 of the batch of 3, counted from 0\n"),
+    ("beta only in the first", BATCH.with_(beta=0.7), {}, "wrong: products 1 and 2 of the batch of 3"),
 ]  # fmt: skip
 
 

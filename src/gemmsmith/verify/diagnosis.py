@@ -73,7 +73,8 @@ def reasons(
     if count:
         row, column = (int(i) for i in np.argwhere(untouched)[0])
         found.append(f"{count} of {got.size} outputs were never written, the first at {_place(problem, row, column)}")
-        found += [f"never written: {where}"] if (where := places(untouched)) else []
+        where = _products(problem, untouched) or places(untouched)
+        found += [f"never written: {where}"] if where else []
     wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
     if not wrong.any():
         return tuple(found)
@@ -110,19 +111,25 @@ def _place(problem: Problem, row: int, column: int) -> str:
     return f"({row % problem.m}, {column}) of product {row // problem.m} of the batch"
 
 
-def _of_a_batch(problem: Problem, wrong: Mask) -> list[str]:
-    """Which products of a batch are wrong, counted from 0, where not all are; and what is wrong in these."""
-    if problem.batch == 1 or wrong.shape[0] != problem.batch * problem.m:
-        return []
-    products = wrong.reshape(problem.batch, problem.m, -1)
+def _products(problem: Problem, these: Mask) -> str:
+    """Which products of a batch have such outputs, counted from 0, and where in these; empty if all have."""
+    if problem.batch == 1 or these.shape[0] != problem.batch * problem.m:
+        return ""
+    products = these.reshape(problem.batch, problem.m, -1)
     some = products.any(axis=(1, 2))
     if some.all():
-        return []
+        return ""
     numbers = [str(int(number)) for number in np.flatnonzero(some)]
     listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
     where = places(np.asarray(products[some].any(axis=0)))
-    return [f"wrong: product{'s' * (len(numbers) > 1)} {listed} of the batch of {problem.batch}, counted from 0"
-            f"{f', in {where}' if where else ''}; the others are right"]  # fmt: skip
+    return (f"product{'s' * (len(numbers) > 1)} {listed} of the batch of {problem.batch}, counted from 0"
+            f"{f', in {where}' if where else ''}")  # fmt: skip
+
+
+def _of_a_batch(problem: Problem, wrong: Mask) -> list[str]:
+    """Which products of a batch are wrong, where not all are; and what is wrong in these."""
+    found = _products(problem, wrong)
+    return [f"wrong: {found}; the others are right"] if found else []
 
 
 def _where(wrong: Mask) -> list[str]:
