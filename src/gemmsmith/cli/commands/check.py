@@ -59,7 +59,7 @@ def command(
     device: DeviceOptions = _DEVICE,
     timeout: Annotated[
         float, typer.Option("--timeout", help="CPU seconds that a simulated launch may take.", rich_help_panel="Device")
-    ] = 120,
+    ] = 60,
     cures: Annotated[
         float | None,
         typer.Option(
