@@ -154,7 +154,14 @@ def _not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -
             return None
         results.append(launched[0].astype(np.float64))
     least = k / 2 * min(1.0, abs(problem.alpha))
-    why = not_linear(results, _ERROR.get(problem.out_dtype, _FP32_ERROR), m * n, least)
+    error = _ERROR.get(problem.out_dtype, _FP32_ERROR)
+    why = not_linear(results, error, m * n, least)
+    if why != NOT_LINEAR:  # no number so far is below 0, where a function of the sums may begin
+        below = probe.launched(meant, shape, (-one[0], one[1]), 0)
+        if below is None:
+            return None
+        if _bends(results[0], results[_PLAIN], below[0].astype(np.float64), error):
+            why = NOT_LINEAR
     factor = _factor(results[_PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why
 
@@ -182,6 +189,13 @@ def not_linear(results: list[Array], error: float, outputs: int, least: float) -
         return NOT_LINEAR
     summed = terms[terms != 0]
     return FEW_TERMS if summed.size < outputs / 2 or np.median(np.abs(summed)) < least else ""
+
+
+def _bends(empty: Array, above: Array, below: Array, error: float) -> bool:
+    """Whether sums below 0 are given otherwise than those above 0, as by a leaky relu or as absolute values; a relu,
+    which is judged, gives 0."""
+    near = np.abs(above + below - 2 * empty) <= np.abs(above).max() * error
+    return not bool((near | (below == 0)).all())
 
 
 def _factor(got: Array, values: Operands, problem: Problem) -> float:
