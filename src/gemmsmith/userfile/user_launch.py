@@ -54,7 +54,8 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self.products = ""
-        self._known: dict[tuple[Problem, Config], Geometry] = {}  # of this launch: copies are other launches
+        # Of this launch: copies are other launches. An error: it is not launched for that problem.
+        self._known: dict[tuple[Problem, Config], Geometry | UsageError] = {}
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
@@ -229,8 +230,14 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def __call__(self, problem: Problem, config: Config) -> Geometry:
         key = problem, config
         if key not in self._known:
-            self._known[key] = self._geometry(problem, config)
-        return self._known[key]
+            try:
+                self._known[key] = self._geometry(problem, config)
+            except UsageError as error:
+                self._known[key] = error.with_traceback(None)
+        known = self._known[key]
+        if isinstance(known, UsageError):
+            raise copy.copy(known)
+        return known
 
     def _geometry(self, problem: Problem, config: Config) -> Geometry:
         if self.swapped:
