@@ -155,8 +155,10 @@ def nine_in_ten(ratios: list[float]) -> tuple[float, float]:
 
 def picture() -> str:
     """All points: measured time across, predicted over measured time up; grey is within 20 %."""
-    width, height, left, top, right, bottom = 760, 390, 60, 60, 20, 50
-    points = [p for p in [*load("time_model.json")["points"], *points_before()] if "ratio" in p]
+    width, height, left, top, right, bottom = 760, 410, 60, 80, 20, 50
+    before = [p for p in points_before() if p["set"] != "third"]  # whose first predictions are of rules not kept
+    third = [p for p in points_today() if p["set"] == "third"]
+    points = [p for p in [*load("time_model.json")["points"], *before, *third] if "ratio" in p]
     times = [math.log10(p["measured_us"]) for p in points]
     low, high = math.floor(min(times)), math.ceil(max(times))
     bottom_ratio, top_ratio = 0.5, 2.0

@@ -35,8 +35,11 @@ def points_today() -> list[dict[str, Any]]:
     found = []
     for name in ("public", "second", "third"):
         times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
-        found += [row | {"measured_us": times[row["kernel"], row["size"]], "set": name}
-                  for row in load(TODAY)["rows"] if (row["kernel"], row["size"]) in times]  # fmt: skip
+        for row in load(TODAY)["rows"]:
+            us = times.get((row["kernel"], row["size"]))
+            if us is not None:
+                found.append(row | {"set": name, "gpu": "H200", "preset": "", "fitted": False, "measured_us": us,
+                                    "predicted_us": row["us"], "ratio": row["us"] / us})  # fmt: skip
     return found
 
 

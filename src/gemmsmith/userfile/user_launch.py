@@ -54,8 +54,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self.products = ""
-        # Of this launch: copies are other launches. An error: it is not launched for that problem.
-        self._known: dict[tuple[Problem, Config], Geometry | UsageError] = {}
+        self._known: dict[tuple[Problem, Config], Geometry | UsageError] = {}  # of this launch, not of copies
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
