@@ -25,12 +25,22 @@ _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 def readings(signature: Signature) -> Iterator[Signature]:
     """Every other meaning of the parameters that is worth a trial, the likeliest first."""
     if signature.unknown:
+        yield from _samples_as_rows(signature)
         yield from _completed(signature)
     else:
         yield from _in_bytes(signature)
         yield from _permuted(signature)
     yield from _tied(signature)
     yield from _flattened(signature)
+
+
+def _samples_as_rows(signature: Signature) -> Iterator[Signature]:
+    """A layer's ``batch_size, in_features, out_features``: one product, whose rows are the samples of a batch."""
+    batch = [arg for arg in signature.arguments if arg.role == "batch"]
+    numbers = [arg for arg in signature.unknown if arg.code in tuple("iIqQ")]
+    if len(batch) == 1 and len(numbers) == 2 and not any(signature.has(role) for role in EXTENTS):
+        arguments = tuple(replace(arg, role="M") if arg in batch else arg for arg in signature.arguments)
+        yield from _completed(replace(signature, arguments=arguments))
 
 
 def _in_bytes(signature: Signature) -> Iterator[Signature]:

@@ -147,7 +147,9 @@ class KernelSpec:
         launch = getattr(self.geometry, "read_as", None)
         geometry = launch(signature) if launch is not None else self.geometry
         maps = getattr(geometry, "tensor_maps", self.tensor_maps) if self.tensor_maps is not None else None
-        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry, tensor_maps=maps)
+        batched = self.batched and signature.has("batch") >= self.signature.has("batch")
+        return replace(self, known_signature=signature, layouts=(layout,), geometry=geometry, tensor_maps=maps,
+                       batched=batched)  # fmt: skip
 
     @cached_property
     def _rung_signature(self) -> Signature:
