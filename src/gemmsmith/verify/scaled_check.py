@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -272,8 +273,23 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
         return near
     plain = not why and not leading and not narrow["C"] and bool(known)
     if plain and is_wrong_product(runner.neutral(shape, counts), kinds, shape, runner.parameters):
-        return known[0]
+        return _first_within_arrays(runner, shape, known)
     raise _refused(runner, known, why)
+
+
+def _first_within_arrays(runner: _Runner, shape: Shape, known: list[Meaning]) -> Meaning:
+    """The likeliest meaning under which scales and zero points have all the values that the kernel reads."""
+    tried = set[tuple[int, ...]]()
+    for meaning in known:
+        counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
+        if (key := tuple(counts.values())) in tried:
+            continue
+        tried.add(key)
+        with suppress(SimulationError):
+            launch = runner.launch(shape, runner.data(shape, wide=False, counts=counts))
+            launch.run(runner.device, hazards=False, count=False, timeout=runner.timeout, cache=runner.cache)
+            return meaning
+    return known[0]
 
 
 def _is_almost(equal: Array, expected: Array) -> bool:
