@@ -75,7 +75,13 @@ def test_results_that_are_clamped_to_finite_numbers(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize(
     ("got", "limit"),
-    [([1, 60000, -60000], 0.0), ([1, 65504, -65504], 65504.0), ([1, 65504, 60000], 0.0), ([7, 65504, -65504], 0.0)],
+    [
+        ([1, 60000, -60000], 0.0),
+        ([1, 65504, -65504], 65504.0),
+        ([1, 65504, 60000], 0.0),
+        ([1, -65504, 65504], 0.0),
+        ([7, 65504, -65504], 0.0),
+    ],
 )
 def test_which_results_are_clamped(got: list[float], limit: float) -> None:
     """One number near the type's largest, for infinities and NaN alone."""
