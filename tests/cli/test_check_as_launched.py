@@ -122,6 +122,8 @@ def test_a_number_that_tells_which_product_to_make(tmp_path: Path, capsys: pytes
         ("i", "A += batch * M * K; if (z < batch) return;", False),
         ("i", "A += blockIdx.z * M * K; if (row < batch * M) return;", False),
         ("i", "row %= batch; A += batch * M;", False),
+        ("n", "int rows = batch * M; if (row >= rows) return;", False),
+        ("i", "int a = batch * M * K; if (row >= M) return;", True),
     ],
 )
 def test_a_count_stays_a_count(at_launch: str, body: str, told: bool) -> None:
