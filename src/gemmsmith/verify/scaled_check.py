@@ -168,6 +168,12 @@ class _Runner:
                 made[each.name] = None if each.pointer else _number(each.role)
         return made
 
+    def written(self, shape: Shape, data: Mapping[str, Any]) -> Array:
+        """C after a launch that does not look for races."""
+        ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
+                                           cache=self.cache)  # fmt: skip
+        return np.asarray(ran[self.named("C")])
+
     def neutral(self, shape: Shape, counts: Mapping[str, int]) -> Run:
         """What the kernel writes for any A and B where scales change nothing, but for the first value of one."""
         neutral = {"scale": 1, "zero": 0, "bias": 0}
@@ -181,9 +187,7 @@ class _Runner:
                     data[each.name] = np.full_like(data[each.name], value) if each.pointer else value + more
                     if each.pointer and more:
                         data[each.name][0] = value + 1
-            ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
-                                               cache=self.cache)  # fmt: skip
-            return np.asarray(ran[self.named("C")])
+            return self.written(shape, data)
 
         return run
 
@@ -255,12 +259,10 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
     for layout in ("NN", "NT", "TN", "TT") if leading else ("",):
         data = runner.data(shape, wide=False, counts=counts, layout=layout or "NN")
         try:
-            ran = runner.launch(shape, data).run(runner.device, hazards=False, count=False, timeout=runner.timeout,
-                                                 cache=runner.cache)  # fmt: skip
+            got = runner.written(shape, data).reshape(shape[:2])
         except SimulationError as error:
             why = why or f" (one launch of it stopped: {error.message.splitlines()[0]})"
             continue
-        got = np.asarray(ran[runner.named("C")]).reshape(shape[:2])
         for meaning in known:
             if layout and meaning.layout != layout:
                 continue
@@ -286,8 +288,7 @@ def _first_within_arrays(runner: _Runner, shape: Shape, known: list[Meaning]) ->
             continue
         tried.add(key)
         with suppress(SimulationError):
-            launch = runner.launch(shape, runner.data(shape, wide=False, counts=counts))
-            launch.run(runner.device, hazards=False, count=False, timeout=runner.timeout, cache=runner.cache)
+            runner.written(shape, runner.data(shape, wide=False, counts=counts))
             return meaning
     return known[0]
 
