@@ -29,7 +29,7 @@ from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.linear_probe import Operands
-from gemmsmith.verify.scaled_evidence import Run, is_wrong_product
+from gemmsmith.verify.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.scaled_meanings import Meaning, magnitude, meanings, result
 from gemmsmith.verify.source_guards import masks_k
 
@@ -56,7 +56,6 @@ _LOOP = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for ordinary products
 _UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
 _MOST_MEANINGS = 20_000
-_NEARLY_ALL = 0.9  # of the results
 _SMALL = (16, 16, 256)
 _LARGE = 1000  # of integers of more than a byte, which may be packed numbers
 
@@ -270,7 +269,7 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
             equal = expected.astype(np.float64) == got.astype(np.float64)
             if equal.all():
                 return meaning
-            near = near or (meaning if _is_almost(equal, expected.astype(np.float64)) else None)
+            near = near or (meaning if is_almost(equal, expected.astype(np.float64)) else None)
     if near is not None:
         return near
     plain = not why and not leading and not narrow["C"] and bool(known)
@@ -291,15 +290,6 @@ def _first_within_arrays(runner: _Runner, shape: Shape, known: list[Meaning]) ->
             runner.written(shape, runner.data(shape, wide=False, counts=counts))
             return meaning
     return known[0]
-
-
-def _is_almost(equal: Array, expected: Array) -> bool:
-    """Whether nearly all results are those of a meaning bit for bit, and the others are not just the largest, which a
-    kernel may clip: it is that product with a mistake."""
-    if equal.mean() < _NEARLY_ALL:
-        return False
-    size = np.abs(expected)
-    return bool((size[~equal] < np.median(size)).any())
 
 
 def _refused(runner: _Runner, known: list[Meaning], why: str) -> SignatureError:
