@@ -75,7 +75,13 @@ def test_results_that_are_clamped_to_finite_numbers(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize(
     ("got", "limit"),
-    [([1, 60000, -60000], 0.0), ([1, 65504, -65504], 65504.0), ([1, 65504, 60000], 0.0), ([7, 65504, -65504], 0.0)],
+    [
+        ([1, 60000, -60000], 0.0),
+        ([1, 65504, -65504], 65504.0),
+        ([1, 65504, 60000], 0.0),
+        ([1, -65504, 65504], 0.0),
+        ([7, 65504, -65504], 0.0),
+    ],
 )
 def test_which_results_are_clamped(got: list[float], limit: float) -> None:
     """One number near the type's largest, for infinities and NaN alone."""
@@ -116,6 +122,8 @@ def test_a_number_that_tells_which_product_to_make(tmp_path: Path, capsys: pytes
         ("i", "A += batch * M * K; if (z < batch) return;", False),
         ("i", "A += blockIdx.z * M * K; if (row < batch * M) return;", False),
         ("i", "row %= batch; A += batch * M;", False),
+        ("n", "int rows = batch * M; if (row >= rows) return;", False),
+        ("i", "int a = batch * M * K; if (row >= M) return;", True),
     ],
 )
 def test_a_count_stays_a_count(at_launch: str, body: str, told: bool) -> None:

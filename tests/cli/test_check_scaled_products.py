@@ -104,12 +104,22 @@ def test_a_kernel_without_guards_is_right_for_whole_tiles(tmp_path: Path, capsys
     assert (code, found["status"]) == (0, "whole_tiles"), found
 
 
+def test_a_wrong_product_reads_its_scales_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistake in the sum is no access outside of scales, whatever their meaning."""
+    wrong = kernel(INT8, SCALES, DOT.replace("col]", "(col ^ 1)]"), SCALED, "int")
+    code, found = check(tmp_path, wrong, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+    assert "out-of-bounds" not in str(found["trials"]), found["trials"]
+    assert "Σ A·scale_a[m]·B·scale_b[n]" in found["verdict"]
+
+
 PACKED = "__half2float(A[row * K + k]) * ((B[k / 2 * N + col] >> k % 2 * 4 & 15) - 8)"
 # No meaning that the names allow gives the result, but no mistake is seen either.
 REFUSED = {
     "no division by the scale of C": kernel(BYTES, OF_ALL, ZERO_DOT, ROUNDED.replace("/ scale_c", ""), "int"),
     "groups of another length": kernel("__half,signed char,__half", "const __half* scales, int group_size",
                                        GROUPED.replace("k / group_size", "k / (group_size + 1)"), "__float2half(sum)"),
+    "a column-major C": kernel(INT8, SCALES, DOT, SCALED, "int").replace("C[row * N + col]", "C[col * M + row]"),
     "packed numbers": kernel("__half,unsigned char,float", "const float* scale_b", PACKED, "sum * scale_b[col]"),
 }  # fmt: skip
 
@@ -123,12 +133,13 @@ def test_what_no_meaning_explains_is_refused(name: str, tmp_path: Path, capsys: 
 
 def test_the_cause_is_named_with_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the author meant is not known: the kernel stays refused, and the message has the change that cures it."""
-    of_rows = kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int")
+    term = DOT.replace("A[row * K + k]", "__half2float(A[row * K + k])")
+    of_rows = kernel("__half,signed char,float", "const float* scales", term, "sum * scales[row]")
     code, found = check(tmp_path, of_rows, capsys, "--cures", "60")
     assert code == 2
-    assert "If this is a mistake: the index of scale_b in line" in found
-    assert "Write `scale_b[col]`" in found
-    assert "all 4 trials pass, as Σ A·scale_a[m]·B·scale_b[n]" in found
+    assert "If this is a mistake: the index of scales in line" in found
+    assert "Write `scales[col]`" in found
+    assert "all 4 trials pass, as Σ A·B·scales[n]" in found
     assert "--expect FILE.py:FUNCTION" in found, "and what to do if it is none"
 
 

@@ -102,11 +102,13 @@ def test_indices_of_scales() -> None:
 
 
 def test_bytes_and_threads_of_the_launch() -> None:
-    of = program("", "void f() { dim3 b(16, 8); size_t n = T * 4; k<<<1, b, n>>>(A); other<<<1, 64, 5>>>(); }")
+    of = program("", "void f() { dim3 b(16, 8); size_t n = T * 4; k<<<1, b, n>>>(A); k2<<<1, 64, 5>>>(); }")
     assert [text.split("n = ")[1].split(";")[0] for text in texts(launches.more_shared_memory(of), of)] == [
         "2 * T * 4", "3 * T * 4", "4 * T * 4", "8 * T * 4"]  # fmt: skip
     assert any("b(16, 16)" in text for text in texts(launches.other_blocks(of), of))
-    assert not any("other<<<1, 32" in text for text in texts(launches.other_blocks(of), of))
+    assert not any("k2<<<1, 32" in text for text in texts(launches.other_blocks(of), of))
+    of = program("", "void f() { k<<<1, 64, T - 4>>>(A); }")
+    assert "k<<<1, 64, 2 * (T - 4)>>>" in texts(launches.more_shared_memory(of), of)[0]
 
 
 def test_changes_that_do_nothing_in_the_failing_trial_come_last() -> None:

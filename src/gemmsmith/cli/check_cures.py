@@ -30,7 +30,7 @@ from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel, user_kernel
 from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, SCALED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
 _EDGES = (RAGGED, ODD, GUARDED, VECTORS)
-_SOON = ("random data", SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
+_SOON = (RANDOM, SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second
 _PATIENCE = 0.5  # of the seconds for cures: where a check took longer, and only edges fail, few copies are tried

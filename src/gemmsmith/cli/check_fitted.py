@@ -16,7 +16,7 @@ from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
-from gemmsmith.verify.trial import GUARDED, RAGGED, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import GUARDED, RAGGED, RANDOM, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict, is_misaligned
@@ -87,15 +87,15 @@ class FittedTrials:
         return self.asked.budget - spare - (seconds_used() - self.started)
 
     def _run_until(self, spare: float) -> bool:
-        passed = set[Trial]()  # over by all others in this round
+        deferred = set[Trial]()  # behind all others, once
         while self.queue and (left := self._left(spare)) >= 0:
             if not self.fair and too_slow(self.ran, self.spent, len(self.queue), left):
                 self.queue, self.fair = deque(fair_order(self.queue)), True
             trial = self.queue.popleft()
             costly = trial.group == TILES and self._about(trial) > max(1.0, left / 3)
             if costly or self.paces.at_least(trial) > left:
-                if trial not in passed:
-                    passed.add(trial)
+                if trial not in deferred:
+                    deferred.add(trial)
                     self.queue.append(trial)
                 else:  # it is named among those that were not run
                     self.postponed.append(trial)
@@ -150,13 +150,13 @@ def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:
         return shlex.join(whole)
     if verdict.hazards:
         m, n, k = report.shape_of(verdict.problem).split("x")
-        return shlex.join([*whole[:3], "--m", m, "--n", n, "--k", k, *whole[3:], "--trial", "random data"])
+        return shlex.join([*whole[:3], "--m", m, "--n", n, "--k", k, *whole[3:], "--trial", RANDOM])
     words = repeat_words(asked.options.launch, asked.device.device, asked.checks, "lockstep", 0)
     return shlex.join([*shlex.split(verdict.repeat), *words])
 
 
 def after_failure(runner: TrialRunner, trial: Trial, verdict: Verdict, report: Report, asked: Asked) -> None:
-    """Add to the report what explains a failure. Causes that were verified by a changed copy belong here, too."""
+    """Add to the report what explains a failure."""
     user = replace(asked.options.launch, defines=runner.spec.extra_defines)
     # A wrong launch would have failed before the ragged trial, which is the last.
     report.hints = hints(runner.spec, report.launch, user, verdict, suspect_launch=trial.label != RAGGED)

@@ -72,7 +72,7 @@ class Asked:
     cache: CacheOptions
     trial: TrialOptions = field(default_factory=TrialOptions)
     cures: float = 0.0  # seconds in which changes of a copy are tried after a failure
-    cures_given: bool = True  # whether the user said so; else they are at most those
+    cures_given: bool = True  # whether the user gave them; else a check that took long leaves fewer
     budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
     certified: bool = True  # whether a proof is tried after the trials
     fitted: bool = True  # whether trials that fit the kernel are run
@@ -154,7 +154,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled = settled.without_accumulation()
     sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
     settled = replace(
-        settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product(spec))
+        settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec))
     )
     settled = _with_shared_operand(bench, settled, config, shapes, compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
@@ -289,7 +289,7 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
 
 
-def _first_product(spec: KernelSpec) -> tuple[str, ...]:
+def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:
     """Of a kernel that is told which product of a batch to make."""
     told = [arg.name for arg in spec.signature.arguments if arg.role == "0" and is_batch(arg.name)]
     if spec.is_rung or not told:

@@ -146,7 +146,7 @@ def scaled_report(
         for cause in scaled_causes(spec, parameters, fault, "", check_of, seconds):
             error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
         raise
-    turned = meant.signature != spec.signature
+    swapped = meant.signature != spec.signature
     causes: tuple[Suggestion, ...] = ()
     if not check.ok:
         failed = next(each for each in check.trials if not each.ok)
@@ -154,18 +154,18 @@ def scaled_report(
     m, n, k = check.trials[0].shape
     lines = (
         f"{spec.entry}: {_roles(parameters)}",
-        *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if turned else Problem(m, n, k))),
+        *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if swapped else Problem(m, n, k))),
     )
     return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
 def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> Meaning:
-    """The same where N is the extent of the sum, and K the columns."""
-    turned = {"N": "K", "K": "N"}
-    arguments = tuple(replace(arg, role=turned.get(arg.role, arg.role)) for arg in spec.signature.arguments)
+    """The kernel read with K columns and a sum over N, as A[M][N] and B[N][K] have them."""
+    swapped = {"N": "K", "K": "N"}
+    arguments = tuple(replace(arg, role=swapped.get(arg.role, arg.role)) for arg in spec.signature.arguments)
     signature = replace(spec.signature, arguments=arguments)
     return spec.read_as(signature, spec.layouts[0]), tuple(
-        replace(each, role=turned.get(each.role, each.role)) for each in parameters
+        replace(each, role=swapped.get(each.role, each.role)) for each in parameters
     )
 
 

@@ -14,9 +14,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import DISTINCT, Trial
+from gemmsmith.verify.trial import DISTINCT, RANDOM, Trial
 
-_RANDOM = "random data"
 _SHARE = 1 / 2  # of the seconds that are left: more is not spent on plain trials, where fewer tiles do
 
 
@@ -55,6 +54,6 @@ def lighter_trials(
     """``planned`` gives the trials of a base shape and of one with M, N and K all different."""
     fewer, other = few_tiles(spec, config, base), few_tiles(spec, config, distinct)
     light = {trial.label: trial for trial in planned(fewer, other) if not no_launch(spec, config, trial.problem)}
-    if fewer == other and _RANDOM in light:  # the base shape itself has M, N and K all different then
-        light[DISTINCT] = replace(light[_RANDOM], label=DISTINCT)
+    if fewer == other and RANDOM in light:  # the base shape itself has M, N and K all different then
+        light[DISTINCT] = replace(light[RANDOM], label=DISTINCT)
     return LighterTrials(light)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 _SUM = re.compile(r"^(?:float|double|half|__half|int|float2|float4|\w+_t|T\w*|Acc\w*|acc_t)$")
 
-_RESET = re.compile(r"(?P<name>[A-Za-z_]\w*) = (?:0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\));|"
+_ZERO = r"0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\)"
+_RESET = re.compile(rf"(?P<name>[A-Za-z_]\w*) = (?:{_ZERO});|"
                     r"(?:nvcuda::)?(?:wmma::)?fill_fragment\( ?(?P<fragment>\w+) ?, ?[^;]*\);")  # fmt: skip
 # The same for one element, or for all of them in loops.
 _ZEROED = re.compile(r"(?:(?:#pragma unroll )?for \([^()]*\) \{? ?)*(?:(?P<name>[A-Za-z_]\w*)(?: ?\[[^\]]*\])* = "
-                     r"(?:0|0\.|0\.0|0\.f|0\.0f|0\.F|0\.0F|T\(0\)|\w+\(0\.?0?f?\));|(?:nvcuda::)?(?:wmma::)?"
+                     rf"(?:{_ZERO}|\w+\(0\.?0?f?\));|(?:nvcuda::)?(?:wmma::)?"
                      r"fill_fragment\( ?(?P<fragment>\w+)(?:\[[^\]]*\])* ?, ?[^;]*\);)(?: \})*")  # fmt: skip
 
 

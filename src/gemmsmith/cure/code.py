@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -186,3 +186,21 @@ def _name(code: Code, node: Node) -> str:
         if named is not None:
             return re.split(r"<", code.of(named))[0].rsplit("::", 1)[-1].strip()
     return ""
+
+
+def binary_expressions(code: Code, root: Node, signs: Container[str]) -> Iterator[tuple[Node, str, Node, Node]]:
+    """Each with one of these operators: the whole, its operator, left and right side."""
+    for node in below(root, "binary_expression"):
+        sign, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
+        if sign is not None and left is not None and right is not None and code.of(sign) in signs:
+            yield node, code.of(sign), left, right
+
+
+def subscripts(code: Code, root: Node) -> Iterator[tuple[str, Node]]:
+    """The array's name, and each index."""
+    for node in below(root, "subscript_expression"):
+        listed, array = node.child_by_field_name("indices"), node.child_by_field_name("argument")
+        while array is not None and array.type == "subscript_expression":
+            array = array.child_by_field_name("argument")
+        if listed is not None and array is not None and array.type == "identifier":
+            yield code.of(array), listed

@@ -4,11 +4,11 @@ and divided."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import index_expressions
-from gemmsmith.cure.code import Code, Function, Program, below
+from gemmsmith.cure.code import Code, Function, Program, below, binary_expressions, subscripts
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.shared_arrays import declared_sizes, shared_accesses
 from gemmsmith.cure.wording import changed, flat, in_lines
@@ -69,7 +69,7 @@ def other_factors(program: Program) -> Iterator[Candidate]:
     for function in program.reached:
         code, of_threads = function.code, _of_threads(function)
         places: dict[tuple[str, str, str], list[tuple[Node, str]]] = {}
-        for array, index in _subscripts(code, function.body):
+        for array, index in subscripts(code, function.body):
             for node in below(index, "identifier"):
                 name = code.of(node)
                 if name in of_threads and not name.endswith("Idx"):
@@ -101,7 +101,7 @@ def other_strides(program: Program) -> Iterator[Candidate]:
         for access in shared_accesses(program, function):
             own = sizes.get(access.array, ())
             for index in access.indices:
-                for _node, _sign, left, right in _binary_below(code, index, ("*", "/", "%")):
+                for _node, _sign, left, right in binary_expressions(code, index, ("*", "/", "%")):
                     for side in (left, right):
                         old = code.of(side)
                         if not _CONSTANT.fullmatch(old):
@@ -119,8 +119,8 @@ def other_operators(program: Program) -> Iterator[Candidate]:
     """`k % GROUP` becomes `k / GROUP` in an index, and the other way round."""
     for function in program.reached:
         code = function.code
-        for array, index in _subscripts(code, function.body):
-            for node, sign, left, right in _binary_below(code, index, ("/", "%")):
+        for array, index in subscripts(code, function.body):
+            for node, sign, left, right in binary_expressions(code, index, ("/", "%")):
                 operator = node.child_by_field_name("operator")
                 if operator is None:
                     continue
@@ -189,25 +189,8 @@ def _in_index(program: Program, node: Node) -> bool:
                for _, root in index_expressions(program))  # fmt: skip
 
 
-def _binary(function: Function, signs: Iterable[str]) -> Iterator[tuple[Node, str, Node, Node]]:
-    return _binary_below(function.code, function.body, signs)
-
-
-def _binary_below(code: Code, root: Node, signs: Iterable[str]) -> Iterator[tuple[Node, str, Node, Node]]:
-    for node in below(root, "binary_expression"):
-        sign, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
-        if sign is not None and left is not None and right is not None and code.of(sign) in signs:
-            yield node, code.of(sign), left, right
-
-
-def _subscripts(code: Code, root: Node) -> Iterator[tuple[str, Node]]:
-    """The array's name, and each index."""
-    for node in below(root, "subscript_expression"):
-        listed, array = node.child_by_field_name("indices"), node.child_by_field_name("argument")
-        while array is not None and array.type == "subscript_expression":
-            array = array.child_by_field_name("argument")
-        if listed is not None and array is not None and array.type == "identifier":
-            yield code.of(array), listed
+def _binary(function: Function, signs: Container[str]) -> Iterator[tuple[Node, str, Node, Node]]:
+    return binary_expressions(function.code, function.body, signs)
 
 
 def _factor(code: Code, node: Node) -> tuple[str, Node]:

@@ -121,7 +121,9 @@ def _configured(program: Program, place: int) -> Iterator[tuple[Code, Node]]:
     for code in program.files:
         for call in below(code.root, "kernel_call_syntax"):
             started = call.parent
-            if len(call.named_children) > place and started is not None and code.of(started).startswith(program.entry):
+            if started is None or len(call.named_children) <= place:
+                continue
+            if re.match(rf"{re.escape(program.entry)}\b", code.of(started)):
                 yield code, call.named_children[place]
 
 
@@ -132,13 +134,18 @@ def more_shared_memory(program: Program) -> Iterator[Candidate]:
             if node.type == "identifier":
                 continue
             line, old = code.line(node.start_byte), code.of(node)
-            bare = node.type == "number_literal" or (node.type == "binary_expression" and "+" not in old)
             for times in _TIMES:
-                new = f"{times} * {old}" if bare else f"{times} * ({old})"
+                new = f"{times} * {old}" if _is_factor(code, node) else f"{times} * ({old})"
                 yield Candidate("few-shared-bytes", f"the kernel uses more shared memory than the launch asks for: "
                                 f"`{' '.join(old.split())}` in line {line}", f"ask for {times} times as many bytes: "
                                 f"`{' '.join(new.split())}`, or add up the arrays that share them",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _is_factor(code: Code, node: Node) -> bool:
+    """Whether an expression can be multiplied without parentheses."""
+    sign = node.child_by_field_name("operator") if node.type == "binary_expression" else None
+    return node.type == "number_literal" or (sign is not None and code.of(sign) == "*")
 
 
 def exchanged_grid(program: Program) -> tuple[Edit, ...]:

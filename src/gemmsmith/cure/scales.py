@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import global_accesses
-from gemmsmith.cure.code import Code, Program, below
+from gemmsmith.cure.code import Code, Program, below, binary_expressions, subscripts
 from gemmsmith.cure.edit import Candidate, Edit
 
 if TYPE_CHECKING:
@@ -30,20 +30,15 @@ def wrong_scales(program: Program) -> Iterator[Candidate]:
 
 def _indices(program: Program) -> Iterator[tuple[Code, str, Node]]:
     for function in program.reached:
-        code = function.code
-        for node in below(function.body, "subscript_expression"):
-            array, listed = node.child_by_field_name("argument"), node.child_by_field_name("indices")
-            if array is not None and listed is not None and code.of(array) in program.scales:
-                yield code, code.of(array), listed
+        for array, index in subscripts(function.code, function.body):
+            if array in program.scales:
+                yield function.code, array, index
 
 
 def _operators(code: Code, array: str, index: Node) -> Iterator[Candidate]:
     """`k % GROUP` for `k / GROUP`."""
-    for node in below(index, "binary_expression"):
-        sign, left, right = (node.child_by_field_name(part) for part in ("operator", "left", "right"))
-        if sign is not None and left is not None and right is not None and code.of(sign) in _OTHER:
-            new = f"{code.of(left)} {_OTHER[code.of(sign)]} {code.of(right)}"
-            yield _made(code, array, index, node, new)
+    for node, sign, left, right in binary_expressions(code, index, _OTHER):
+        yield _made(code, array, index, node, f"{code.of(left)} {_OTHER[sign]} {code.of(right)}")
 
 
 def _variables(program: Program, code: Code, array: str, index: Node) -> Iterator[Candidate]:

@@ -63,13 +63,21 @@ def is_batch(name: str, short: bool = False) -> bool:
 
 def numbers_a_product(name: str, at_launch: str, body: str) -> bool:
     """Whether a number that is named after a batch tells which of its products to make: host code passes a counter,
-    the kernel has ``A + batch * M * K``, no block makes another one, and nothing is compared with it."""
+    the kernel has ``A + batch * M * K``, no block makes another one, and nothing is compared with it, nor with what is
+    computed from it: ``rows = batch * M`` counts."""
+    word = re.escape(name)
+    multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
+    if not _COUNTER.fullmatch(at_launch) or "blockIdx.z" in body or not re.search(multiplied, body):
+        return False
+    computed = re.findall(rf"\b(\w+)\s*=(?!=)[^;,=]*\b{word}\b", body)
+    return not any(_is_compared(each, body) for each in (name, *computed))
+
+
+def _is_compared(name: str, body: str) -> bool:
+    """Whether anything is compared with a number, or divided by it."""
     word = re.escape(name)
     compared = rf"[<>]\s*=?\s*{word}\b|[=!]=\s*{word}\b|\b{word}\s*(?:[<>]|[=!]=)|[/%]=?\s*{word}\b"
-    multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
-    if not _COUNTER.fullmatch(at_launch) or "blockIdx.z" in body or re.search(compared, body):
-        return False
-    return re.search(multiplied, body) is not None
+    return re.search(compared, body) is not None
 
 
 def words(name: str) -> list[str]:

@@ -10,7 +10,7 @@ _NEAR = 0.99  # of the largest number: people write 3.4e38f for it
 
 
 def clamp_of(comparison: Comparison) -> float:
-    """The number that every wrong output has for an infinity, a NaN or a larger one; 0 where that explains it not."""
+    """The number that every wrong output has for an infinity, a NaN or a larger one; 0 if one is wrong otherwise."""
     got, expected = (values[comparison.wrong] for values in (comparison.got, comparison.expected))
     if got.dtype.kind != "f" or not got.size:
         return 0.0
@@ -18,5 +18,5 @@ def clamp_of(comparison: Comparison) -> float:
     largest = float(np.finfo(got.dtype).max)
     if limits.size != 1 or not _NEAR * largest <= float(limits[0]) <= largest:
         return 0.0
-    beyond = np.isnan(expected) | (np.abs(expected) >= limits[0])
+    beyond = np.isnan(expected) | ((np.abs(expected) >= limits[0]) & (np.signbit(expected) == np.signbit(got)))
     return float(limits[0]) if bool(beyond.all()) else 0.0

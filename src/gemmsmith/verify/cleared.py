@@ -19,7 +19,7 @@ def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = 
     cleared = getattr(spec.geometry, "not_cleared", None)
     if spec.is_rung or not spec.signature.accumulates or cleared is None:
         return None
-    found = ((each, why) for each in ([problem, *_orders(problem)] if free else [problem]) if (why := cleared(each)))
+    found = ((each, why) for each in (_orders(problem) if free else [problem]) if (why := cleared(each)))
     problem, why = next(found, (problem, ""))
     if not why:
         return None
@@ -28,5 +28,5 @@ def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = 
 
 
 def _orders(problem: Problem) -> list[Problem]:
-    """The product with M, N and K in every order: a number of bytes may be enough in some only."""
+    """The product, then those with M, N and K in other orders: a number of bytes may be enough in some only."""
     return [problem.with_(m=m, n=n, k=k) for m, n, k in permutations((problem.m, problem.n, problem.k))]

@@ -37,7 +37,7 @@ _ERROR = {FP16: 2.0**-8, BF16: 2.0**-5}  # of a result, relative: small numbers 
 _FP32_ERROR = 2.0**-14
 _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding, and that of the factor
 NOT_LINEAR = "what it computes is not linear in A and in B"
-_PLAIN = 3  # the first of the probes that has both operands
+PLAIN = 3  # the first of the probes that has both operands
 FEW_TERMS = "its results add up few products"
 
 
@@ -160,9 +160,9 @@ def _not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -
         below = probe.launched(meant, shape, (-one[0], one[1]), 0)
         if below is None:
             return None
-        if _bends(results[0], results[_PLAIN], below[0].astype(np.float64), error):
+        if _bends(results[0], results[PLAIN], below[0].astype(np.float64), error):
             why = NOT_LINEAR
-    factor = _factor(results[_PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
+    factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,7 @@ from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.linear_probe import Operands
-from gemmsmith.verify.scaled_evidence import Run, is_wrong_product
+from gemmsmith.verify.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.scaled_meanings import Meaning, magnitude, meanings, result
 from gemmsmith.verify.source_guards import masks_k
 
@@ -55,7 +56,6 @@ _LOOP = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for ordinary products
 _UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
 _MOST_MEANINGS = 20_000
-_NEARLY_ALL = 0.9  # of the results
 _SMALL = (16, 16, 256)
 _LARGE = 1000  # of integers of more than a byte, which may be packed numbers
 
@@ -167,6 +167,12 @@ class _Runner:
                 made[each.name] = None if each.pointer else _number(each.role)
         return made
 
+    def written(self, shape: Shape, data: Mapping[str, Any]) -> Array:
+        """C after a launch that does not look for races."""
+        ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
+                                           cache=self.cache)  # fmt: skip
+        return np.asarray(ran[self.named("C")])
+
     def neutral(self, shape: Shape, counts: Mapping[str, int]) -> Run:
         """What the kernel writes for any A and B where scales change nothing, but for the first value of one."""
         neutral = {"scale": 1, "zero": 0, "bias": 0}
@@ -180,9 +186,7 @@ class _Runner:
                     data[each.name] = np.full_like(data[each.name], value) if each.pointer else value + more
                     if each.pointer and more:
                         data[each.name][0] = value + 1
-            ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
-                                               cache=self.cache)  # fmt: skip
-            return np.asarray(ran[self.named("C")])
+            return self.written(shape, data)
 
         return run
 
@@ -254,12 +258,10 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
     for layout in ("NN", "NT", "TN", "TT") if leading else ("",):
         data = runner.data(shape, wide=False, counts=counts, layout=layout or "NN")
         try:
-            ran = runner.launch(shape, data).run(runner.device, hazards=False, count=False, timeout=runner.timeout,
-                                                 cache=runner.cache)  # fmt: skip
+            got = runner.written(shape, data).reshape(shape[:2])
         except SimulationError as error:
             why = why or f" (one launch of it stopped: {error.message.splitlines()[0]})"
             continue
-        got = np.asarray(ran[runner.named("C")]).reshape(shape[:2])
         for meaning in known:
             if layout and meaning.layout != layout:
                 continue
@@ -267,22 +269,27 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
             equal = expected.astype(np.float64) == got.astype(np.float64)
             if equal.all():
                 return meaning
-            near = near or (meaning if _is_almost(equal, expected.astype(np.float64)) else None)
+            near = near or (meaning if is_almost(equal, expected.astype(np.float64)) else None)
     if near is not None:
         return near
     plain = not why and not leading and not narrow["C"] and bool(known)
     if plain and is_wrong_product(runner.neutral(shape, counts), kinds, shape, runner.parameters):
-        return known[0]
+        return _first_within_arrays(runner, shape, known)
     raise _refused(runner, known, why)
 
 
-def _is_almost(equal: Array, expected: Array) -> bool:
-    """Whether nearly all results are those of a meaning bit for bit, and the others are not just the largest, which a
-    kernel may clip: it is that product with a mistake."""
-    if equal.mean() < _NEARLY_ALL:
-        return False
-    size = np.abs(expected)
-    return bool((size[~equal] < np.median(size)).any())
+def _first_within_arrays(runner: _Runner, shape: Shape, known: list[Meaning]) -> Meaning:
+    """The likeliest meaning under which scales and zero points have all the values that the kernel reads."""
+    tried = set[tuple[int, ...]]()
+    for meaning in known:
+        counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
+        if (key := tuple(counts.values())) in tried:
+            continue
+        tried.add(key)
+        with suppress(SimulationError):
+            runner.written(shape, runner.data(shape, wide=False, counts=counts))
+            return meaning
+    return known[0]
 
 
 def _refused(runner: _Runner, known: list[Meaning], why: str) -> SignatureError:

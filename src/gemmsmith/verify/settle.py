@@ -119,6 +119,12 @@ def settle(
         if endless > 1:  # threads that wait for ever under two meanings do so under every one
             end = 0.0
 
+    def settled_as(meant: Signature, told_by: str) -> Settled:
+        """The kernel with the meaning that something else than its result tells."""
+        read = spec.read_as(meant, spec.layouts[0])
+        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
+        return replace(settled, lines=(f"by {told_by}, {_said(first, meant)}", *settled.lines))
+
     rejected = activation = ""
     smooth = blocks is None and _SMOOTH_CODE.search(compiled.ptx) is not None
     by_grid: Settled | None = None  # a kernel whose grid alone tells one of M, N and K, if host code has that grid
@@ -181,11 +187,7 @@ def settle(
             LinearProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
         )
         if found_roles is not None:
-            meant, told_by = found_roles
-            read = spec.read_as(meant, spec.layouts[0])
-            own_shape = _own_shape(read, meant, config) or shapes[0]
-            settled = settle(open_device, read, config, [own_shape], compiled, layout)
-            return replace(settled, lines=(f"by {told_by}, {_said(first, meant)}", *settled.lines))
+            return settled_as(*found_roles)
     doubt, launch_fits = "", False
     if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
         searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
@@ -216,11 +218,7 @@ def settle(
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
     if first.unknown and blocks is None and not rejected and (passed := as_passed(first)) is not None:
-        read = spec.read_as(passed, spec.layouts[0])
-        settled = settle(open_device, read, config, [_own_shape(read, passed, config) or shapes[0]], compiled, layout)
-        said = ", ".join(f"{arg.name} is {arg.role}" for arg in passed.arguments
-                         if arg.name in {each.name for each in first.unknown})  # fmt: skip
-        return replace(settled, lines=(f"by its launch, {said}", *settled.lines))
+        return settled_as(passed, "its launch")
     if first.unknown:
         refused = undetermined(first)
         launch = f"; and {_SAY_LAUNCH}" if getattr(spec.geometry, "guessed", False) else ""

@@ -7,6 +7,7 @@ from enum import Enum
 
 from gemmsmith.problem import Problem
 
+RANDOM = "random data"
 DISTINCT = "M, N and K all different"
 RAGGED = "a shape that is no multiple of the tile"
 UNREAD = "C is not read when beta = 0"

@@ -10,12 +10,12 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP64, INT8, INT32, Problem
 from gemmsmith.verify.harness import no_launch, refusal
-from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, SCALED, UNREAD, Trial
+from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, RANDOM, SCALED, UNREAD, Trial
 
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 _OF_ONE = re.compile(r"(?:ld|lead|stride|pitch)\w*_?[abcd]$|^[abcd]_?(?:ld|lead|stride|pitch)", re.IGNORECASE)
-SAMPLED = ("integers, bit for bit", "random data", SCALED)  # of a large fixed size; other orders take too long
+SAMPLED = ("integers, bit for bit", RANDOM, SCALED)  # of a large fixed size; other orders take too long
 
 
 def planned_trials(
@@ -32,7 +32,7 @@ def planned_trials(
     # in the other trials, and one trial alone tests whether it is read.
     c = filled or ("set" if lenient else "unset")
     yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
-    yield Trial("random data", base, "float", "normal", "lockstep", c)
+    yield Trial(RANDOM, base, "float", "normal", "lockstep", c)
     for schedule in SCHEDULES[1:] if kind == "sim" else ():
         yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
     if lenient:

@@ -153,6 +153,12 @@ class _Asked:
     cures: float | None
     started: float  # CPU seconds of the process when the command began
 
+    @property
+    def cure_seconds(self) -> float:
+        from gemmsmith.cli.check_prepare import CURES_S
+
+        return CURES_S if self.cures is None else self.cures
+
 
 def _check_launches(asked: _Asked) -> bool:
     from gemmsmith.cli.launch_commands import check_launches
@@ -167,12 +173,10 @@ def _check_product(asked: _Asked) -> bool:
     except SeveralKernelsError:
         raise
     except SignatureError as error:
-        from gemmsmith.cli.check_prepare import CURES_S
         from gemmsmith.cli.check_scaled import scaled_report
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
-                               asked.trial, error, asked.started,
-                               CURES_S if asked.cures is None else asked.cures)  # fmt: skip
+                               asked.trial, error, asked.started, asked.cure_seconds)  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     elif asked.form is Format.JSON:
@@ -186,13 +190,12 @@ def _check_plain_product(asked: _Asked) -> bool:
     with suppress(TemplateValueError):  # every other refusal that needs no device comes before slow imports
         find_kernel(asked.kernel, asked.options)
     from gemmsmith.cli.check_attempts import check_product
-    from gemmsmith.cli.check_prepare import CURES_S
     from gemmsmith.cli.check_run import Asked
 
     shape, free = asked.shape.shape, asked.shape.is_free
     report = check_product(Asked(asked.kernel, asked.options, shape, free, asked.device, asked.timeout,
                                  asked.checks, asked.cache, asked.trial,
-                                 CURES_S if asked.cures is None else asked.cures, asked.cures is not None,
+                                 asked.cure_seconds, asked.cures is not None,
                                  started=asked.started))  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])

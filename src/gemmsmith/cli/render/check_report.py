@@ -252,7 +252,8 @@ class Report:
         return re.sub(r"\bld([ab])=", lambda m: f"ld{'b' if m[1] == 'a' else 'a'}=", text)
 
     def shape_of(self, problem: Problem) -> str:
-        return self.own(problem).split()[0]
+        """'64x128x192', in the user's own M, N and K; of a batch, that of each product."""
+        return self.own(problem).removeprefix(f"{problem.batch} of ").split()[0]
 
     def mark(self, trial: Trial, verdict: Verdict) -> str:
         """One word for a failed trial, wherever it is shown."""
