@@ -15,7 +15,7 @@ from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
 from gemmsmith.kernel.field_roles import Field, field_roles, own_name
-from gemmsmith.kernel.fixed_extents import fixed_extents, padded_rows
+from gemmsmith.kernel.fixed_extents import fixed_extents, fixed_names, padded_rows
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     extent_role,
@@ -361,10 +361,11 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
             "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
     if padded := padded_rows(fixed, constants):
+        given = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
         raise SignatureError(
             f"{signature.entry} has its sizes from constants of its file ({_listed_sizes(fixed)}), and rows that are "
             f"{padded} = {constants[padded]} elements apart: such matrices are not made",
-            "give sizes that need no padding, with -D: -DM=1024 -DN=1024 -DK=1024",
+            f"give sizes that need no padding, with -D: {given}",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
 
