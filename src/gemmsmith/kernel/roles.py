@@ -361,11 +361,11 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
             "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
     if padded := padded_rows(fixed, constants):
-        given = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
+        sizes = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
         raise SignatureError(
             f"{signature.entry} has its sizes from constants of its file ({_listed_sizes(fixed)}), and rows that are "
             f"{padded} = {constants[padded]} elements apart: such matrices are not made",
-            f"give sizes that need no padding, with -D: {given}",
+            f"give sizes that need no padding, with -D: {sizes}",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
 
