@@ -73,6 +73,7 @@ class Bench:
             self.device.garbage = 0
         check_simulated(self.device, spec, problem)
         self.loaded: LoadedPtx = self.device.load(compiled)
+        self.loaded.trusted = spec.is_rung
         self.geometry = launched(self.device, spec, config, problem, self.loaded)
 
     def count(self, blocks: Sequence[int] | None = None, problem: Problem | None = None) -> Counters:

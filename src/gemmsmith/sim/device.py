@@ -57,14 +57,16 @@ class LoadedPtx:
     placed: tuple[int, ...] = ()  # the addresses of these that it was lowered for
     elsewhere: dict[tuple[int, ...], LoadedPtx] = field(default_factory=dict)  # the same, for other addresses
     computes_all: bool = False  # also what seems to decide nothing, where a launch is only counted or timed
+    trusted: bool = False  # whether no product that is stored decides anything: a rung's
 
     def program(self, lanes: int, dry: bool = False) -> Program:
         """The program for waves of this many lanes; ``dry``: what decides nothing is not computed."""
         dry = dry and not self.computes_all
         key = most_operations(lanes), dry
         if key not in self.programs:
-            facts = (self.lowered.fact(undecided), self.lowered.fact(read_back)) if dry else ()
-            self.programs[key] = Program(self.lowered, key[0], *facts)
+            idle = self.lowered.fact(undecided) if dry else frozenset[int]()
+            marks = self.lowered.fact(read_back) if dry and not self.trusted else None
+            self.programs[key] = Program(self.lowered, key[0], idle, marks)
         return self.programs[key]
 
 

@@ -66,6 +66,7 @@ class Subject:
         self.compiled = compiled or compile_for(launch.spec, launch.config, launch.problem, arch)
         self.device = StreamDevice(arch)
         self.loaded = self.device.load(self.compiled)
+        self.loaded.trusted = launch.spec.is_rung
         geometry = launch.geometry
         resources = self.compiled.resources
         self.held: Occupancy = occupancy(
