@@ -33,12 +33,13 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
+from gemmsmith.verify.exchanged_launch import too_many_threads
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -69,7 +70,10 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
         passed = (
-            passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report, asked.free)
+            passed
+            and _launched_trials(runner, prepared, report, asked)
+            and _is_cleared(prepared, report, asked.free)
+            and _has_blocks(prepared, report, config, asked.free)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -234,6 +238,16 @@ def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     found = not_cleared(prepared.spec, prepared.distinct, last, free) if not report.only else None
     if found is not None:
         report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
+    return found is None
+
+
+def _has_blocks(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+    """Whether host code launches blocks that a GPU has, and not its grid as a block."""
+    trial, last = report.verdicts[-1]
+    wanted = free and not report.only
+    found = too_many_threads(prepared.spec, config, prepared.distinct, last) if wanted else None
+    if found is not None:
+        report.verdicts.append((replace(trial, label=EXCHANGED, problem=found.problem), found))
     return found is None
 
 

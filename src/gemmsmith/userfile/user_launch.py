@@ -17,6 +17,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
+from gemmsmith.userfile.exchanged_launch import fits_own_sizes, is_exchanged
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -70,7 +71,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        for known in ("in_rounds", "counts_products"):
+        for known in ("in_rounds", "counts_products", "_is_exchanged"):
             other.__dict__.pop(known, None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
@@ -100,13 +101,25 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
             return ""
-        if BLOCKS_TAKE_TILES.search(self.facts.reached):
+        if BLOCKS_TAKE_TILES.search(self.facts.reached) or self._is_exchanged:
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
         except (GemmsmithError, RecursionError):
             return ""
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
+
+    @property
+    def exchanged(self) -> str:
+        """Where host code launches it with grid and block exchanged, if it does not do so for small matrices of its own
+        alone; else empty."""
+        if self.site is None or not self._is_exchanged or fits_own_sizes(self.site):
+            return ""
+        return self.site.site.shown()
+
+    @cached_property
+    def _is_exchanged(self) -> bool:
+        return self.site is not None and not (self.options.block or self.options.grid) and is_exchanged(self.site)
 
     @property
     def one_size(self) -> str:
@@ -138,7 +151,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = None
         return other
@@ -203,7 +216,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = site
         return other
@@ -359,6 +372,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or BLOCKS_TAKE_TILES.search(self.facts.reached) is not None  # blocks take tile after tile
         walks = walks or (found == (1, 1, 1) and BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
+        walks = walks or self._is_exchanged
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:
