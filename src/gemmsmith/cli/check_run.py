@@ -39,7 +39,7 @@ from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -74,6 +74,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
             and _launched_trials(runner, prepared, report, asked)
             and _is_cleared(prepared, report, asked.free)
             and _has_blocks(prepared, report, config, asked.free)
+            and _are_right(prepared, report)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -160,6 +161,8 @@ def _refuse_several_products(report: Report) -> None:
     counter = getattr(report.spec.geometry, "products", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
+        return
+    if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
         return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
@@ -249,6 +252,18 @@ def _has_blocks(prepared: Prepared, report: Report, config: Config, free: bool) 
     if found is not None:
         report.verdicts.append((replace(trial, label=EXCHANGED, problem=found.problem), found))
     return found is None
+
+
+def _are_right(prepared: Prepared, report: Report) -> bool:
+    """Whether several products are right whose matrices do not follow one another."""
+    (trial, last), places = report.verdicts[-1], prepared.places
+    if places is None or report.only:
+        return True
+    verdict = replace(last, problem=places.problem, reasons=(places.wrong,) if places.wrong else (), fill="integers",
+                      mode="exact", repeat=last.repeat.partition(" --trial ")[0])  # fmt: skip
+    report.trials.append(replace(trial, label=HEADS, problem=places.problem))
+    report.verdicts.append((report.trials[-1], verdict))
+    return not places.wrong
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:

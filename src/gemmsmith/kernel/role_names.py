@@ -19,7 +19,7 @@ _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "B": ("b", "rhs", "right", "bd", "db", "weight", "weights", "w", "wt", "2", "second", "m2", "filter"),
     "C": ("c", "cd", "dc", "out", "output", "result", "res", "dst", "product", "prod", "3", "o", "ret", "answer"),
     "D": ("d", "dd"),
-    "bias": ("bias",),
+    "bias": ("bias", "biases"),
 }
 _WEIGHTS = frozenset(("weight", "weights", "w", "wt"))
 _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in names}

@@ -27,7 +27,7 @@ from gemmsmith.problem import BF16, FP16, Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.verify.watched_memory import WatchedMemory
 
 Array = NDArray[Any]
 Operands = tuple[Array, Array]
@@ -39,26 +39,6 @@ _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding,
 NOT_LINEAR = "what it computes is not linear in A and in B"
 PLAIN = 3  # the first of the probes that has both operands
 FEW_TERMS = "its results add up few products"
-
-
-class _WatchedMemory(GlobalMemory):
-    """Memory that keeps which elements of some allocations were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marks: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # the size of an element; whether each was read
-
-    def watch(self, base: int, itemsize: int, count: int) -> None:
-        self.marks[base] = itemsize, np.zeros(count, np.bool_)
-
-    def gather(self, addresses: Array, width: int) -> Array:
-        found = super().gather(addresses, width)
-        for base, (itemsize, read) in self.marks.items():
-            offsets = addresses.astype(np.int64) - base
-            inside = offsets[(offsets >= 0) & (offsets < read.size * itemsize)]
-            for byte in range(0, width, itemsize):
-                read[np.minimum((inside + byte) // itemsize, read.size - 1)] = True
-        return found
 
 
 @dataclass(frozen=True)
@@ -87,7 +67,7 @@ class LinearProbe:
         device = self.open_device()
         if not isinstance(device, SimDevice) or time.process_time() > self.end:
             return None
-        memory = device.memory = _WatchedMemory()
+        memory = device.memory = WatchedMemory()
         own = self.spec.read_as(meant, "NN")
         problem = own.problem(*shape)
         try:
@@ -96,7 +76,7 @@ class LinearProbe:
             return None
 
     def _run(
-        self, device: SimDevice, memory: _WatchedMemory, own: KernelSpec, problem: Problem,
+        self, device: SimDevice, memory: WatchedMemory, own: KernelSpec, problem: Problem,
         values: Operands, poison: int,
     ) -> tuple[Array, Touched]:  # fmt: skip
         count = _room(problem)
