@@ -10,7 +10,6 @@ import math
 import re
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.role_names import pointer_role
 from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
@@ -19,12 +18,12 @@ from gemmsmith.verify.verdict import Verdict
 _NAME = re.compile(r"gemm|mm(?![a-z])|mat|mul|dense|linear", re.I)  # no hamming, no summary
 _SCALES = re.compile(r"scale|score|att|mean|norm|dist|cos|corr|cov|pair|mask|causal", re.I)
 _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
+_CONVOLUTION = re.compile(r"conv(?!er)", re.I)
 _COMPLEX_TYPES = frozenset(("float2", "double2"))
 _COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-")  # the real part of a product
-_MODULAR = re.compile(r"=[^;={}]*\w\s*\[[^;{}]*\][^;{}\[\]]*%|\w\s*%=")  # ``sum = (sum + a[i] * b[j]) % prime``
+_MODULAR = re.compile(r"=[^;={}]*\w\s*\[[^;{}]*\][^;{}\[\]]*%")  # ``sum = (sum + a[i] * b[j]) % prime``
 # Products of other kinds of matrices, or of numbers that are stored in another form.
 _OTHER_KIND = {
-    "a matrix and windows of another, a convolution": re.compile(r"conv(?!er)", re.I),
     "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
     "masked results": re.compile(r"causal|masked|(?:^|_)mask(?:_|$)", re.I),
     "numbers of fewer bits": re.compile(r"(?:fp|int|q)4(?:_|$)|w4(?:a|_|$)|fp[68]|e[45]m[23]|dequant|nf4|gptq", re.I),
@@ -74,12 +73,15 @@ def _other_use(spec: KernelSpec) -> str:
     signature = spec.signature
     body = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
     output, addend = signature.named(signature.output), signature.named("C")
+    if _CONVOLUTION.search(signature.entry):
+        return "its name says that it is a convolution, which is not judged"
     if re.search(rf"\b{re.escape(output)}\s*\[[^;=]*\]\s*-=", body):
         return f"it subtracts from {output}, as a step of a factorization does, which is not judged"
     if {signature.ctype(role) for role in ("A", "B")} <= _COMPLEX_TYPES and _COMPLEX.search(body):
         return "its numbers are complex, which is not judged"
-    if signature.has("D") and not signature.has("beta") and pointer_role(addend) != "C":
-        return f"what it uses {addend} for is not known"
+    factor = rf"\*\s*{re.escape(addend)}\s*\[|\b{re.escape(addend)}\s*\[[^;\]]*\]\s*\*"
+    if signature.has("D") and not signature.has("beta") and re.search(factor, body):
+        return f"it multiplies with {addend}, too, which is not judged"
     return ""
 
 
