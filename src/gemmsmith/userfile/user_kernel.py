@@ -24,6 +24,7 @@ from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_no
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
+from gemmsmith.userfile.host_loops import counters_at
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -262,7 +263,8 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+                     map_parameters(maps), shared, _left_out(parameters, () if places else passed),
+                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros)  # fmt: skip
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
