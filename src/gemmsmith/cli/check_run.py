@@ -38,8 +38,9 @@ from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
+from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -73,7 +74,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
             passed
             and _launched_trials(runner, prepared, report, asked)
             and _is_cleared(prepared, report, asked.free)
-            and _has_blocks(prepared, report, config, asked.free)
+            and _is_launched_right(prepared, report, config, asked.free)
             and _are_right(prepared, report)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
@@ -91,6 +92,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_several_products(report)
         _refuse_other_parts(report)
         _refuse_one_size(report)
+        _refuse_one_extent(report)
         refuse_guessed_grid(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
@@ -122,6 +124,18 @@ def _refuse_one_size(report: Report) -> None:
             f"{report.entry}: its host code launches it for one size alone (`{condition}`), and it is not right for "
             f"{report.own(failed.problem)}",
             "choose that size with --m, --n and --k",
+        )
+
+
+def _refuse_one_extent(report: Report) -> None:
+    """Raise for a kernel whose grid host code makes for one number of rows or columns, if it leaves others unwritten."""
+    extent = getattr(report.spec.geometry, "one_extent", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
+            f"{failed.total} outputs of {report.own(failed.problem)} are not written",
+            "choose that size with --m, --n and --k, or give a grid with --grid",
         )
 
 
@@ -244,14 +258,18 @@ def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     return found is None
 
 
-def _has_blocks(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
-    """Whether host code launches blocks that a GPU has, and not its grid as a block."""
+def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
     trial, last = report.verdicts[-1]
-    wanted = free and not report.only
-    found = too_many_threads(prepared.spec, config, prepared.distinct, last) if wanted else None
-    if found is not None:
-        report.verdicts.append((replace(trial, label=EXCHANGED, problem=found.problem), found))
-    return found is None
+    if not free or report.only:
+        return True
+    spec, problem = prepared.spec, prepared.distinct
+    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
+                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
+        if found is not None:
+            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
+            return False
+    return True
 
 
 def _are_right(prepared: Prepared, report: Report) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
+from gemmsmith.kernel.axis_strides import axis_strides
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
@@ -105,6 +106,8 @@ def recognise(
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
+    integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
+    roles |= axis_strides(integers, roles)
     roles |= _numbers_beside_extents(roles, found, computed)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):

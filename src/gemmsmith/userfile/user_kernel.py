@@ -33,6 +33,7 @@ from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.packed_weights import refuse_packed
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
@@ -253,6 +254,8 @@ def _recognised(
     site: SiteValues | None = None, scratch: frozenset[str] = frozenset(),
 ) -> Signature:  # fmt: skip
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
+    if not declared:
+        refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []

@@ -17,7 +17,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
-from gemmsmith.userfile.exchanged_launch import fits_own_sizes, is_exchanged
+from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -29,6 +29,7 @@ from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
+from gemmsmith.userfile.one_extent import one_extent
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
@@ -40,7 +41,7 @@ _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
 
-class UserLaunch(LaunchRounds, LaunchProducts):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -110,18 +111,6 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
 
     @property
-    def exchanged(self) -> str:
-        """Where host code launches it with grid and block exchanged, if it does not do so for small matrices of its own
-        alone; else empty."""
-        if self.site is None or not self._is_exchanged or fits_own_sizes(self.site):
-            return ""
-        return self.site.site.shown()
-
-    @cached_property
-    def _is_exchanged(self) -> bool:
-        return self.site is not None and not (self.options.block or self.options.grid) and is_exchanged(self.site)
-
-    @property
     def one_size(self) -> str:
         """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
         frame = self.site.site.frame if self.site is not None and not self.options.grid else None
@@ -131,6 +120,11 @@ class UserLaunch(LaunchRounds, LaunchProducts):
                     return text
             frame = frame.caller
         return ""
+
+    @property
+    def one_extent(self) -> str:
+        """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
+        return one_extent(self.site) if self.site is not None and not self.options.grid else ""
 
     @property
     def misread(self) -> str:
