@@ -32,8 +32,8 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, role
 from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
-from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.packed_weights import refuse_packed
+from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
