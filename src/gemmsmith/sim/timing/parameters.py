@@ -31,6 +31,7 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
+    block_start           over which the starts of the blocks of an SM are spread
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
                           copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
@@ -97,6 +98,7 @@ class SmParameters:
     cluster_barrier: float = 190.0
     fence: float = 590.0
     branch: float = 6.0
+    block_start: float = 600.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
 
