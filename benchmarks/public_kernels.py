@@ -111,7 +111,7 @@ FOURTH = (
     Public("AndSonder/UNIVERSAL_SGEMM_CUDA", "195bef21cf71f5b322ef6ca2c2c93c4433327e24",
            "src/kernels/vectorize_v2.cuh"),
 )  # fmt: skip
-SETS = {"first": KERNELS, "second": SECOND, "third": THIRD}
+SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH}
 
 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
