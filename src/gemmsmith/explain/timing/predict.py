@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
@@ -31,10 +30,12 @@ from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_o
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
+_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
-_FEW = 0.1  # blocks that wait for DRAM, or do not: below this share they are left out
+_FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
+_FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 _NONE = Changes()
 _Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
@@ -163,7 +164,7 @@ class Predictor(Shorter):
         At the shortest K that was executed which has so many instructions that start and end count little.
         ``accounts``: whether stalls are wanted.
         """
-        cold = changes.cold and sum(self.first_readers) > len(self.first_readers) / 2
+        cold = changes.cold and self.rates.first_touch(self.resident) >= 1
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
@@ -177,7 +178,7 @@ class Predictor(Shorter):
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self.first_readers[min(turn, len(self.first_readers) - 1)] > 1 / 2
+        cold = self.rates.first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
         model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
                        self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
@@ -188,31 +189,30 @@ class Predictor(Shorter):
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
         full, rest = divmod(self.per_sm, self.resident)
-        *_, last = shares = self.first_readers
-        made = []
-        if full:
-            made.append((full, self._round(self.resident, sum(shares[:full]) / full, changes)))
+        warm = self._warm()
+        kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
         if rest:
-            made.append((1, self._round(rest, last, changes)))
+            kinds.append((1, rest, not warm))
+        made = [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
         left = self.blocks - (self.per_sm - 1) * self.sms
         if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
             # The last blocks run on few SMs, and share L2 with few.
-            times, before = made[-1]
-            made[-1:] = [(times - 1, before)] if times > 1 else []
-            made.append((1, self._round(1, last, changes, left)))
+            times, last = made[-1]
+            made[-1:] = [(times - 1, last)] if times > 1 else []
+            made.append((1, self._round(1, not warm and changes.cold, changes, left)))
         return made
 
-    @cached_property
-    def first_readers(self) -> list[float]:
-        """Of each round the share of blocks that wait for DRAM; persistent blocks are one round, and all wait."""
-        return [1.0] if self.spec.persistent else self.rates.first_readers(self.resident)
+    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
 
-    def _round(self, size: int, share: float, changes: Changes, busy: int = 0) -> RoundTime:
-        """A round of which a ``share`` of all blocks waits for DRAM; ``busy``: SMs at work, 0 for all with blocks."""
-        share = share if changes.cold else 0.0
-        if share > 1 - _FEW:
+        ``busy``: SMs at work, 0 for all that have blocks.
+        """
+        share = self.rates.first_touch(size) if cold else 0.0
+        if share >= 1:
             return self._timed(size, True, changes, busy)
         hot = self._timed(size, False, changes, busy)
+        if cold:  # blocks of a kernel that waits most of the time stay in step
+            share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
         if share < _FEW:
             return hot
         far = self._timed(size, True, changes, busy, accounts=False)
@@ -302,6 +302,12 @@ class Predictor(Shorter):
         smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
         return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,
                       near)  # fmt: skip
+
+    def _warm(self) -> bool:
+        """Whether rounds after the first find A and B in L2."""
+        problem = self.problem
+        nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
+        return nbytes < _FITS_L2 * self.gpu.l2_bytes
 
     # -- clock and other launches -----------------------------------------------------------------
 

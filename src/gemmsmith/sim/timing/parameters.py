@@ -31,11 +31,7 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
-    block_start           over which the starts of the blocks of an SM are spread
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
-    copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
-                          copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
-    mma_dispatch          from a warp's product until its sub-core issues again, one less with fp16 accumulators; 0: at once
     generic_latency       of shared memory by a generic address
     dmma_cycles           of a sub-core for 512 multiply-adds of doubles; dmma_latency: beyond them
     """
@@ -60,7 +56,7 @@ class SmParameters:
     special_register: float = 25.0
     constant: float = 28.0
     mio_issue: float = 2.0
-    mio_depth: int = 15
+    mio_depth: int = 8
     port_bytes: float = 64.0
     operand_port: float = 64.0
     lsu_lanes: int = 32
@@ -76,11 +72,6 @@ class SmParameters:
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 22.5
     fill: float = 0.5
-    copy_sector: float = 0.1875
-    copy_line: float = 0.59
-    copy_l1: float = 1.8
-    copy_tag: float = 0.6
-    mma_dispatch: float = 6.0
     generic_latency: float = 21.0
     dmma_cycles: float = 16.0
     dmma_latency: float = 15.0
@@ -98,7 +89,6 @@ class SmParameters:
     cluster_barrier: float = 190.0
     fence: float = 590.0
     branch: float = 6.0
-    block_start: float = 600.0
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
 

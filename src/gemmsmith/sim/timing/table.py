@@ -58,7 +58,6 @@ class Row(NamedTuple):
     ``*_alone`` if another warp has issued since the instruction before.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
-    ``hold``: cycles until the sub-core issues another instruction, of any warp.
     """
 
     position: int
@@ -81,7 +80,6 @@ class Row(NamedTuple):
     following: int
     threads: int
     name: str
-    hold: float = 0.0
 
 
 _KINDS = {
@@ -112,8 +110,7 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         i = program.instructions[row.position]
         unit, busy = _unit(i, Kind(row.kind), model)
         latency = _latency(i, Kind(row.kind), model)
-        hold = min(busy, model.mma_dispatch - _narrow_sums(i)) if i.opcode in WARP_PRODUCTS else 0.0
-        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold)
+        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency)
         if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
@@ -289,8 +286,6 @@ def _number(i: MachineInstruction, kind: Kind) -> int:
     if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
         text = str(i.operands[0]) if i.operands else "0"
         return int(text, 0) if text[:1].isdigit() else 0
-    if kind is Kind.COPY:  # whether it goes past L1
-        return 1 if "BYPASS" in i.modifiers else 0
     if kind is Kind.FENCE:  # whether it reaches beyond the block
         return 0 if "CTA" in i.modifiers else 1
     if kind is Kind.GMMA:

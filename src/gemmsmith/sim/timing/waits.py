@@ -35,19 +35,6 @@ class _Team:
         self.waiting: dict[int, list[int]] = {}
 
 
-def _starts(streams: Sequence[Stream], sm_of: dict[int, int], spread: float) -> list[float]:
-    """When each warp starts: blocks that share an SM are not in step, as those of later rounds start one by one."""
-    blocks: dict[int, dict[int, int]] = {}
-    for stream in streams:
-        mine = blocks.setdefault(sm_of[stream.block], {})
-        mine.setdefault(stream.block, len(mine))
-    found = []
-    for stream in streams:
-        mine = blocks[sm_of[stream.block]]
-        found.append(spread * mine[stream.block] / max(1, len(mine) - 1))
-    return found
-
-
 class Waits:
     """The warps of the blocks of one SM, or of the SMs of a cluster; ``sm_of`` gives the SM of each block."""
 
@@ -71,9 +58,9 @@ class Waits:
         codes = {positions: [row for p in positions if (row := rows[p]) is not None] for positions in distinct}
         self.code = [codes[s.positions] for s in streams]
         self.at = [0] * n
-        self.ready = _starts(streams, sm_of, model.block_start)
+        self.ready = [0.0] * n
         self.blocked = [False] * n
-        self.fixed = self.ready.copy()  # until when the stall count holds a warp
+        self.fixed = [0.0] * n  # until when the stall count holds a warp
         self.reason = [WAIT] * n
         self.boards = [[0.0] * 6 for _ in range(n)]
         self.board_reason = [[SHORT] * 6 for _ in range(n)]
