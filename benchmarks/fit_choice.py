@@ -5,11 +5,14 @@
     python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
     python benchmarks/fit_choice.py --trees --beside earlier_trees.json
                                                the mean of an earlier fit and of this one: they err independently
+    python benchmarks/fit_choice.py --networks [--trees]
+                                               the networks too; they take a minute
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
-The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
+The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json with the date of the
+kernels by
 
-    python benchmarks/fit_choice.py --pack times.json …
+    python benchmarks/fit_choice.py --pack times.json … --kernels 2026-11-18
 
 which adds them to those that are there.
 
@@ -30,16 +33,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fit_networks import Rows, fitted_networks
 from numpy.typing import NDArray
+from shape_rig import Shape
 
 from gemmsmith.choose import fit as fitting
 from gemmsmith.choose.cluster_menu import worth_eight
 from gemmsmith.choose.columns import Column, Shapes, Tiles
-from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
+from gemmsmith.choose.cost import CONSTANTS, Constants, correction, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.fit import Sample, fit
-from gemmsmith.choose.key import KIND, ShapeKey, contiguous, unaligned
+from gemmsmith.choose.inputs import inputs
+from gemmsmith.choose.key import ShapeKey, contiguous, shape_key, unaligned
 from gemmsmith.choose.models import constants_of
+from gemmsmith.choose.networks import network_fields, networks_from_fields
 from gemmsmith.choose.table import Entry, table_from_text, table_text
 from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
 from gemmsmith.choose.tuning_file import TuningFile
@@ -78,6 +85,7 @@ class Timed:
     cublas: float
     samples: tuple[Sample, ...]
     old: float  # seconds of the choice before this model; NaN where unknown
+    of_now: bool = False  # timed with the kernels of now
 
     @property
     def seed(self) -> int:
@@ -89,7 +97,9 @@ class Timed:
 
     @property
     def weight(self) -> float:
-        return BOTH if self.seed in BOTH_SEEDS else RECENT if self.seed in RECENT_SEEDS else 1.0
+        if self.of_now or self.seed in BOTH_SEEDS:
+            return BOTH
+        return RECENT if self.seed in RECENT_SEEDS else 1.0
 
     @property
     def columns(self) -> tuple[Shapes, Tiles]:
@@ -109,21 +119,23 @@ def seed_of(origin: str) -> int:
     return int(found.group(1)) if found else -1
 
 
-def pack(files: Sequence[Path]) -> dict[str, Any]:
+def pack(files: Sequence[Path], kernels: str) -> dict[str, Any]:
     """The record with these files added: every configuration once, shapes with the numbers of theirs and their times;
-    the first is the old choice."""
+    the first is the old choice. ``kernels`` is the date of the kernels that ran."""
     known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"configurations": [], "shapes": []}
     numbers = {json.dumps(each): i for i, each in enumerate(known["configurations"])}
     shapes = list(known["shapes"])
     for file in files:
         for each in json.loads(file.read_text(encoding="utf-8")):
+            if each["shape"]["dtype"] == "fp32":  # of another kernel: fit_simt.py
+                continue
             rows = []
             for row in each["candidates"]:
                 if "us" in row and row["difference"] < 0.1:
                     text = json.dumps([row["kernel"], row["config"]])
                     rows.append([numbers.setdefault(text, len(numbers)), row["us"]])
             shapes.append({"shape": each["shape"], "kind": each["kind"], "cublas_us": each["cublas_us"], "times": rows,
-                           "old_first": "us" in each["candidates"][0]})  # fmt: skip
+                           "old_first": "us" in each["candidates"][0], "kernels": kernels})  # fmt: skip
     return {"what": "times of configurations on shapes, in us, beside cuBLAS's", "origin": "measured", "gpu": DEVICE,
             "command": "python benchmarks/time_candidates.py plan.json times.json",
             "configurations": [json.loads(text) for text in numbers], "shapes": shapes}  # fmt: skip
@@ -143,15 +155,28 @@ def recorded() -> list[Timed]:
     configs = [tuple(config.items()) for _, config in record["configurations"]]
     found = []
     for each in record["shapes"]:
-        s = each["shape"]
-        key = ShapeKey(KIND, 4 if s["out"] == "fp32" else 2, s["layout"], s["m"], s["n"], s["k"], s["batch"])
-        every = (Sample(key, configs[number], us / 1e6) for number, us in each["times"])
-        seed = seed_of(s["origin"])
-        is_now = seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
+        shape, dated = Shape(**each["shape"]), "kernels" in each
+        key = shape_key(shape.problem.folded)
+        every = (Sample(key, configs[number], us / 1e6 - (0.0 if dated else saved_since(dict(configs[number]))))
+                 for number, us in each["times"])  # fmt: skip
+        seed = seed_of(shape.origin)
+        is_now = dated or seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
         samples = tuple(sample for sample in every if is_now or not gives_up_a_stage(sample))
         old = samples[0].seconds if each["old_first"] and samples else math.nan
-        found.append(Timed(key, each["kind"], s["origin"], each["cublas_us"] / 1e6, samples, old))
+        found.append(Timed(key, each["kind"], shape.origin, each["cublas_us"] / 1e6, samples, old, dated))
     return [each for each in found if len(each.samples) > 2]
+
+
+def saved_since(config: Mapping[str, int]) -> float:
+    """Seconds that a launch takes less than when shapes without a date were timed, before 2026-11-18: the medians of 71
+    pairs of kernels (docs/log/2026-11-18-where-tiles-start.md)."""
+    if "GROUP" not in config:
+        return 0.08e-6
+    if config.get("SLICES", 1) > 1:
+        return 0.6e-6
+    if config.get("CLUSTER_K", 1) > 1:
+        return 0.1e-6
+    return 0.7e-6 if config["CLUSTER_M"] * config["CLUSTER_N"] > 1 else 0.38e-6
 
 
 def gives_up_a_stage(sample: Sample) -> bool:
@@ -187,8 +212,8 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
-        named = each.origin.startswith(("named", "deep", "public"))
-        clearly = each.seed in BOTH_SEEDS and best.seconds * CLEARLY < each.old
+        named = each.origin.startswith(("named", "deep", "public")) and each.key.batch == 1
+        clearly = (each.of_now or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
         if named and (clearly or each.key not in known):
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
@@ -260,6 +285,24 @@ def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight
     return Tree(tuple(questions), tuple(map(float, leaves))), node
 
 
+# --- networks
+
+
+def network_rows(shapes: Sequence[Timed], constants: Constants) -> Rows:
+    tables, errors, weights, owner = [], [], [], []
+    for number, each in enumerate(shapes):
+        columns = each.columns
+        predicted = predicted_seconds(*columns, CHIP, constants)
+        values = inputs(*columns, CHIP, constants, predicted, features(*columns, CHIP, predicted))
+        tables.append(np.stack(list(values.values()), axis=1))
+        errors.append(np.log(each.seconds / predicted))
+        weight = (each.seconds.min() / each.seconds) ** NEAR
+        weights.append(each.weight * weight / weight.sum())
+        owner.append(np.full(len(weight), number))
+    table, error, weight, of = (np.concatenate(each) for each in (tables, errors, weights, owner))
+    return Rows(tuple(values), table, error, weight, of)
+
+
 # --- report
 
 
@@ -267,7 +310,7 @@ def chosen(each: Timed, constants: Constants) -> int:
     """The timed configuration that the model predicts to be fastest, of those that the choice considers."""
     columns = each.columns
     predicted = predicted_seconds(*columns, CHIP, constants)
-    corrections = 0.0 if constants.trees is None else constants.trees(features(*columns, CHIP, predicted))
+    corrections = correction(*columns, CHIP, constants, predicted)
     predicted = np.where(worth_eight(*columns), predicted * np.exp(corrections), math.inf)
     if constants.trees is None:
         return int(predicted.argmin())
@@ -294,16 +337,24 @@ def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
     )
 
 
+def plain(constants: Constants) -> dict[str, float]:
+    return {name: getattr(constants, name) for name in CONSTANTS}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
+    parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--kernels", default="", help="the date of the kernels whose times are packed")
     parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.pack:
-        RECORD.write_text(packed_text(pack(options.pack)), encoding="utf-8")
+        if not options.kernels:
+            parser.error("--pack needs --kernels")
+        RECORD.write_text(packed_text(pack(options.pack, options.kernels)), encoding="utf-8")
     every = recorded()
     fitted = [each for each in every if not each.is_test]
     known = {each.key for each in fitted}  # public shapes are drawn from one list
@@ -314,28 +365,35 @@ def main() -> int:
     entries = {**dict(table.entries), **winners(fitted, table.entries)}
     if options.table:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
+    learned = [*(general_only(each) for each in fitted), *tuned()]
+    learned = [each for each in learned if len(each.samples) > 1]
     if options.write or options.trees:
-        general = [general_only(each) for each in fitted]
-        learned = [*general, *tuned()]
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model
         grown = fitted_trees(learned, found.constants)
         if options.beside:
             grown = mean_of(trees_from_fields(json.loads(options.beside.read_text(encoding="utf-8"))), grown)
         trees = trees_from_fields(tree_fields(grown))
-        constants = replace(found.constants, trees=trees)
+        constants = replace(found.constants, trees=trees, networks=None if options.write else constants.networks)
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
-        model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
         (TABLES / "h200_trees.json").write_text(
-            f'{{"constants": {json.dumps(model["constants"])},\n "features": {json.dumps(list(trees.features))},\n'
+            f'{{"constants": {json.dumps(plain(constants))},\n "features": {json.dumps(list(trees.features))},\n'
             f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
-        print({name: float(f"{getattr(found.constants, name):.3g}") for name in CONSTANTS}, f"error {found.error:.3f}")
-        report("tuned shapes", tuned(), replace(constants, trees=None))
-        report("tuned shapes, corrected", tuned(), constants)
+        print({name: float(f"{value:.3g}") for name, value in plain(constants).items()}, f"error {found.error:.3f}")
+    if options.networks:
+        fields = network_fields(fitted_networks(network_rows(learned, constants)))
+        constants = replace(constants, networks=networks_from_fields(fields))
+        head = {"constants": plain(constants)} | {name: each for name, each in fields.items() if name != "networks"}
+        rows = ",\n  ".join(json.dumps(row) for row in fields["networks"])
+        (TABLES / "h200_networks.json").write_text(
+            f'{json.dumps(head)[:-1]},\n "networks": [\n  {rows}\n]}}\n', encoding="utf-8"
+        )
     for name, shapes in (("fitting", fitted), ("testing", tested)):
-        report(f"{name}, without trees", shapes, replace(constants, trees=None))
+        report(f"{name}, cost model", shapes, replace(constants, trees=None))
+        report(f"{name}, trees", shapes, replace(constants, networks=None))
         report(name, shapes, constants)
+    report("testing, kernels of now", [each for each in tested if each.of_now], constants)
     for kind in sorted({each.kind for each in tested}):
         report(f"testing: {kind}", [each for each in tested if each.kind == kind], constants)
     for layout in ("NT", "NN", "TN", "TT"):
