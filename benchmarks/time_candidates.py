@@ -80,10 +80,10 @@ def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, ca
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str],
-                cap: Cap | None) -> dict[str, Any]:  # fmt: skip
+                cap: Cap | None, rounds: int) -> dict[str, Any]:  # fmt: skip
     cap = cap if shape.problem.flops >= FROM else None
     large = shape.problem.flops >= LARGE and cap is None
-    mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, ROUNDS)
+    mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, rounds)
     found: list[dict[str, Any]] = []
     contenders = []
     with rig.operands(shape) as sets:
@@ -152,6 +152,7 @@ def main() -> int:
     parser.add_argument("times", type=Path)
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--processes", type=int, default=12, help="that compile")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="short samples of each candidate")
     parser.add_argument("--both", action="store_true", help="time in short samples and under the power cap")
     options = parser.parse_args()
     import torch
@@ -181,7 +182,7 @@ def main() -> int:
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:
-                found = timed_shape(rig, shape, candidates, failures, cap)
+                found = timed_shape(rig, shape, candidates, failures, cap, options.rounds)
             except (GemmsmithError, RuntimeError) as error:
                 print(f"{shape}: {error}", flush=True)
                 continue
