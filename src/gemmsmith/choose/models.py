@@ -79,10 +79,11 @@ def _corrected(constants: Constants, gpu: GPU) -> Constants:
     except (UsageError, OSError) as error:
         warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
         return constants
-    of_these = {name: found[1] for name, found in (("trees", trees), ("networks", networks))
-                if found is not None and found[0] == constants}  # fmt: skip
-    corrected: Constants = replace(constants, **of_these)
-    return corrected
+    return replace(
+        constants,
+        trees=trees[1] if trees is not None and trees[0] == constants else None,
+        networks=networks[1] if networks is not None and networks[0] == constants else None,
+    )
 
 
 def _tables() -> tuple[Table, ...]:
