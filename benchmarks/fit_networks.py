@@ -1,8 +1,8 @@
 """Fit the networks that correct the cost model (choose/networks.py) to recorded times; fit_choice.py calls this.
 
-Of a shape only the order of its configurations counts: errors are taken from their weighted mean, and fast
-configurations weigh most. Weights decay, or shapes would be learnt by heart; how much was chosen by cross-validation on
-the fitting shapes (docs/log/2026-11-18-networks-beside-trees.md).
+Of a shape mostly the order of its configurations counts: errors are taken from their weighted mean, which itself counts
+a tenth, and fast configurations weigh most. Weights decay, or shapes would be learnt by heart; how much was chosen by
+cross-validation on the fitting shapes (docs/log/2026-11-18-networks-beside-trees.md).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ HIDDEN, NETWORKS = (96, 64), 6
 EPOCHS, SHAPES_AT_ONCE = 120, 64
 RATE, DECAY = 3e-3, 0.3
 MOMENTUM, SECOND_MOMENTUM, TINY = 0.9, 0.999, 1e-8  # of Adam
+LEVEL = 0.1  # how much the mean error of a shape counts, of its configurations' errors from it
 FIRST_ANSWER = 0.3  # how large answers are before the first step, of what is usual
 
 
@@ -80,7 +81,7 @@ def _slopes(rows: Rows, scaled: Matrix, values: Sequence[Matrix], some: Sequence
         outputs.append(found if i == len(values) - 2 else np.where(found > 0, found, np.float32(LEAK) * found))
     weight = rows.weight[index]
     error = outputs[-1][:, 0] - rows.wanted[index]
-    error = error - (np.bincount(of, weight * error) / np.bincount(of, weight))[of]
+    error = error - (1 - LEVEL) * (np.bincount(of, weight * error) / np.bincount(of, weight))[of]
     slope = (weight * error / len(some)).astype(np.float32)[:, None]
     found = []
     for i in range(len(values) - 2, -1, -2):
