@@ -45,3 +45,17 @@ MIXED = """__global__ void k(const float* A, const float* B, float* C, int m, in
 ])  # fmt: skip
 def test_which_matrices_are_indexed_in_64_bits(pointer: str, long: bool | None) -> None:
     assert indexes_in_64_bits(MIXED, pointer) is long
+
+
+BATCH = """__global__ void k(const float* A, float* C, int m, int n, int k) {
+    int batch = blockIdx.z;
+    const float* a = A + (long long)batch * m * k;
+    float* c = C + static_cast<size_t>(blockIdx.z) * m * n;
+    c[INDEX] = a[row * k];
+}"""
+
+
+def test_the_offset_of_a_batch_says_nothing_of_one_matrix() -> None:
+    assert indexes_in_64_bits(BATCH.replace("INDEX", "row * n + col"), "C") is False
+    assert indexes_in_64_bits(BATCH, "A") is False
+    assert indexes_in_64_bits(BATCH.replace("INDEX", "(size_t)row * n + col"), "C") is True

@@ -38,6 +38,7 @@ def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
     A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
     not. ``code`` is the kernel with what it calls, without comments.
     """
+    code = _without_batches(code)
     names, indices = [pointer], list[str]()
     for name in names:  # grows by pointers that are made of those before
         if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", _after_signature(code, pointer)):
@@ -49,6 +50,14 @@ def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
         return None
     long_names = set(_DECLARED.findall(code))
     return any(_IN_64_BITS.search(each) or long_names & set(re.findall(r"\w+", each)) for each in indices)
+
+
+def _without_batches(code: str) -> str:
+    """Without the offset of a product in its batch, ``(size_t)blockIdx.z * M * N``: that says nothing of one matrix."""
+    of_z = re.findall(r"\b(\w+)\s*=\s*blockIdx\.z\s*[;,]", code)
+    batch = "|".join([r"blockIdx\.z", *map(re.escape, of_z)])
+    terms = rf"(?:\(\s*{_LONG_TYPE}\s*\)\s*|static_cast\s*<[^<>]*>\s*)?\(?\s*(?:{batch})\b\s*\)?(?:\s*\*\s*\w+)+"
+    return re.sub(terms, "0", code)
 
 
 def _indices(code: str, name: str) -> list[str]:
