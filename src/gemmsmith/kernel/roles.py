@@ -37,6 +37,7 @@ from gemmsmith.kernel.signature import (
     signature_hint,
     with_roles,
 )
+from gemmsmith.kernel.unread_numbers import unread_roles
 from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
@@ -60,6 +61,7 @@ def recognise(
     maps: Mapping[str, MapParameter] | None = None,
     scratch: frozenset[str] = frozenset(),
     null: frozenset[str] = frozenset(),
+    unread: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -74,6 +76,7 @@ def recognise(
     maps            the tensor maps that host code encodes, by the parameter's name
     scratch         the parameters that are arrays for the blocks to share
     null            the pointers that host code leaves out; one that is called bias is given all the same
+    unread          the parameters that the kernel never reads
     """
     found = [
         written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -102,6 +105,7 @@ def recognise(
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
     roles |= _numbers_beside_extents(roles, found, computed)
+    roles |= unread_roles(found, roles, unread, {i: _number(text) for i, text in enumerate(site_arguments)})
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself

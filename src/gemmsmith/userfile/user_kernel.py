@@ -262,7 +262,8 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+                     map_parameters(maps), shared, _left_out(parameters, () if places else passed),
+                     facts.unread)  # fmt: skip
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:

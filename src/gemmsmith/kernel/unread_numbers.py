@@ -1,0 +1,29 @@
+"""Numbers that a kernel takes and never reads: what they are called says nothing about the product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gemmsmith.kernel.written_parameter import WrittenParameter
+
+_NEUTRAL = {"alpha": 1.0, "beta": 0.0}
+
+
+def unread_roles(
+    found: Sequence[WrittenParameter], roles: Mapping[int, str], unread: Iterable[str], passed: Mapping[int, str]
+) -> dict[int, str]:
+    """Constants in place of roles, by the number of the parameter.
+
+    ``passed``: the numbers that the launch itself has. Alpha and beta that are not read are constants only where it has
+    1 and 0: a kernel that ignores the alpha of a variable is wrong.
+    """
+    constants = {}
+    for i, parameter in enumerate(found):
+        if parameter.is_pointer or parameter.map or parameter.name not in unread:
+            continue
+        number, role = passed.get(i, ""), roles.get(i, "")
+        if role in _NEUTRAL and number and float(number) == _NEUTRAL[role]:
+            constants[i] = number
+        elif not role and parameter.type.is_integer:
+            constants[i] = number or "0"
+    return constants
