@@ -16,6 +16,7 @@ from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
+from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.trial import GUARDED, RAGGED, RANDOM, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -65,7 +66,8 @@ class FittedTrials:
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
             return self._judge(replace(found.trial, label=GUARDED), found.verdict, always=True)
-        if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
+        vectors = _whole_vectors(report, run.get(RAGGED), ragged)
+        if vectors is not None and not no_launch(self.runner.spec, self.runner.config, vectors.problem):
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
         planned = list(edge_trials(subject))
