@@ -16,7 +16,7 @@ from typing import Any
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
+from gemmsmith.errors import GemmsmithError, OneGridError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import Layout
@@ -213,7 +213,7 @@ def settle(
         doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
         why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
-        raise UsageError(
+        raise OneGridError(
             f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
