@@ -33,6 +33,7 @@ def test_the_sizes_of_its_launch(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_sizes_that_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = ONE_TILE.replace("INDEX", "k * N + col").replace("K = 24", "K = depth()")
     code, error = check(tmp_path, unknown, capsys)
-    assert code == 2 and "--m, --n and --k" in error
+    assert code == 2
+    assert "--m, --n and --k" in error
     _, found = check(tmp_path, unknown, capsys, "--m", "16", "--n", "8", "--k", "16")
     assert found["status"] == "right"

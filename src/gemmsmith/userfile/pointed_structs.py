@@ -1,5 +1,5 @@
-"""Matrices behind a pointer to a struct, ``Mat* A``, and scalars behind one, ``const float* alpha``. In a copy of the file
-the kernel takes each by value, and the pointer points to that copy: then check fills it as it does any parameter."""
+"""Matrices behind a pointer to a struct, ``Mat* A``, and scalars behind one, ``const float* alpha``. In a copy of the
+file the kernel takes each by value, and the pointer points to that copy: then check fills it as any parameter."""
 
 from __future__ import annotations
 

@@ -137,8 +137,8 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
     has_larger = not no_launch(subject.spec, subject.config, larger)
     if has_larger and subject.spec.geometry(larger, subject.config).blocks != 2 * total:  # one grid for every product
         return False
-    alone = (Trial("one block", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS, (block,), bm * bn)
-             for block in (0, total - 1))  # fmt: skip
+    alone = (Trial("one block", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS, (block,),
+                   bm * bn) for block in (0, total - 1))  # fmt: skip
     # Each on its own: of a grid that is too large, the first blocks may write the tiles of the last ones.
     return all(_impatient(runner).run(trial).trusted for trial in alone)
 

@@ -52,7 +52,7 @@ def masks_k(spec: KernelSpec) -> bool:
 
 
 def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
-    """Whether the kernel looks at an extent in whole tiles alone (``tile < M / 16``), as a grid that is rounded down."""
+    """Whether the kernel looks at an extent in whole tiles alone (``tile < M / 16``), as a grid rounded down."""
     text = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
     name, divided = re.escape(spec.signature.named(axis)), r"\s*(?:/|>>)\s*\w"
     compared = re.search(rf"[<>]=?\s*{name}\b(?!{divided})|\b{name}\s*(?:[<>]=?(?![<>])|==)", text)
