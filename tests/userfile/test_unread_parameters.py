@@ -42,6 +42,15 @@ def test_scalars(tmp_path: Path, result: str, passed: str, alpha: str, beta: str
     assert (roles["alpha"], roles["beta"]) == (alpha, beta)
 
 
+def test_a_scalar_for_the_kernel_that_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "product.cu"
+    text = PRODUCT.replace("RESULT", "alpha * sum").replace("PASSED", "alpha, beta")
+    path.write_text(text.replace("alpha, beta);\n}", "alpha, beta);\n    add<<<m, n>>>(c, d, beta);\n}"))
+    assert "add<<<" in path.read_text()
+    roles = {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
+    assert (roles["alpha"], roles["beta"]) == ("alpha", "0")
+
+
 SQUARE = """
 #define N 1024
 __global__ void product(const float* A, const float* B, float* C, int n) {

@@ -62,6 +62,7 @@ def recognise(
     scratch: frozenset[str] = frozenset(),
     null: frozenset[str] = frozenset(),
     unread: frozenset[str] = frozenset(),
+    for_others: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -77,6 +78,7 @@ def recognise(
     scratch         the parameters that are arrays for the blocks to share
     null            the pointers that host code leaves out; one that is called bias is given all the same
     unread          the parameters that the kernel never reads
+    for_others      the variables that host code passes to another kernel, too
     """
     found = [
         written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -105,7 +107,8 @@ def recognise(
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
     roles |= _numbers_beside_extents(roles, found, computed)
-    roles |= unread_roles(found, roles, unread, {i: _number(text) for i, text in enumerate(site_arguments)})
+    numbers_at_launch = {i: _number(text) for i, text in enumerate(site_arguments)}
+    roles |= unread_roles(found, roles, unread, numbers_at_launch, for_others)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself

@@ -10,20 +10,22 @@ _NEUTRAL = {"alpha": 1.0, "beta": 0.0}
 
 
 def unread_roles(
-    found: Sequence[WrittenParameter], roles: Mapping[int, str], unread: Iterable[str], passed: Mapping[int, str]
-) -> dict[int, str]:
+    found: Sequence[WrittenParameter], roles: Mapping[int, str], unread: Iterable[str], passed: Mapping[int, str],
+    for_others: Iterable[str] = (),
+) -> dict[int, str]:  # fmt: skip
     """Constants in place of roles, by the number of the parameter.
 
     ``passed``: the numbers that the launch itself has. Alpha and beta that are not read are constants only where it has
-    1 and 0: a kernel that ignores the alpha of a variable is wrong.
+    1 and 0: a kernel that ignores the alpha of a variable is wrong, unless that variable is among those ``for_others``,
+    the kernels that go on with the result.
     """
     constants = {}
     for i, parameter in enumerate(found):
         if parameter.is_pointer or parameter.map or parameter.name not in unread:
             continue
         number, role = passed.get(i, ""), roles.get(i, "")
-        if role in _NEUTRAL and number and float(number) == _NEUTRAL[role]:
-            constants[i] = number
+        if role in _NEUTRAL and (float(number) == _NEUTRAL[role] if number else parameter.at_launch in for_others):
+            constants[i] = number or f"{_NEUTRAL[role]:g}"
         elif not role and parameter.type.is_integer:
             constants[i] = number or "0"
     return constants

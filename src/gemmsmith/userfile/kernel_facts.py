@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
@@ -56,8 +57,13 @@ class KernelFacts:
         unnamed = {parameter.name for parameter in self.kernel.parameters} - set(_WORD.findall(self.kernel.body))
         if not unnamed:
             return frozenset()
+        return frozenset(unnamed - set(_WORD.findall(self.expanded)))
+
+    @cached_property
+    def expanded(self) -> str:
+        """The kernel's body, its macros expanded."""
         macros = {name: macro for source in reversed(self._near()) for name, macro in source.macros.items()}
-        return frozenset(unnamed - set(_WORD.findall(expand(self.kernel.body, macros))))
+        return expand(self.kernel.body, macros)
 
     def values(self, template: Mapping[str, str]) -> dict[str, int]:
         """Integers by name: the user's, the file's own constants, the template's values and defaults, the body's own.

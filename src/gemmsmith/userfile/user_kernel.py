@@ -21,6 +21,7 @@ from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
+from gemmsmith.userfile.constant_pitches import with_constant_pitches
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -45,6 +46,7 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
+_LAUNCHES = re.compile(r"\b(\w+)\s*(?:<(?!<)[^;<>]*>\s*)?<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
 _SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -229,6 +231,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
         raise
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature = with_constant_pitches(signature, facts, launch.constants)
     signature, site, assumed = with_assumed_tile(signature, site)
     if assumed and site is not None:
         launch = UserLaunch(facts, site, template, options)
@@ -263,12 +266,19 @@ def _recognised(
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps), shared, _left_out(parameters, () if places else passed),
-                     facts.unread)  # fmt: skip
+                     facts.unread, _passed_to_others(facts.kernel.name, site))  # fmt: skip
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
     """The names of parameters for which host code passes a null pointer as such."""
     return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
+
+
+def _passed_to_others(kernel: str, site: SiteValues | None) -> frozenset[str]:
+    """The names among the arguments of other kernels that the function around the launch launches."""
+    function = site.site.frame.function if site is not None else None
+    launches = _LAUNCHES.findall(function.body) if function is not None else []
+    return frozenset(word for name, texts in launches if name != kernel for word in re.findall(r"\w+", texts))
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
