@@ -15,6 +15,7 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.kernel_facts import KernelFacts
 from gemmsmith.userfile.preprocessor import closing
 
+_ROW = re.compile(r"\*\s*\)?\s*\[\s*(\w+)\s*\]\s*$")  # float A[][N]
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BEFORE, _BEHIND = re.compile(r"\b(\w+)\s*\*"), re.compile(r"\*\s*\(?\s*(\w+)\b(?!\s*\()")
 
@@ -36,6 +37,9 @@ def with_constant_pitches(signature: Signature, facts: KernelFacts, constants: M
 
 def _pitch(name: str, signature: Signature, facts: KernelFacts, constants: Mapping[str, int]) -> int:
     """The one constant that every index of an array multiplies with; 0 where there is none, or a parameter in it."""
+    kind = next((parameter.type for parameter in facts.kernel.parameters if parameter.name == name), "")
+    if rows := _ROW.search(kind):
+        return int(rows[1]) if rows[1].isdecimal() else constants.get(rows[1], 0)
     body, found = facts.expanded, set[int]()
     sizes = {arg.name for arg in signature.arguments if arg.code != "P"}
     uses = list(re.finditer(rf"(?<![\w.]){re.escape(name)}\b\s*(\[)?", body))
