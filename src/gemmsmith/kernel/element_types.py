@@ -92,6 +92,12 @@ def parameter_type(text: str, aliases: Mapping[str, str]) -> ParameterType:
     )  # fmt: skip
 
 
+def vector_width(ctype: str) -> int:
+    """Elements of a vector type: 2 of half2 and __nv_bfloat162, 4 of float4; 1 of other types."""
+    found = re.search(r"(?:half|float|double|char|short|int|long|bfloat16)([234])$", ctype)
+    return int(found[1]) if found else 1
+
+
 def element_in_casts(name: str, body: str, aliases: Mapping[str, str]) -> DType | None:
     """The element type that the ``void*`` parameter ``name`` is cast to in the kernel's ``body``."""
     casts = rf"_cast\s*<\s*([\w:\s]+?)\s*\*[^>]*>\s*\(\s*{name}\b|\(\s*([\w:\s]+?)\s*\*[\s\w]*\)\s*{name}\b"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.element_types import vector_width
 from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
@@ -50,7 +51,8 @@ def fit_subject(
         few = partial(_rounds_down, spec, config, base)
         run = cache(partial(_run, runner))  # some extents are asked for twice
         unit = partial(_grid_unit, spec, config, base)
-        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx))
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx),
+                                max((vector_width(arg.ctype) for arg in spec.signature.arguments), default=1))  # fmt: skip
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)

@@ -59,7 +59,7 @@ class Raggedness:
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
-    grid_unit: Callable[[str, int, int], int] = lambda *_: 0, flat: int = 1,
+    grid_unit: Callable[[str, int, int], int] = lambda *_: 0, flat: int = 1, packed: int = 1,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
@@ -67,6 +67,7 @@ def find_raggedness(
     ``rounds_down``: whether the launch has fewer blocks than a product needs, whatever the kernel guards.
     ``grid_unit``: how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile.
     ``flat``: how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that.
+    ``packed``: elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones.
     """
 
     def passes(tried: Trial) -> bool:
@@ -114,6 +115,9 @@ def find_raggedness(
             small = word
         if not failed:
             found[axis] = 1
+            continue
+        if packed > 1 and passes(single(packed)):
+            found[axis] = packed
             continue
         if axis == "K":
             for less in failed:
