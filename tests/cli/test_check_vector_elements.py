@@ -34,8 +34,8 @@ def test_an_odd_k_has_no_whole_pairs(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(("ctype", "width"), [
-    ("half2", 2), ("__half2", 2), ("__nv_bfloat162", 2), ("float4", 4), ("uchar4", 4), ("float", 1), ("__nv_bfloat16", 1),
-    ("int8_t", 1), ("float32_t", 1), ("", 1),
+    ("half2", 2), ("__half2", 2), ("__nv_bfloat162", 2), ("float4", 4), ("uchar4", 4), ("float", 1),
+    ("__nv_bfloat16", 1), ("int8_t", 1), ("float32_t", 1), ("", 1),
 ])  # fmt: skip
 def test_widths(ctype: str, width: int) -> None:
     assert vector_width(ctype) == width

@@ -52,7 +52,7 @@ def fit_subject(
         run = cache(partial(_run, runner))  # some extents are asked for twice
         unit = partial(_grid_unit, spec, config, base)
         found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx),
-                                max((vector_width(arg.ctype) for arg in spec.signature.arguments), default=1))  # fmt: skip
+                                max((vector_width(a.ctype) for a in spec.signature.arguments), default=1))  # fmt: skip
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
