@@ -68,3 +68,25 @@ def test_a_square_kernel_that_is_written_with_the_size_it_is_passed(tmp_path: Pa
     path = tmp_path / "square.cu"
     path.write_text(SQUARE.replace("PITCH", pitch))
     assert dict(user_kernel(path, UserOptions()).signature.fixed) == (dict.fromkeys("MNK", 1024) if fixed else {})
+
+
+UNGUARDED = """
+__global__ void product(const float* A, const float* B, float* C, PARAMETERS) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0.f;
+    for (int i = 0; i < INNER; ++i) sum += A[row * INNER + i] * B[i * COLUMNS + col];
+    C[row * COLUMNS + col] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("parameters", "inner", "columns", "name", "role"), [
+    ("int M, int N, int K, int version", "K", "N", "version", "0"),  # a number that means nothing
+    ("int M, int N, int K", "K", "N", "M", "M"),  # rows, of which the grid has as many as there are
+    ("int n, int m, int p", "m", "p", "n", ""),  # the same, under names that do not tell
+])  # fmt: skip
+def test_numbers(tmp_path: Path, parameters: str, inner: str, columns: str, name: str, role: str) -> None:
+    path = tmp_path / "product.cu"
+    path.write_text(UNGUARDED.replace("PARAMETERS", parameters).replace("INNER", inner).replace("COLUMNS", columns))
+    roles = {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
+    assert roles[name] == role

@@ -20,12 +20,13 @@ def unread_roles(
     the kernels that go on with the result.
     """
     constants = {}
+    has_extents = {"M", "N", "K"} <= set(roles.values())  # else it may be one that the grid alone tells
     for i, parameter in enumerate(found):
         if parameter.is_pointer or parameter.map or parameter.name not in unread:
             continue
         number, role = passed.get(i, ""), roles.get(i, "")
         if role in _NEUTRAL and (float(number) == _NEUTRAL[role] if number else parameter.at_launch in for_others):
             constants[i] = number or f"{_NEUTRAL[role]:g}"
-        elif not role and parameter.type.is_integer:
+        elif not role and has_extents and parameter.type.is_integer:
             constants[i] = number or "0"
     return constants
