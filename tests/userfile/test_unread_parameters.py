@@ -34,8 +34,8 @@ def signature(folder: Path, result: str, passed: str) -> Signature:
     ("sum", "1.0f, 0.0f", "1", "0"),
     ("sum", "alpha, beta", "alpha", "beta"),  # the caller's alpha is ignored: wrong
     ("sum", "2.0f, 0.0f", "alpha", "0"),
-    ("alpha * sum", "1.0f, 0.0f", "alpha", "0"),
-    ("WEIGHT(sum)", "1.0f, 0.0f", "alpha", "0"),  # read by a macro
+    ("alpha * sum", "1.0f, 0.0f", "alpha", "beta"),  # one of the two is read: the other was forgotten
+    ("WEIGHT(sum)", "1.0f, 0.0f", "alpha", "beta"),  # read by a macro
 ])  # fmt: skip
 def test_scalars(tmp_path: Path, result: str, passed: str, alpha: str, beta: str) -> None:
     roles = {arg.name: arg.role for arg in signature(tmp_path, result, passed).arguments}
