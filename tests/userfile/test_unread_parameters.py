@@ -42,13 +42,18 @@ def test_scalars(tmp_path: Path, result: str, passed: str, alpha: str, beta: str
     assert (roles["alpha"], roles["beta"]) == (alpha, beta)
 
 
-def test_a_scalar_for_the_kernel_that_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("launch", "beta"), [
+    ("add<<<m, n>>>(c, d, beta);", "0"),  # it goes on with the result
+    ("other<<<m, n>>>(a, b, c, m, n, k, alpha, beta);", "beta"),  # another version of the product
+    ("other<<<m, n>>>(a, b, d, m, n, k, alpha, beta);", "beta"),
+])  # fmt: skip
+def test_a_scalar_for_the_kernel_that_goes_on(tmp_path: Path, launch: str, beta: str) -> None:
     path = tmp_path / "product.cu"
     text = PRODUCT.replace("RESULT", "alpha * sum").replace("PASSED", "alpha, beta")
-    path.write_text(text.replace("alpha, beta);\n}", "alpha, beta);\n    add<<<m, n>>>(c, d, beta);\n}"))
-    assert "add<<<" in path.read_text()
+    path.write_text(text.replace("alpha, beta);\n}", f"alpha, beta);\n    {launch}\n}}"))
+    assert launch in path.read_text()
     roles = {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
-    assert (roles["alpha"], roles["beta"]) == ("alpha", "0")
+    assert (roles["alpha"], roles["beta"]) == ("alpha", beta)
 
 
 SQUARE = """

@@ -48,7 +48,7 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
-_LAUNCHES = re.compile(r"\b(\w+)\s*(?:<(?!<)[^;<>]*>\s*)?<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
+_LAUNCHES = re.compile(r"<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
 _SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -271,7 +271,7 @@ def _recognised(
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps), shared, _left_out(parameters, () if places else passed),
                      counters_at(site.site.frame) if site is not None else frozenset(), facts.macros, facts.unread,
-                     _passed_to_others(facts.kernel.name, site))  # fmt: skip
+                     _passed_on(parameters, () if places else passed, site))  # fmt: skip
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
@@ -279,11 +279,13 @@ def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> fro
     return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
 
 
-def _passed_to_others(kernel: str, site: SiteValues | None) -> frozenset[str]:
-    """The names among the arguments of other kernels that the function around the launch launches."""
+def _passed_on(parameters: list[tuple[str, str]], passed: tuple[str, ...], site: SiteValues | None) -> frozenset[str]:
+    """The names among the arguments of a kernel that goes on with the result: it takes one of this one's arrays, and
+    not two of the others, as another version of the product does."""
     function = site.site.frame.function if site is not None else None
-    launches = _LAUNCHES.findall(function.body) if function is not None else []
-    return frozenset(word for name, texts in launches if name != kernel for word in re.findall(r"\w+", texts))
+    arrays = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind}
+    listed = [set(re.findall(r"\w+", texts)) for texts in _LAUNCHES.findall(function.body)] if function else []
+    return frozenset(word for words in listed if words & arrays and len(arrays - words) > 1 for word in words)
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

@@ -146,7 +146,7 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
 
 
 def _impatient(runner: TrialRunner) -> TrialRunner:
-    """With a short limit of time: a block of a kernel whose blocks wait for one another never end."""
+    """With a short limit of time: a block of a kernel whose blocks wait for one another never ends."""
 
     def opened(schedule: str, hazards: bool) -> Device:
         device = runner.open_device(schedule, hazards)

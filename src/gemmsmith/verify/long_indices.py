@@ -46,7 +46,7 @@ def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
     code = _without_batches(code)
     names, indices = [pointer], list[str]()
     for name in names:  # grows by pointers that are made of those before
-        if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", _after_signature(code, pointer)):
+        if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", code):
             return None  # given to a function
         indices += _indices(code, name)
         made = re.findall(rf"\*\s*(?:const\s+|__restrict__\s+)*(\w+)\s*=\s*&?\s*\(?\s*{re.escape(name)}\b", code)
@@ -76,9 +76,3 @@ def _indices(code: str, name: str) -> list[str]:
                 found.append(code[match.end() : at])
                 break
     return found
-
-
-def _after_signature(code: str, pointer: str) -> str:
-    """What follows the first parameter list that has ``pointer``."""
-    match = re.search(rf"\b{re.escape(pointer)}\s*(?:\[\s*\]\s*)?[,)]", code)
-    return code[code.find("{", match.end()) + 1 :] if match is not None else code
