@@ -117,7 +117,7 @@ _TWO_CONSUMERS = (
      (gone(SPLIT, "        producer_dealloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();\n"),)),
 )  # fmt: skip
 _PAIR_OF_BLOCKS = (
-    ("a block ends while the other loads into it", "", (Edit(SPLIT, "CLUSTER > 1 && i < STAGES", "false && i < STAGES"),)),
+    ("a block ends while the other loads into it", "", (Edit(SPLIT, "CLUSTER > 1 && i < STAGES", "false && i < 1"),)),
     ("stages are released in one's own block only", "", (Edit(SPLIT, "release_stage<CLUSTER>", "release_stage<1>"),)),
 )  # fmt: skip
 SPLIT_TERMS = tuple(
