@@ -112,8 +112,8 @@ def two_blocks_fit(smem: str) -> tuple[Requires, ...]:
         ),
         Requires(
             f"BLOCKS == 1 or {ACCUMULATORS} <= {most}",
-            f"{{{ACCUMULATORS}}} accumulators per thread, but with {{:CONSUMERS}} consumers and {{BLOCKS}} blocks on an "
-            f"SM {{:{most}}} fit into registers",
+            f"{{{ACCUMULATORS}}} accumulators per thread, but with {{:CONSUMERS}} consumers and {{BLOCKS}} blocks on "
+            f"an SM {{:{most}}} fit into registers",
         ),
     )
 
