@@ -128,6 +128,5 @@ def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
 
 def is_cluster_menu(parameters: Mapping[str, object]) -> bool:
     """Whether a kernel has the parameters of this menu."""
-    return {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "SEND", "SLICE_ORDER", "BLOCKS"} <= set(
-        parameters
-    )
+    needed = {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "SEND", "SLICE_ORDER", "BLOCKS"}
+    return needed <= set(parameters)

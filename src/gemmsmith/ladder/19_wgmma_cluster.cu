@@ -100,11 +100,15 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    // The producer is 0. A single warp comes behind the consumers, whose first warps have multiples of four.
-    const int warpgroup = same_in_warp<SHORT_STAGES>((threadIdx.x / WARPGROUP_THREADS + BLOCKS - 1) % (CONSUMERS + 1));
-    const auto loads = [] {  // one thread
-        if constexpr (SHORT_STAGES) return same_in_warp<true>(threadIdx.x / 32 % 4) == 0 && elected();
-        return threadIdx.x % WARPGROUP_THREADS == 0;
+    // The producer has number 0. A single warp comes behind the consumers: their first warps are multiples of four.
+    constexpr int BEHIND = WARPGROUP_THREADS * CONSUMERS;
+    const unsigned role = BLOCKS == 1            ? threadIdx.x
+                          : threadIdx.x < BEHIND ? threadIdx.x + WARPGROUP_THREADS
+                                                 : threadIdx.x - BEHIND;
+    const int warpgroup = same_in_warp<SHORT_STAGES>(role / WARPGROUP_THREADS);
+    const auto loads = [&] {  // one thread
+        if constexpr (SHORT_STAGES) return same_in_warp<true>(role / 32) == 0 && elected();
+        return role == 0;
     };
     if (warpgroup == 0) {  // the producer
         if (BLOCKS == 1) producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
