@@ -331,9 +331,6 @@ LATE_WAITS = (
     mistake("a cluster loads before the launch before has ended", "wgmma_cluster",
             "griddepcontrol.wait must come first",
             gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
-    mistake("the single warp of a producer multiplies", "wgmma_cluster", "it is for whole warpgroups of 128 threads",
-            Edit(CLUSTER, "role = BLOCKS == 1 ", "role = BLOCKS <= 2 "),
-            config=(("BLOCKS", 2),)),
 )  # fmt: skip
 MISTAKES = (*PLAIN, *LOOPS, *LONG_STAGES, *STORES, *CLUSTERS, *SWAPPED_AND_SLICED, *FOUR_AND_SLICED, *FP32_MISTAKES,
             *LATE_WAITS)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopper_mistake import FULL_WAIT, PAIR, PHASE, RACE, SPLIT, TWO, gone, mistake
+from hopper_mistake import END_OF_CLUSTER, FULL_WAIT, PAIR, PHASE, RACE, SPLIT, TWO, gone, mistake
 from mutant import Edit
 
 _TERMS_WAIT = "                wgmma_wait<0>();\n"
@@ -117,7 +117,7 @@ _TWO_CONSUMERS = (
      (gone(SPLIT, "        producer_dealloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();\n"),)),
 )  # fmt: skip
 _PAIR_OF_BLOCKS = (
-    ("a block ends while the other loads into it", "", (Edit(SPLIT, "CLUSTER > 1 && i < STAGES", "false && i < 1"),)),
+    ("a block ends while the other loads into it", "", (gone(SPLIT, "    " + END_OF_CLUSTER.strip()),)),
     ("stages are released in one's own block only", "", (Edit(SPLIT, "release_stage<CLUSTER>", "release_stage<1>"),)),
 )  # fmt: skip
 SPLIT_TERMS = tuple(

@@ -75,7 +75,7 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
                        "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
-                       "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0, "BLOCKS": 1}  # fmt: skip
+                       "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
 
 
 def _sent_bytes(rows: int, width: int, consumers: int, parts: int) -> int:
@@ -128,5 +128,6 @@ def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
 
 def is_cluster_menu(parameters: Mapping[str, object]) -> bool:
     """Whether a kernel has the parameters of this menu."""
-    needed = {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "SEND", "SLICE_ORDER", "BLOCKS"}
-    return needed <= set(parameters)
+    return {"SWAP", "SLICES", "CLUSTER_K", "CLUSTER_M", "GROUP", "TAIL_BN", "DEPTH", "SEND", "SLICE_ORDER"} <= set(
+        parameters
+    )

@@ -8,8 +8,7 @@
 //           SWAP transposes the product: wgmma's 64 rows are columns of C, so a tile has a multiple of 64 columns and
 //           any multiple of 8 rows. That wastes less of 300 rows, and outputs leave in rows of 128 bytes at any height.
 //           Where tiles alone do not fill the GPU, blocks share a tile, each with a part of K: CLUSTER_K blocks of one
-//           cluster (cluster_sums.cuh), or SLICES blocks of different clusters (slices.cuh). If K is short, BLOCKS = 2
-//           blocks share an SM: one multiplies while the other stores its outputs.
+//           cluster (cluster_sums.cuh), or SLICES blocks of different clusters (slices.cuh).
 // Changed   From 18: a stage is empty when the consumers of all blocks in the same row and column of the cluster have
 //           released it, because this block writes to theirs as well.
 // Owns      A cluster owns CLUSTER_M x CLUSTER_N tiles of BM x BN (SWAP: of the transpose of C), a block one of them, a
@@ -37,8 +36,7 @@
 constexpr int SHARERS = CLUSTER_M * CLUSTER_N;  // blocks that load for each other
 constexpr int CLUSTER = SHARERS * CLUSTER_K;
 constexpr int M_TILES = BM / CONSUMERS / 64;  // 64-row tiles per consumer warpgroup
-constexpr int PRODUCER_THREADS = BLOCKS == 1 ? WARPGROUP_THREADS : 32;  // registers for two blocks: one warp loads
-constexpr int THREADS = WARPGROUP_THREADS * CONSUMERS + PRODUCER_THREADS;
+constexpr int THREADS = WARPGROUP_THREADS * (CONSUMERS + 1);
 using TileA = OperandTile<BM, SWAP ? TRANS_B : !TRANS_A, CLUSTER_N>;  // the operand of wgmma's 64 rows
 constexpr bool B_K_MAJOR = SWAP ? !TRANS_A : TRANS_B;
 template <int COLS>
@@ -53,7 +51,7 @@ constexpr bool SHORT_STAGES = M_TILES == 1 && BN < 256;
 constexpr bool WAITS_LATE = M_TILES > 1 || BN < 256;
 constexpr int STAGE_BYTES = DEPTH * (TileA::BYTES + TileB<BN>::BYTES);
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
      float beta, OUT* C, long long ldc, const __grid_constant__ TensorMap map_c, const OUT* __restrict__ bias,
      long long strideA, long long strideB, long long strideC, int batch, unsigned char* workspace,
@@ -100,18 +98,13 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return SLICES == 1 ? whole_k : k_tile_range(K, alpha, DEPTH, slices.slice(t), slices.count);
     };
     Ring<STAGES> ring;
-    // The producer has number 0. A single warp comes behind the consumers: their first warps are multiples of four.
-    constexpr int BEHIND = WARPGROUP_THREADS * CONSUMERS;
-    const unsigned role = BLOCKS == 1            ? threadIdx.x
-                          : threadIdx.x < BEHIND ? threadIdx.x + WARPGROUP_THREADS
-                                                 : threadIdx.x - BEHIND;
-    const int warpgroup = same_in_warp<SHORT_STAGES>(role / WARPGROUP_THREADS);
-    const auto loads = [&] {  // one thread
-        if constexpr (SHORT_STAGES) return same_in_warp<true>(role / 32) == 0 && elected();
-        return role == 0;
+    const int warpgroup = same_in_warp<SHORT_STAGES>(threadIdx.x / WARPGROUP_THREADS);
+    const auto loads = [] {  // one thread
+        if constexpr (SHORT_STAGES) return same_in_warp<true>(threadIdx.x / 32) == 0 && elected();
+        return threadIdx.x == 0;
     };
     if (warpgroup == 0) {  // the producer
-        if (BLOCKS == 1) producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
+        producer_dealloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const auto load_tile = [&](auto width, int row, int col, int z, unsigned t) {
             const KTileRange range = k_tiles_of(t);
             if (WAITS_LATE) pdl_wait_behind(row, col);
@@ -137,7 +130,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
                 mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
         }
     } else {  // a consumer
-        if (BLOCKS == 1) consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
+        consumer_alloc_registers<CONSUMERS, M_TILES * BN / 2>();
         const int first = (warpgroup - 1) * M_TILES;  // this consumer's first 64-row tile
         const int thread = threadIdx.x % WARPGROUP_THREADS;
         const auto release = [&](int stage) { loader.release(empty + 8 * stage, thread); };

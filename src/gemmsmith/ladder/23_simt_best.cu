@@ -29,7 +29,7 @@
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/pdl_wait_behind.cuh"
+#include "ptx/pdl_wait_behind_addresses.cuh"
 #include "schedule/grouped_order.cuh"
 #include "schedule/stream_k_tiles.cuh"
 #include "tile/k_tile_copy.cuh"
@@ -119,7 +119,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             const int begin = work.first * BK, last = work.first + work.count, end = last == k_tiles ? K : last * BK;
             CopyA copy_a(ring, A, lda, tile.row, M, begin, end);
             CopyB copy_b(ring + CopyA::BYTES, B, ldb, tile.col, N, begin, end);
-            pdl_wait_behind(copy_a.source, copy_b.source);  // nothing of the launch before was needed so far
+            pdl_wait_behind_addresses(copy_a.source, copy_b.source);
             int left = work.count;  // k-tiles not yet copied; counted only by guarded copies
             const auto copy = [&](auto guarded, unsigned offset) {
                 constexpr bool GUARDED = decltype(guarded)::value;

@@ -53,7 +53,6 @@ SPEC = hopper.rung(
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
         Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
-        Parameter("BLOCKS", 1, (1, 2), "blocks on an SM at once, each with half of its shared memory and registers"),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -64,13 +63,11 @@ SPEC = hopper.rung(
     grid=hopper.cluster_grid("(TAIL_BN if TAIL_BN else BN)", "(N if SWAP else M)", "(M if SWAP else N)")
     + "*CLUSTER_K*SLICES",
     cluster=f"{hopper.CLUSTER_BLOCKS}*CLUSTER_K",
-    threads="128*CONSUMERS+(128 if BLOCKS == 1 else 32)",
     smem=_SMEM,
     idle="SLICE_ORDER",  # only there do clusters start in the order that it assumes
     constraints=(
         hopper.ROWS_PER_CONSUMER,
         hopper.WITH_SETMAXNREG,
-        *hopper.two_blocks_fit(_SMEM),
         hopper.CLUSTER_SIZE,
         Requires("SWAP == 1 or BN % 16 == 0", "without SWAP the columns of a tile come in multiples of 16, but {BN}"),
         hopper_store.TRANSPOSED_BOXES_DIVIDE,

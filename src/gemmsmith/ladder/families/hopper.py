@@ -19,7 +19,6 @@ from gemmsmith.problem import BF16, FP16, FP32
 WARPGROUP = 128  # threads
 BOX = 64  # 16-bit elements in a row of a box
 BOX_ROW = 128  # its bytes
-_RESERVED_SMEM = 1024  # bytes of each block, for the system
 
 # --- parameters
 
@@ -93,34 +92,9 @@ def accumulators_fit(*most: int) -> Requires:
 WITH_SETMAXNREG = accumulators_fit(208, 208, 96)
 
 
-def smem_of_a_block(blocks: int) -> int:
-    """Bytes that each of so many blocks on an SM may ask for."""
-    return (LARGEST_SMEM - (blocks - 1) * _RESERVED_SMEM) // blocks
-
-
-def _of_k_major_operands(smem: str) -> str:
-    return smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
-
-
-def two_blocks_fit(smem: str) -> tuple[Requires, ...]:
-    """With BLOCKS = 2, shared memory and registers for both; other layouts may need more, and have one block then."""
-    needed, most = _of_k_major_operands(smem), "select(CONSUMERS, 128, 64, 40)"
-    return (
-        Requires(
-            f"BLOCKS == 1 or {needed} <= {smem_of_a_block(2)}",
-            f"{{:{needed}}} B of shared memory, but each of {{BLOCKS}} blocks on an SM has {smem_of_a_block(2):,} B",
-        ),
-        Requires(
-            f"BLOCKS == 1 or {ACCUMULATORS} <= {most}",
-            f"{{{ACCUMULATORS}}} accumulators per thread, but with {{:CONSUMERS}} consumers and {{BLOCKS}} blocks on "
-            f"an SM {{:{most}}} fit into registers",
-        ),
-    )
-
-
 def smem_fits(smem: str) -> Requires:
     """Of K-major operands; other layouts may need more, which is checked when the problem is known."""
-    needed = _of_k_major_operands(smem)
+    needed = smem.replace("A_K_MAJOR", "1").replace("B_K_MAJOR", "1").replace("OUT_BYTES", "2")
     return Requires(
         f"{needed} <= {LARGEST_SMEM}",
         f"{{STAGES*(BM+BN)*128}} B for k-tiles and what else it needs are {{:{needed}}} B of shared memory, "

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from functools import cache
 
 from gemmsmith.kernel.config import Config, Parameter
-from gemmsmith.kernel.constraints import Requires
+from gemmsmith.kernel.constraints import LARGEST_SMEM, Requires
 from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
-from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES, smem_of_a_block
+from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
 from gemmsmith.problem import Problem
 
@@ -88,7 +88,7 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
         "B_K_MAJOR": int(b_k_major),
     }
     names |= {"OUT_BYTES": out_bytes} | config.by_name
-    free = smem_of_a_block(config.get("BLOCKS", 1)) - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
+    free = LARGEST_SMEM - evaluate(f"{CLUSTER_K_TILES}+{TAIL_BARRIERS}", names)
     most = free // evaluate(f"CONSUMERS*{_BOX_BYTES_OR_TRANSPOSED}", names)
     if names["SWAP"]:
         return _transposed_boxes(config["BN"] // _TRANSPOSED_ROWS, most, config["BM"] > BOX * config["CONSUMERS"])
@@ -108,7 +108,7 @@ def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
     """TMA stores for 64 columns of a transposed tile with K-major operands; without asking the formulas, for speed."""
     stage = BOX_ROW * config.get("DEPTH", 1) * (config["BM"] + config["BN"]) + 16
-    free = smem_of_a_block(config.get("BLOCKS", 1)) - config["STAGES"] * stage
+    free = LARGEST_SMEM - config["STAGES"] * stage
     boxes = config["BN"] // _TRANSPOSED_ROWS
     most = free // (config["CONSUMERS"] * _TRANSPOSED_ROWS * BOX * out_bytes)
     staged = _transposed_boxes(boxes, most, config["BM"] > BOX * config["CONSUMERS"])

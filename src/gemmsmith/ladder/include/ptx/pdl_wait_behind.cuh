@@ -8,8 +8,3 @@
 __device__ __forceinline__ void pdl_wait_behind(int first, int second) {
     if ((first ^ second) >= 0) pdl_wait();
 }
-
-// The same with addresses, whose highest bit is zero.
-__device__ __forceinline__ void pdl_wait_behind(const void* first, const void* second) {
-    if ((reinterpret_cast<long long>(first) ^ reinterpret_cast<long long>(second)) >= 0) pdl_wait();
-}

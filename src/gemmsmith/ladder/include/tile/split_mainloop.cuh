@@ -117,10 +117,6 @@ __device__ __forceinline__ void split_gemm(int M, int N, int K, float alpha, con
                         ring.advance();
                     }
             });
-            // Others write to shared memory of this block until all stages have been released for the last time. A
-            // barrier of the cluster would also wait for outputs to be written.
-            for (int i = 0; CLUSTER > 1 && i < STAGES; ++i, ring.advance())
-                mbarrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
         }
     } else {  // a consumer
         consumer_alloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();
@@ -150,4 +146,5 @@ __device__ __forceinline__ void split_gemm(int M, int N, int K, float alpha, con
             store_accumulators_direct<BN>(c, first * 64, acc, epilogue_at(row, col, alpha, beta, bias), whole);
         });
     }
+    if (CLUSTER > 1) cluster_sync();  // a block must not exit while others still write to its shared memory
 }
