@@ -48,7 +48,7 @@ REGISTERS = (
             gone(_REGISTERS, "            mbarrier_wait(complete, parity);\n")),
     mistake("the tall operand is loaded before griddepcontrol.wait", _IN_REGISTERS,
             "griddepcontrol.wait must come first",
-            gone(_REGISTERS, "            pdl_wait_behind(row, col);\n")),
+            Edit(_REGISTERS, "        pdl_wait();\n        for_each_tile", "        for_each_tile")),
     mistake("rows of a fragment go to other outputs", _IN_REGISTERS, "outputs wrong",
             Edit("fp32_tile.cuh", "first_row + row_of(f, i)", "first_row + f + i * 8")),
     mistake("the short operand keeps its order of k", _IN_REGISTERS, "outputs wrong",

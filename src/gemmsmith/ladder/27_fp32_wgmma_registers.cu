@@ -24,7 +24,7 @@
 #include "epilogue/epilogue.cuh"
 #include "epilogue/ieee_recompute.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/pdl_wait_behind.cuh"
+#include "ptx/pdl.cuh"
 #include "tile/registers_mainloop.cuh"
 
 constexpr int CONSUMERS = BM / 64;
@@ -81,8 +81,8 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
     if (warpgroup == 0) {  // the producer
         producer_dealloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();
+        pdl_wait();
         for_each_tile([&](int row, int col, int z) {
-            pdl_wait_behind(row, col);
             if (!ALIGNED || thread == 0)
                 for (int k = range.begin; k < range.end; ++k) {
                     const unsigned stage = stages + ring.stage * STAGE_BYTES, barrier = full + 8 * ring.stage;
@@ -112,6 +112,7 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         return;
     }
     consumer_alloc_registers<CONSUMERS, BUDGETED_ACCUMULATORS>();
+    pdl_wait();  // outputs of the previous kernel may be our C
     const int lane = thread % 32, warp_row = (warpgroup - 1) * 64 + thread / 32 * 16;
     const Tall::Offsets offsets = Tall::offsets(warp_row);
     const auto release = [&](int stage) { mbarrier_arrive(empty + 8 * stage); };  // every thread reads a stage itself
@@ -121,7 +122,6 @@ gemm(int M, int N, int K, float alpha, const __grid_constant__ TensorMap map_a, 
         float acc[BN / 2];
         const int count = range.end - range.begin;
         registers_mainloop<Tall, Short, COMPENSATED, STEPS>(acc, ring, stages, full, count, offsets, release);
-        pdl_wait();  // the launch before may still use what is stored now
         const int top = SWAP ? col : row, left = SWAP ? row : col;
         const Window<float> c = window(C + z * strideC, ldc, M, N, top, left);
         const Epilogue<float> epilogue = epilogue_at(top, left, alpha, beta, bias);
