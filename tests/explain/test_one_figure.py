@@ -91,6 +91,7 @@ def test_compare_counts_what_profile_counts() -> None:
 
 def test_kernels_are_compared_at_one_level(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the machine code of one cannot be executed, the PTX of both is counted, and the reason is told."""
+
     def refused(spec: KernelSpec, *rest: Any, **named: Any) -> Counted:
         if named and spec.name == "coalesced":
             raise UnsupportedError("no such instruction")
