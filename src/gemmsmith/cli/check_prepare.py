@@ -208,8 +208,8 @@ def _with_places(
         found = product_places(bench.open, read, config, (shapes.base, shapes.distinct), lambda *_: compiled)
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
-                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} have "
-                "elements between them that no product uses: they are parts of a larger tensor, which is not judged",
+                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
+                "have elements between them that no product uses: parts of a larger tensor, which is not judged",
                 "gemmsmith.launch runs it with arguments of your own",
             )
         if found is not None and not unread and (found.wrong or found.beside):

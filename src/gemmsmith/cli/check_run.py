@@ -128,7 +128,7 @@ def _refuse_one_size(report: Report) -> None:
 
 
 def _refuse_one_extent(report: Report) -> None:
-    """Raise for a kernel whose grid host code makes for one number of rows or columns, if it leaves others unwritten."""
+    """Raise for a kernel whose grid is made for one number of rows or columns, if it leaves others unwritten."""
     extent = getattr(report.spec.geometry, "one_extent", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:

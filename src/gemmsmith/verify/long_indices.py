@@ -18,8 +18,8 @@ _PLACE = re.compile(
 def computes_long_indices(code: str) -> bool:
     """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements.
 
-    Counters of loops, sums, elements, addresses in shared memory and places of a thread in C are none, as long as nothing is multiplied
-    with such a place: ``int m = row + ty;`` goes on in 32 bits.
+    Counters of loops, sums, elements, addresses in shared memory and places of a thread in C are none, as long as
+    nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
     """
     code = _CAST_ELEMENT.sub(" [", _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code)))
     for match in list(_SUM.finditer(code)):  # ``long long sum = 0;``: of elements, where no index has it
