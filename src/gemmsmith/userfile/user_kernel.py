@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
+from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import EXTENTS, recognise
@@ -238,6 +239,9 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
             found.hint,
         )
+    if not options.signature and site is not None:
+        named, signature = signature, with_exchanged_arguments(signature)
+        launch.notes += _exchange_note(named, signature, site)
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
@@ -263,6 +267,13 @@ def _recognised(
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+
+
+def _exchange_note(named: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
+    """What the report says where the launch passes a leading dimension or a scalar for another one."""
+    pairs = zip(named.arguments, passed.arguments, strict=True)
+    told = ", ".join(f"{arg.name} gets {arg.at_launch}" for before, arg in pairs if before.role != arg.role)
+    return (FoundValue("arguments", told, site.site.shown(), site.site.text),) if told else ()
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
