@@ -76,16 +76,20 @@ def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return None
 
 
-def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
-    """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such."""
+def prepared_kernel(path: Path, options: UserOptions, adds: bool) -> KernelSpec | None:
+    """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such.
+
+    adds  the kernel adds to its result, and the one before it sets that
+    """
     launch = _read(path, options).launch
     if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
         return None
-    arrays = {arg.at_launch for arg in launch.signature.arguments if arg.role in ("A", "B") and arg.at_launch}
+    written = (launch.signature.output,) if adds else ("A", "B")
+    arrays = {arg.at_launch for arg in launch.signature.arguments if arg.role in written and arg.at_launch}
     before = launch_before(launch.site, arrays)
     chain = None
     if before is not None:
-        chain = kernel_chain(before[0], before[0].template()[0], before[1], options.edited)
+        chain = kernel_chain(before[0], before[0].template()[0], before[1], options.edited, adds)
     if before is None or chain is None or chain.second.kernel.qualified != launch.facts.kernel.qualified:
         return None
     try:
@@ -94,8 +98,8 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return None
     # What the kernel before reads in place of an operand is that operand; all else means what it does to the product.
     meant = {arg.at_launch: arg.role for arg in launch.signature.arguments if arg.at_launch}
-    operand = meant.pop(before[1])
-    arguments = tuple(replace(arg, role=meant.get(arg.at_launch, operand if arg.code == "P" else arg.role))
+    operand = "" if adds else meant.pop(before[1])
+    arguments = tuple(replace(arg, role=meant.get(arg.at_launch, operand if operand and arg.code == "P" else arg.role))
                       if arg.role != SCRATCH else arg for arg in both.signature.arguments)  # fmt: skip
     return both.read_as(replace(both.signature, arguments=arguments), both.layouts[0])
 
