@@ -16,10 +16,10 @@ from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
-from gemmsmith.verify.trial import GUARDED, RAGGED, RANDOM, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.verdict import Verdict, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
@@ -64,7 +64,8 @@ class FittedTrials:
                                      (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
-            return self._judge(replace(found.trial, label=GUARDED), found.verdict, always=True)
+            label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
+            return self._judge(replace(found.trial, label=label), found.verdict, always=True)
         if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))

@@ -350,6 +350,7 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
         # What a tile leaves behind in shared memory, the block's next one may use too early.
         problem = subject.problem(rows * bm - 1, columns * bn - 1, k)
         yield replace(_exact(subject, label, problem), hazards=True)
+    yield from _more_than_one_wave(subject)
     for label, along_rows in (("rows", True), ("columns", False)):
         for tiles in _MOST_TILES:  # the most that the grid allows
             problem = subject.problem(tiles * bm, bn, k) if along_rows else subject.problem(bm, tiles * bn, k)
@@ -365,6 +366,22 @@ def _many_tiles(subject: Subject) -> Iterator[Trial]:
                 yield trial
                 if not _obstacle(subject, trial):
                     break
+
+
+def _more_than_one_wave(subject: Subject) -> Iterator[Trial]:
+    """More tiles than twice the blocks of a grid that does not grow, with one k-tile and with two: which stage a tile
+    ends with, and the block's next one begins with, depends on that."""
+    bm, bn = subject.tile
+    few, more = (subject.problem(rows * bm, 3 * bn, 1) for rows in (7, 14))
+    if any(no_launch(subject.spec, subject.config, each) for each in (few, more)):
+        return
+    blocks, larger = (subject.spec.geometry(each, subject.config).blocks for each in (few, more))
+    rows = 2 * blocks // 3 + 1
+    if larger != blocks or 3 * rows * bm * bn * subject.depth > _MOST_WORK // 4:
+        return
+    for label, k in (("one k-tile", subject.depth), ("two k-tiles", 2 * subject.depth)):
+        problem = subject.problem(rows * bm - 1, 3 * bn, k)
+        yield replace(_exact(subject, f"more tiles than twice the blocks, {label}", problem), hazards=True)
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:

@@ -23,6 +23,7 @@ NO_K = "K = 0"
 VECTORS = "whole vectors, but no multiple of the tile"
 CLEARED = "C before the launch"
 GUARDED = "a ragged edge, which the kernel guards"
+OTHER_SIZE = "another size"
 
 
 class Size(Enum):
