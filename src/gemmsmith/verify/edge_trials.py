@@ -37,7 +37,7 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
 _MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
-_SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
+_SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
@@ -149,7 +149,7 @@ def _largest_integers(subject: Subject) -> Iterator[Trial]:
     if base.dtype not in (INT8, UINT8) or base.out_dtype != INT32:
         return
     tile = subject.one_tile(subject.depth)
-    k = min(_SUMS_BEYOND_24_BITS, _MOST_WORK // max(1, tile.m * tile.n))
+    k = min(_SUMS_BEYOND_24_BITS, 4 * _MOST_WORK // max(1, tile.m * tile.n))
     problem = subject.one_tile(max(subject.depth, k))
     yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
 
