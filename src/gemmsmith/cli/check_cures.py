@@ -219,8 +219,9 @@ class _CopyBench:
         if not second:
             return user_kernel(Path(self.asked.kernel), launch)
         first = own.signature.entry.removesuffix(chained_name("", second))
-        prepared = ((partial(prepared_kernel, adds=adds), second) for adds in (False, True))
-        ways = ((joined_kernel, launch.entry or first), *prepared)
+        ways: list[tuple[Callable[[Path, UserOptions], KernelSpec | None], str]]
+        ways = [(joined_kernel, launch.entry or first)]
+        ways += [(partial(prepared_kernel, adds=adds), second) for adds in (False, True)]
         for read, entry in ways:
             with suppress(GemmsmithError):
                 both = read(own.source, replace(launch, entry=entry))

@@ -244,8 +244,8 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             found.hint,
         )
     if not options.signature and site is not None:
-        named, signature = signature, with_exchanged_arguments(signature)
-        launch.notes += _exchange_note(named, signature, site)
+        by_name, signature = signature, with_exchanged_arguments(signature)
+        launch.notes += _exchange_note(by_name, signature, site)
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
@@ -273,9 +273,9 @@ def _recognised(
                      map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
 
 
-def _exchange_note(named: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
+def _exchange_note(by_name: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
     """What the report says where the launch passes a leading dimension or a scalar for another one."""
-    pairs = zip(named.arguments, passed.arguments, strict=True)
+    pairs = zip(by_name.arguments, passed.arguments, strict=True)
     told = ", ".join(f"{arg.name} gets {arg.at_launch}" for before, arg in pairs if before.role != arg.role)
     return (FoundValue("arguments", told, site.site.shown(), site.site.text),) if told else ()
 
