@@ -186,11 +186,11 @@ def _find_raggedness(
         judged = near[1]
         if axis == "K" and (less := lost(near, single, found[axis])):
             return Raggedness(Multiples(), axis, single(less), near[less])
-        if axis == "K" and edges.masks_k and judged is not None and judged.wrong and not refuses_extent(judged):
-            return Raggedness(Multiples(), axis, single(1), judged)  # a mask for the last k-tile, which is left out
         if judged is not None and refuses_extent(judged):
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
+        if axis == "K" and edges.masks_k and judged is not None and judged.wrong and not refuses_extent(judged):
+            return Raggedness(Multiples(), axis, single(at), judged)  # a mask for the last k-tile, which is left out
         if judged is None or refuses_extent(judged):
             continue
         if judged.unwritten and not judged.faulted and rounds_down(single(at).problem):
