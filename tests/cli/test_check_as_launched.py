@@ -90,6 +90,11 @@ def test_which_results_are_clamped(got: list[float], limit: float) -> None:
     assert clamp_of(Comparison(np.zeros(3), wrong, found, expected, 1.0)) == limit
 
 
+def test_results_of_one_sign_are_not_clamped() -> None:
+    expected, found = np.array([np.inf, -np.inf], np.float16), np.array([65504, -np.inf], np.float16)
+    assert clamp_of(Comparison(np.zeros(2), found != expected, found, expected, 1.0)) == 0.0
+
+
 ONE_OF_MANY = """
 __global__ void product(const float* A, const float* B, float* C, int batch, int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;

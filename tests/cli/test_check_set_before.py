@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.cli.main import run_command
+from gemmsmith.cli.verify_run import KernelVerification
 
 _ADDED = """__global__ void start(float* C, const float* bias, int count, int N) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -41,3 +42,12 @@ def test_what_a_kernel_before_sets(old: str, new: str, expected: int, tmp_path: 
     file.write_text(_ADDED.replace(old, new) if old else _ADDED)
     trial = ("--strict", "--trial", "a shape that is no multiple of the tile")
     assert run_command(["check", f"{file}:add", "--cures", "0", *trial]) == expected
+
+
+def test_verify_runs_the_kernel_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails with it is among the verdicts; the cases of the kernel alone are left out here."""
+    file = tmp_path / "mine.cu"
+    file.write_text(_ADDED.replace("(M * N + 63) / 64, 64", "12, 64"))
+    monkeypatch.setattr(KernelVerification, "_fitted", lambda *_: [])
+    monkeypatch.setattr(KernelVerification, "cases", [])
+    assert run_command(["verify", f"{file}:add", "--device", "sim"]) == 1

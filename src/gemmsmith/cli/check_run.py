@@ -51,11 +51,11 @@ _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    together = chain_report(spec, config, asked, _check_one)
-    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
+    together = chain_report(spec, config, asked, check_one)
+    return together or with_kernel_before(spec, asked, check_one(spec, config, asked), check_one)
 
 
-def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
+def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
