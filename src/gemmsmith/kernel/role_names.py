@@ -67,11 +67,7 @@ def numbers_a_product(name: str, at_launch: str, body: str, counters: frozenset[
     computed from it: ``rows = batch * M`` counts."""
     word = re.escape(name)
     multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
-    if (
-        not (at_launch in counters or _COUNTER.fullmatch(at_launch))
-        or "blockIdx.z" in body
-        or not re.search(multiplied, body)
-    ):
+    if not (at_launch in counters or _COUNTER.fullmatch(at_launch)) or "blockIdx.z" in body or not re.search(multiplied, body):
         return False
     computed = re.findall(rf"\b(\w+)\s*=(?!=)[^;,=]*\b{word}\b", body)
     return not any(_is_compared(each, body) for each in (name, *computed))
