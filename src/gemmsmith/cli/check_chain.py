@@ -77,6 +77,7 @@ def kernel_before(spec: KernelSpec, asked: Asked, adds: bool, check: Check) -> R
     if not isinstance(launch, UserLaunch) or launch.second is not None or spec.batched or asked.device.wants_gpu:
         return None
     options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
+    options = replace(options, entry=options.entry or launch.facts.kernel.qualified)
     try:
         both = prepared_kernel(Path(spec.source), options, adds)
         if both is None or both.signature.unknown or both.signature.fixed:
