@@ -47,7 +47,7 @@ def test_what_a_kernel_before_sets(old: str, new: str, expected: int, tmp_path: 
 def test_verify_runs_the_kernel_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails with it is among the verdicts; the cases of the kernel alone are left out here."""
     file = tmp_path / "mine.cu"
-    file.write_text(_ADDED.replace("(M * N + 63) / 64, 64", "12, 64"))
+    file.write_text(_ADDED.replace("bias, M * N, N", "bias, (M < 64 ? M : 64) * N, N"))
     monkeypatch.setattr(KernelVerification, "_fitted", lambda *_: [])
     monkeypatch.setattr(KernelVerification, "cases", [])
     assert run_command(["verify", f"{file}:add", "--device", "sim"]) == 1
