@@ -53,11 +53,11 @@ _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    together = chain_report(spec, config, asked, _check_one)
-    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
+    together = chain_report(spec, config, asked, check_one)
+    return together or with_kernel_before(spec, asked, check_one(spec, config, asked), check_one)
 
 
-def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
+def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
@@ -199,18 +199,13 @@ def _plain_trials(
         left = asked.budget * (1 - SPARE) - (before - started)
         if number:
             planned[number:] = lighter.lighten(planned[number:], pace, left)
-        trial, place = planned[number], len(report.verdicts)
-        others = sum(work_of(each.problem) for each in planned[number:] if not _is_order(each) and each is not trial)
-        if _is_order(trial) and asked.free and pace * (others + work_of(trial.problem)) > left:
+        place = len(report.verdicts)
+        affordable = _affordable(planned[number:], pace, left, report, asked)
+        if affordable is None:
             del report.trials[place]
-            report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
-        short = asked.free and pace * (others + work_of(trial.problem)) > left
-        if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
-            report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-            trial = replace(trial, hazards=False)
-        larger = lighter.larger(trial)
-        trial, verdict = _run(runner, trial, report)
+        larger = lighter.larger(affordable)
+        trial, verdict = _run(runner, affordable, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
@@ -225,6 +220,21 @@ def _plain_trials(
             after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
+
+
+def _affordable(waiting: list[Trial], pace: float, left: float, report: Report, asked: Asked) -> Trial | None:
+    """The first of the trials that wait, without a search for races where seconds are short; None where it is left out,
+    which the report says."""
+    trial = waiting[0]
+    others = sum(work_of(each.problem) for each in waiting[1:] if not _is_order(each))
+    short = asked.free and pace * (others + work_of(trial.problem)) > left
+    if short and _is_order(trial):
+        report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
+        return None
+    if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
+        report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
+        return replace(trial, hazards=False)
+    return trial
 
 
 def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:

@@ -34,8 +34,9 @@ from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
-from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
+from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.product_evidence import says_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
@@ -184,7 +185,7 @@ def settle(
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
         found_roles = _roles_of_wrong_product(
-            LinearProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
+            LaunchProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
         )
         if found_roles is not None:
             return settled_as(*found_roles)
@@ -250,7 +251,7 @@ def settle(
                 only = f"{equal}, as a {accepted[0].layout}"
                 break
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
-        probe = LinearProbe(open_device, spec, config, compile_fn)
+        probe = LaunchProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
         if other and other != FEW_TERMS:
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
@@ -261,7 +262,7 @@ def settle(
 
 
 def _roles_of_wrong_product(
-    probe: LinearProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
+    probe: LaunchProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
 ) -> tuple[Signature, str] | None:
     """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
     nothing does, or it computes something else."""
