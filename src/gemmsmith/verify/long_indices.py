@@ -11,17 +11,37 @@ _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generi
 _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
 )
+# The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
+_BATCH = re.compile(r"\b[\w:]+\s+(?:const\s+)?(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*;")
+_TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
 
 
 def computes_long_indices(code: str) -> bool:
     """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements.
 
-    Counters of loops, addresses in shared memory and places of a thread in C are none, as long as nothing is multiplied
-    with such a place: ``int m = row + ty;`` goes on in 32 bits.
+    Counters of loops, addresses in shared memory, offsets of a product in its batch and places of a thread in C are
+    none, as long as nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
     """
+    code = _without_batches(code)
     code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
     for match in list(_PLACE.finditer(code)):
         rest = code.replace(match[0], " ")
         if not re.search(rf"\b{match[1]}\b\s*\)?\s*\*|\*\s*\(?\s*{match[1]}\b", rest):
             code = rest
     return _LONG.search(code) is not None
+
+
+def _without_batches(code: str) -> str:
+    """``code`` without ``(size_t)blockIdx.z * M * K``, and without the declarations that such an offset needs: of the
+    product's number, of a stride that it is multiplied by, and of a variable for the offset itself."""
+    number = "|".join(["blockIdx\\.z", *(re.escape(name) for name in dict.fromkeys(_BATCH.findall(code)))])
+    factors = re.findall(rf"\b(?:{number})\b\s*\)?\s*\*\s*(\w+)|\b(\w+)\s*\*\s*(?:{number})\b", code)
+    strides = [after or before for after, before in factors]
+    cast = rf"(?:\(\s*{_TYPE}\s*\)\s*|(?:static_cast\s*<\s*)?{_TYPE}\s*>?\s*\(\s*)(?:{number})\b"
+    offset = rf"(?:{cast}|(?:{number})\b)\s*\)?\s*[*;]"
+    code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?\w+\s*=\s*(?={offset})", " ", code)
+    code = re.sub(cast, " ", code)
+    for stride in dict.fromkeys(strides):
+        if len(re.findall(rf"\b{stride}\b", code)) == strides.count(stride) + 1:  # where it is declared, too
+            code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?{stride}\b", " ", code)
+    return code

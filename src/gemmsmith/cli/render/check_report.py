@@ -283,7 +283,8 @@ class Report:
             if self.status == "racy":
                 return f"{self.entry} races: {where}; the result was right in this run"
             what = "races, and is wrong" if _races(verdict) else "is wrong"
-            unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
+            alone = self.settled.only if not _races(verdict) else ""  # a race may be right anywhere, by luck
+            unless = f"; it is right for {alone} only" if alone else ""
             return f"{self.entry} {what}: {where}{unless}"
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
