@@ -12,6 +12,8 @@ from gemmsmith.cli.launch_report import hints, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.compile.cpu_seconds import seconds_used
+from gemmsmith.errors import UsageError
+from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
@@ -65,7 +67,7 @@ class FittedTrials:
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
             return self._judge(replace(found.trial, label=GUARDED), found.verdict, always=True)
-        if (vectors := _whole_vectors(report, run.get(RAGGED), ragged)) is not None:
+        if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
         planned = list(edge_trials(subject))
@@ -131,15 +133,28 @@ def _longer(trial: Trial) -> int:
     return max(trial.problem.m, trial.problem.n, 1)
 
 
-def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
+def _whole_vectors(report: Report, runner: TrialRunner, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
     """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
     access ends a launch before anything else is seen."""
     base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
     if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
         return None
-    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
-    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
-    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
+    axes = [axis for axis in "mnk" if getattr(found, axis) > vector]
+    for times in (1, 2):  # a grid that is rounded down may have no blocks for less than one tile
+        shorter = {axis: times * getattr(base, axis) - vector for axis in axes}
+        problem = base.with_(**{axis: extent for axis, extent in shorter.items() if extent > 0})
+        if problem != base and _is_launched(runner, problem):
+            return replace(ragged, label=VECTORS, problem=problem)
+    return None
+
+
+def _is_launched(runner: TrialRunner, problem: Problem) -> bool:
+    """Whether host code has a launch for a shape."""
+    try:
+        runner.spec.geometry(problem, runner.config)
+    except UsageError:
+        return False
+    return True
 
 
 def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:

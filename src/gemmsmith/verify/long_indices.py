@@ -12,7 +12,7 @@ _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
 )
 # The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
-_BATCH = re.compile(r"\b[\w:]+\s+(?:const\s+)?(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*;")
+_BATCH = re.compile(r"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*[;,]")
 _TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
 
 
