@@ -19,17 +19,8 @@ from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
-from gemmsmith.sim.wavefronts import (
-    LINE,
-    NOBODY,
-    SECTOR,
-    WARP,
-    copies,
-    distinct,
-    matrix_wavefronts,
-    sectors,
-    wavefronts,
-)
+from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
 _WAVEFRONT = 128  # bytes
 _PATTERNS_KEPT = 8  # access patterns remembered for each instruction
