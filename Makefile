@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+unexport PYTHONDONTWRITEBYTECODE  # else every process compiles all modules again: pytest's workers, each command
 
 .PHONY: climb test test-all nightly check format docs fuzz prebuilt wheel bench-sim bench-limits bench-short clean
 
@@ -26,7 +27,7 @@ fuzz: $(STAMP)  ## check random kernels and mutants of them for SECONDS; failure
 check: $(STAMP)  ## linting, formatting, strict types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=$(WORKERS) $(BIN)/mypy
 	$(BIN)/python benchmarks/update_docs.py --check
 
 format: $(STAMP)

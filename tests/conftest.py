@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is imported; every core has a worker
+
 from done_once import do_once
 from tiers import tier
 

@@ -56,6 +56,13 @@ def test_a_kernel_outside_the_class_passes_without_one(tmp_path: Path, capsys: p
     assert found["certificate"]["reason"].startswith("mine.cu:6 compares a value of the matrices")
 
 
+def test_one_trial_alone_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = checked(tmp_path, ONE_OUTPUT_A_THREAD, "--json", "--trial", "random data")
+    found = as_json(capsys)
+    assert code == 0
+    assert found["certificate"] is None
+
+
 def test_a_wrong_kernel_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _ = checked(tmp_path, ONE_OUTPUT_A_THREAD.replace("k < K; ++k", "k < K - 1; ++k"), "--json")
     assert code == 1

@@ -84,28 +84,41 @@ class LinearProbe:
     def launched(self, meant: Signature, shape: Shape, values: Operands, poison: int
                  ) -> tuple[Array, Touched] | None:  # fmt: skip
         """C after a launch on A and B, and what it touched; None where there is no result."""
+        memory = _WatchedMemory()
+        ran = self._run(memory, meant, shape, values, poison)
+        if ran is None:
+            return None
+        a, b = (int(read.sum()) for _, read in memory.marks.values())
+        before = np.full(ran.itemsize, poison, np.uint8)
+        written = (ran.view(np.uint8).reshape(ran.size, -1) != before).any(axis=1)
+        return ran, Touched(a, b, int(written.sum()))
+
+    def computed(self, meant: Signature, shape: Shape, values: Operands) -> Array | None:
+        """C after a launch on A and B, zeros where nothing is written; None where there is no result."""
+        return self._run(GlobalMemory(), meant, shape, values, 0)
+
+    def _run(self, memory: GlobalMemory, meant: Signature, shape: Shape, values: Operands, poison: int) -> Array | None:
         device = self.open_device()
         if not isinstance(device, SimDevice) or time.process_time() > self.end:
             return None
-        memory = device.memory = _WatchedMemory()
+        device.memory = memory
         own = self.spec.read_as(meant, "NN")
-        problem = own.problem(*shape)
         try:
-            return self._run(device, memory, own, problem, values, poison)
+            return self._launch(device, own, own.problem(*shape), values, poison)
         except GemmsmithError:
             return None
 
-    def _run(
-        self, device: SimDevice, memory: _WatchedMemory, own: KernelSpec, problem: Problem,
-        values: Operands, poison: int,
-    ) -> tuple[Array, Touched]:  # fmt: skip
+    def _launch(
+        self, device: SimDevice, own: KernelSpec, problem: Problem, values: Operands, poison: int
+    ) -> Array:  # fmt: skip
         count = _room(problem)
         out = problem.out_dtype
         places = []
         for each in values:
             place = device.allocate(each.nbytes)
             device.write(place, each.view(np.uint8))
-            memory.watch(place, each.itemsize, count)
+            if isinstance(device.memory, _WatchedMemory):
+                device.memory.watch(place, each.itemsize, count)
             places.append(place)
         before = np.full(count * out.itemsize, poison, np.uint8)
         result, extra = device.allocate(before.size), device.allocate(count * 8)
@@ -116,10 +129,7 @@ class LinearProbe:
             workspace = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0
             for step in binding.load_plan(device, plan, self.compile_fn).steps(tables, workspace):
                 device.launch(step.loaded, step.launch)
-        after = device.read(result, before.size)
-        a, b = (int(memory.marks[place][1].sum()) for place in places)
-        written = (after != before).reshape(count, -1).any(axis=1)
-        return after.view(out.numpy), Touched(a, b, int(written.sum()))
+        return device.read(result, before.size).view(out.numpy)
 
 
 def _room(problem: Problem) -> int:
@@ -149,18 +159,18 @@ def _not_a_sum_of_products(probe: LinearProbe, meant: Signature, shape: Shape) -
     one, two = (operands(probe.spec, meant, shape, seed) for seed in (2, 3))
     results = []
     for a, b in probes(one, two):
-        launched = probe.launched(meant, shape, (a, b), 0)
-        if launched is None:
+        computed = probe.computed(meant, shape, (a, b))
+        if computed is None:
             return None
-        results.append(launched[0].astype(np.float64))
+        results.append(computed.astype(np.float64))
     least = k / 2 * min(1.0, abs(problem.alpha))
     error = _ERROR.get(problem.out_dtype, _FP32_ERROR)
     why = not_linear(results, error, m * n, least)
     if why != NOT_LINEAR:  # no number so far is below 0, where a function of the sums may begin
-        below = probe.launched(meant, shape, (-one[0], one[1]), 0)
+        below = probe.computed(meant, shape, (-one[0], one[1]))
         if below is None:
             return None
-        if _bends(results[0], results[PLAIN], below[0].astype(np.float64), error):
+        if _bends(results[0], results[PLAIN], below.astype(np.float64), error):
             why = NOT_LINEAR
     factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why

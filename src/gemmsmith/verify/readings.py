@@ -37,6 +37,7 @@ from gemmsmith.verify.harness import in_rounds, no_launch
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
 _ADDEND = 7
+_FEW_ROWS = 2  # of the results, which are compared first
 _ACTIVATIONS = ("", "relu")  # that integers go through bit for bit
 _SMOOTH_SPREAD = 1.5  # of the results that tell smooth activations from relu
 _SMOOTH_ERROR = {FP16: 2.0**-9, BF16: 2.0**-6}  # of one result, relative; the type's rounding and an evaluation
@@ -225,7 +226,7 @@ def _smooth(signature: Signature, memory: _Memory, roughly: bool) -> list[Readin
         product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
         product = product + (problem.beta * before.astype(np.float64) if signature.has("beta") else 0.0)
         for bias in ("row", "column") if memory.bias is not None else ("",):
-            total = product + _spread(memory.bias, bias, np.ones(problem.m, np.bool_), problem)
+            total = product + _spread(memory.bias, bias, np.arange(problem.m), problem)
             for name in SMOOTH:
                 error = np.abs(activated(name, total) - after.astype(np.float64)) / (relative * (np.abs(total) + 1))
                 if float(error.max(initial=0.0)) < nearest:
@@ -234,39 +235,49 @@ def _smooth(signature: Signature, memory: _Memory, roughly: bool) -> list[Readin
 
 
 def _matching(signature: Signature, memory: _Memory) -> Iterator[Reading]:
+    for layout in LAYOUTS:
+        _, _, before, after = memory.matrices(layout)
+        rows = np.flatnonzero((after != before).any(axis=1)) if memory.partial else np.arange(memory.problem.m)
+        # Most layouts differ in any row: few rows tell that, and the product of all is not needed.
+        if any(True for _ in _matching_rows(signature, memory, layout, rows[:_FEW_ROWS])):
+            yield from _matching_rows(signature, memory, layout, rows)
+
+
+def _matching_rows(
+    signature: Signature, memory: _Memory, layout: Layout, rows: NDArray[np.int64]
+) -> Iterator[Reading]:  # fmt: skip
+    """The readings with this layout that give what the kernel wrote in these rows."""
     problem = memory.problem
     biases = ("row", "column") if memory.bias is not None else ("",)
-    for layout in LAYOUTS:
-        a, b, before, after = memory.matrices(layout)
-        rows = (after != before).any(axis=1) if memory.partial else np.ones(problem.m, np.bool_)
-        a, before, after = a[rows], before[rows], after[rows]
-        judged = after != before if memory.partial else np.ones(after.shape, np.bool_)
-        product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
-        addend = before.astype(np.float64)
-        for bias in biases:
-            spread = _spread(memory.bias, bias, rows, problem)
-            total = product + spread
+    a, b, before, after = memory.matrices(layout)
+    a, before, after = a[rows], before[rows], after[rows]
+    judged = after != before if memory.partial else np.ones(after.shape, np.bool_)
+    product = problem.alpha * (a.astype(np.float64) @ b.astype(np.float64))
+    addend = before.astype(np.float64)
+    for bias in biases:
+        spread = _spread(memory.bias, bias, rows, problem)
+        total = product + spread
 
-            def gives(expected: Array, after: Array = after, judged: NDArray[np.bool_] = judged) -> str | None:
-                """The activation after which this is what the kernel wrote; None: under none."""
-                known = ((name, activated(name, expected)) for name in _ACTIVATIONS)
-                return next((name for name, each in known if _equal(each, after, problem, judged)), None)
+        def gives(expected: Array) -> str | None:
+            """The activation after which this is what the kernel wrote; None: under none."""
+            known = ((name, activated(name, expected)) for name in _ACTIVATIONS)
+            return next((name for name, each in known if _equal(each, after, problem, judged)), None)
 
-            if signature.has("beta"):
-                if (activation := gives(total + problem.beta * addend)) is not None:
-                    yield Reading(replace(signature, activation=activation), layout, bias)
-                    continue
-                plain = product / problem.alpha + spread
-                without = (total, plain, plain + problem.beta * addend)
-                if any(_equal(each, after, problem, judged) for each in without):
-                    yield Reading(signature, layout, bias, scaled=False)
-            elif (activation := gives(total)) is not None:
+        if signature.has("beta"):
+            if (activation := gives(total + problem.beta * addend)) is not None:
                 yield Reading(replace(signature, activation=activation), layout, bias)
-            elif _equal(total + addend, after, problem, judged):
-                yield Reading(replace(signature, accumulates=True), layout, bias)
+                continue
+            plain = product / problem.alpha + spread
+            without = (total, plain, plain + problem.beta * addend)
+            if any(_equal(each, after, problem, judged) for each in without):
+                yield Reading(signature, layout, bias, scaled=False)
+        elif (activation := gives(total)) is not None:
+            yield Reading(replace(signature, activation=activation), layout, bias)
+        elif _equal(total + addend, after, problem, judged):
+            yield Reading(replace(signature, accumulates=True), layout, bias)
 
 
-def _spread(bias: Array | None, kind: str, rows: NDArray[np.bool_], problem: Problem) -> Array | float:
+def _spread(bias: Array | None, kind: str, rows: NDArray[np.int64], problem: Problem) -> Array | float:
     if bias is None:
         return 0.0
     wide = bias.astype(np.float64)
