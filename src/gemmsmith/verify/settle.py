@@ -37,6 +37,7 @@ from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
 from gemmsmith.verify.product_evidence import says_product
+from gemmsmith.verify.racing import races_at
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
@@ -252,7 +253,7 @@ def settle(
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
         probe = LinearProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS:
+        if other and other != FEW_TERMS and not races_at(open_device(), spec, config, shapes[0], compile_fn):
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
                                  _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
