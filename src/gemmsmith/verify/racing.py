@@ -20,7 +20,8 @@ def races_at(device: Device, spec: KernelSpec, config: Config, shape: Shape, com
         return False
     watched = SimDevice(device.arch, hazards=True, timeout=device.timeout)
     try:
-        verdict = verify_launch(watched, spec, config, spec.problem(*shape[:1] * 3), fill="integers", mode="exact", c="set",
+        problem = spec.problem(*shape[:1] * 3)
+        verdict = verify_launch(watched, spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=compile_fn)  # fmt: skip
     except GemmsmithError:
         return False
