@@ -30,6 +30,7 @@ from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
+from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
@@ -37,7 +38,6 @@ from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
 from gemmsmith.verify.product_evidence import says_product
-from gemmsmith.verify.racing import races_at
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
@@ -253,7 +253,7 @@ def settle(
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
         probe = LinearProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS and not races_at(open_device(), spec, config, shapes[0], compile_fn):
+        if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
                                  _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)

@@ -1,4 +1,4 @@
-"""Whether a kernel races, where nothing is known yet about what it computes."""
+"""Whether a kernel has a hazard, where nothing is known yet about what it computes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gemmsmith.verify.harness import verify_launch
 Shape = tuple[int, int, int]
 
 
-def races_at(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> bool:
-    """Whether the simulator finds a race: what such a kernel computes tells nothing about what it is meant to. All
-    extents are the first of ``shape``, so that no layout leads out of a matrix."""
+def has_hazards(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> bool:
+    """Whether the simulator finds a race, or an access beyond an array: what such a kernel computes tells nothing about
+    what it is meant to. All extents are the first of ``shape``, so that no layout leads out of a matrix."""
     if not isinstance(device, SimDevice):
         return False
     watched = SimDevice(device.arch, hazards=True, timeout=device.timeout)
@@ -25,4 +25,4 @@ def races_at(device: Device, spec: KernelSpec, config: Config, shape: Shape, com
                                 compile_fn=compile_fn)  # fmt: skip
     except GemmsmithError:
         return False
-    return bool(verdict.hazards)
+    return bool(verdict.hazards) or verdict.faulted
