@@ -14,8 +14,10 @@ def inline(name: str) -> str:
 
 
 def replace_file(path: str | Path, text: str) -> Path:
-    """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss. Bytes of a command line that are
-    no UTF-8 are escaped."""
+    """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss.
+
+    Bytes of a command line that are no UTF-8 are escaped.
+    """
     target = Path(path)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
