@@ -21,7 +21,7 @@ def test_finite_values_are_rounded_once(kind: str) -> None:
     elif kind != "doubles":
         a, b = (x.astype(np.float32).astype(np.float64) for x in (a, b))
     if kind == "one double among singles":
-        a[17], b[17], c[17] = 1 + 2.0**-52, 1 + 2.0**-52, -1.0
+        a[17], b[17], c[17] = 1 + 2.0**-52, 1 + 2.0**-52, -1 - 2.0**-51
     expected = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)]
     assert exact64.fma(a, b, c).tolist() == expected
 

@@ -19,8 +19,8 @@ def memory() -> GlobalMemory:
 def places(memory: GlobalMemory) -> tuple[int, int]:
     """Where A and B begin."""
     a, b = memory.allocate(256), memory.allocate(512)
-    for address, size in ((a, 256), (b, 512)):
-        memory.view(address, size)[:] = np.arange(size) % 251
+    for address, size, first in ((a, 256, 0), (b, 512, 100)):
+        memory.view(address, size)[:] = (first + np.arange(size)) % 251
     return a, b
 
 
