@@ -5,11 +5,14 @@
     python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
     python benchmarks/fit_choice.py --trees --beside earlier_trees.json
                                                the mean of an earlier fit and of this one: they err independently
+    python benchmarks/fit_choice.py --networks [--trees]
+                                               the networks too; they take a minute
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
-The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json by
+The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json with the date of the
+kernels by
 
-    python benchmarks/fit_choice.py --pack times.json …
+    python benchmarks/fit_choice.py --pack times.json … --kernels 2026-11-18
 
 which adds them to those that are there.
 
@@ -22,163 +25,37 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from candidate_record import BOTH_SEEDS, RECORD, Floats, Timed, general_only, pack, packed_text, recorded, tuned
+from fit_networks import Rows, fitted_networks
 from numpy.typing import NDArray
 
-from gemmsmith.choose import fit as fitting
 from gemmsmith.choose.cluster_menu import worth_eight
-from gemmsmith.choose.columns import Column, Shapes, Tiles
-from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
+from gemmsmith.choose.columns import Column
+from gemmsmith.choose.cost import CONSTANTS, Constants, correction, predicted_seconds
 from gemmsmith.choose.features import features
-from gemmsmith.choose.fit import Sample, fit
-from gemmsmith.choose.key import KIND, ShapeKey, contiguous, unaligned
+from gemmsmith.choose.fit import fit
+from gemmsmith.choose.inputs import inputs
+from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.models import constants_of
+from gemmsmith.choose.networks import network_fields, networks_from_fields
 from gemmsmith.choose.table import Entry, table_from_text, table_text
 from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
-from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.choose.waves import chip_of
 from gemmsmith.gpus import gpu_named
-from gemmsmith.kernel.config import Config
-from gemmsmith.ladder.families.hopper import BOX
-from gemmsmith.ladder.families.hopper_store import specialize_store
 
-HERE = Path(__file__).parent
-RECORD = HERE / "results" / "h200_candidates.json"
-TUNED = HERE / "results" / "h200_tuning.jsonl"
-TABLES = HERE.parent / "src" / "gemmsmith" / "choose" / "tables"
-GPU, DEVICE = "H200", "NVIDIA H200"
+TABLES = Path(__file__).parents[1] / "src" / "gemmsmith" / "choose" / "tables"
+GPU = "H200"
 CHIP = chip_of(gpu_named(GPU))
-FIRST_TESTING_SEED = 100
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
 CLEARLY, EQUAL = 1.01, 1.005
-# How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
-# timed in short samples and under the power cap (time_candidates.py --both) most.
-RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
-TESTING_SEEDS_OF_NOW = range(116, 140)  # testing shapes that were timed with the kernels of now
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A shape with its timed configurations. ``cublas`` is in seconds, NaN where unknown."""
-
-    key: ShapeKey
-    kind: str
-    origin: str
-    cublas: float
-    samples: tuple[Sample, ...]
-    old: float  # seconds of the choice before this model; NaN where unknown
-
-    @property
-    def seed(self) -> int:
-        return seed_of(self.origin)
-
-    @property
-    def is_test(self) -> bool:
-        return self.seed >= FIRST_TESTING_SEED
-
-    @property
-    def weight(self) -> float:
-        return BOTH if self.seed in BOTH_SEEDS else RECENT if self.seed in RECENT_SEEDS else 1.0
-
-    @property
-    def columns(self) -> tuple[Shapes, Tiles]:
-        return fitting._columns(self.samples)
-
-    @property
-    def seconds(self) -> Floats:
-        return np.array([sample.seconds for sample in self.samples])
-
-
-# --- records
-
-
-def seed_of(origin: str) -> int:
-    """Of a shape's origin; -1 where it has none."""
-    found = re.search(r"seed (\d+)", origin)
-    return int(found.group(1)) if found else -1
-
-
-def pack(files: Sequence[Path]) -> dict[str, Any]:
-    """The record with these files added: every configuration once, shapes with the numbers of theirs and their times;
-    the first is the old choice."""
-    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"configurations": [], "shapes": []}
-    numbers = {json.dumps(each): i for i, each in enumerate(known["configurations"])}
-    shapes = list(known["shapes"])
-    for file in files:
-        for each in json.loads(file.read_text(encoding="utf-8")):
-            rows = []
-            for row in each["candidates"]:
-                if "us" in row and row["difference"] < 0.1:
-                    text = json.dumps([row["kernel"], row["config"]])
-                    rows.append([numbers.setdefault(text, len(numbers)), row["us"]])
-            shapes.append({"shape": each["shape"], "kind": each["kind"], "cublas_us": each["cublas_us"], "times": rows,
-                           "old_first": "us" in each["candidates"][0]})  # fmt: skip
-    return {"what": "times of configurations on shapes, in us, beside cuBLAS's", "origin": "measured", "gpu": DEVICE,
-            "command": "python benchmarks/time_candidates.py plan.json times.json",
-            "configurations": [json.loads(text) for text in numbers], "shapes": shapes}  # fmt: skip
-
-
-def packed_text(record: dict[str, Any]) -> str:
-    """One configuration and one shape a line."""
-    head = {name: value for name, value in record.items() if name not in ("configurations", "shapes")}
-    text = json.dumps(head, indent=1)[:-2]
-    for name in ("configurations", "shapes"):
-        text += f',\n "{name}": [' + ",".join("\n  " + json.dumps(row) for row in record[name]) + "\n ]"
-    return text + "\n}\n"
-
-
-def recorded() -> list[Timed]:
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    configs = [tuple(config.items()) for _, config in record["configurations"]]
-    found = []
-    for each in record["shapes"]:
-        s = each["shape"]
-        key = ShapeKey(KIND, 4 if s["out"] == "fp32" else 2, s["layout"], s["m"], s["n"], s["k"], s["batch"])
-        every = (Sample(key, configs[number], us / 1e6) for number, us in each["times"])
-        seed = seed_of(s["origin"])
-        is_now = seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
-        samples = tuple(sample for sample in every if is_now or not gives_up_a_stage(sample))
-        old = samples[0].seconds if each["old_first"] and samples else math.nan
-        found.append(Timed(key, each["kind"], s["origin"], each["cublas_us"] / 1e6, samples, old))
-    return [each for each in found if len(each.samples) > 2]
-
-
-def gives_up_a_stage(sample: Sample) -> bool:
-    """Whether a launch has a stage less than its configuration says, to have room for outputs. Earlier records are from
-    before that: such times are no longer right."""
-    config = Config(sample.config)
-    if not config.get("SWAP", 0) or not config.get("STORE_MODE", 0):
-        return False
-    return specialize_store(config, contiguous(sample.key), (256, 256, 256))["STAGES"] < config["STAGES"]
-
-
-def general_only(each: Timed) -> Timed:
-    """Without the configurations that only the model for few rows considers (choose/narrow.py): tiles whose rows are no
-    multiple of 64."""
-    kept = tuple(sample for sample in each.samples if dict(sample.config)["BM"] % BOX == 0)
-    return replace(each, samples=kept)
-
-
-def tuned() -> list[Timed]:
-    """What earlier tuning runs timed: mostly few rows, which the record has not."""
-    found = []
-    for key, tried in sorted(TuningFile(TUNED).history(DEVICE).tried.items()):
-        samples = tuple(Sample(key, each.config, each.us / 1e6) for each in tried.values()
-                        if each.state == "timed" and each.us > 0)  # fmt: skip
-        if len(samples) > 2 and not unaligned(contiguous(key)):
-            found.append(Timed(key, "tuned", "", math.nan, samples, math.nan))
-    return found
 
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
@@ -187,8 +64,8 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
-        named = each.origin.startswith(("named", "deep", "public"))
-        clearly = each.seed in BOTH_SEEDS and best.seconds * CLEARLY < each.old
+        named = each.origin.startswith(("named", "deep", "public")) and each.key.batch == 1
+        clearly = (each.of_now or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
         if named and (clearly or each.key not in known):
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
@@ -260,6 +137,24 @@ def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight
     return Tree(tuple(questions), tuple(map(float, leaves))), node
 
 
+# --- networks
+
+
+def network_rows(shapes: Sequence[Timed], constants: Constants) -> Rows:
+    tables, errors, weights, owner = [], [], [], []
+    for number, each in enumerate(shapes):
+        columns = each.columns
+        predicted = predicted_seconds(*columns, CHIP, constants)
+        values = inputs(*columns, CHIP, constants, predicted, features(*columns, CHIP, predicted))
+        tables.append(np.stack(list(values.values()), axis=1))
+        errors.append(np.log(each.seconds / predicted))
+        weight = (each.seconds.min() / each.seconds) ** NEAR
+        weights.append(each.weight * weight / weight.sum())
+        owner.append(np.full(len(weight), number))
+    table, error, weight, of = (np.concatenate(each) for each in (tables, errors, weights, owner))
+    return Rows(tuple(values), table, error, weight, of)
+
+
 # --- report
 
 
@@ -267,7 +162,7 @@ def chosen(each: Timed, constants: Constants) -> int:
     """The timed configuration that the model predicts to be fastest, of those that the choice considers."""
     columns = each.columns
     predicted = predicted_seconds(*columns, CHIP, constants)
-    corrections = 0.0 if constants.trees is None else constants.trees(features(*columns, CHIP, predicted))
+    corrections = correction(*columns, CHIP, constants, predicted)
     predicted = np.where(worth_eight(*columns), predicted * np.exp(corrections), math.inf)
     if constants.trees is None:
         return int(predicted.argmin())
@@ -294,16 +189,24 @@ def report(name: str, shapes: Sequence[Timed], constants: Constants) -> None:
     )
 
 
+def plain(constants: Constants) -> dict[str, float]:
+    return {name: getattr(constants, name) for name in CONSTANTS}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
+    parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--kernels", default="", help="the date of the kernels whose times are packed")
     parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.pack:
-        RECORD.write_text(packed_text(pack(options.pack)), encoding="utf-8")
+        if not options.kernels:
+            parser.error("--pack needs --kernels")
+        RECORD.write_text(packed_text(pack(options.pack, options.kernels)), encoding="utf-8")
     every = recorded()
     fitted = [each for each in every if not each.is_test]
     known = {each.key for each in fitted}  # public shapes are drawn from one list
@@ -314,28 +217,35 @@ def main() -> int:
     entries = {**dict(table.entries), **winners(fitted, table.entries)}
     if options.table:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
+    learned = [*(general_only(each) for each in fitted), *tuned()]
+    learned = [each for each in learned if len(each.samples) > 1]
     if options.write or options.trees:
-        general = [general_only(each) for each in fitted]
-        learned = [*general, *tuned()]
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model
         grown = fitted_trees(learned, found.constants)
         if options.beside:
             grown = mean_of(trees_from_fields(json.loads(options.beside.read_text(encoding="utf-8"))), grown)
         trees = trees_from_fields(tree_fields(grown))
-        constants = replace(found.constants, trees=trees)
+        constants = replace(found.constants, trees=trees, networks=None if options.write else constants.networks)
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
-        model = {"constants": {name: getattr(found.constants, name) for name in CONSTANTS}}
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
         (TABLES / "h200_trees.json").write_text(
-            f'{{"constants": {json.dumps(model["constants"])},\n "features": {json.dumps(list(trees.features))},\n'
+            f'{{"constants": {json.dumps(plain(constants))},\n "features": {json.dumps(list(trees.features))},\n'
             f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
-        print({name: float(f"{getattr(found.constants, name):.3g}") for name in CONSTANTS}, f"error {found.error:.3f}")
-        report("tuned shapes", tuned(), replace(constants, trees=None))
-        report("tuned shapes, corrected", tuned(), constants)
+        print({name: float(f"{value:.3g}") for name, value in plain(constants).items()}, f"error {found.error:.3f}")
+    if options.networks:
+        fields = network_fields(fitted_networks(network_rows(learned, constants)))
+        constants = replace(constants, networks=networks_from_fields(fields))
+        head = {"constants": plain(constants)} | {name: each for name, each in fields.items() if name != "networks"}
+        rows = ",\n  ".join(json.dumps(row) for row in fields["networks"])
+        (TABLES / "h200_networks.json").write_text(
+            f'{json.dumps(head)[:-1]},\n "networks": [\n  {rows}\n]}}\n', encoding="utf-8"
+        )
     for name, shapes in (("fitting", fitted), ("testing", tested)):
-        report(f"{name}, without trees", shapes, replace(constants, trees=None))
+        report(f"{name}, cost model", shapes, replace(constants, trees=None))
+        report(f"{name}, trees", shapes, replace(constants, networks=None))
         report(name, shapes, constants)
+    report("testing, kernels of now", [each for each in tested if each.of_now], constants)
     for kind in sorted({each.kind for each in tested}):
         report(f"testing: {kind}", [each for each in tested if each.kind == kind], constants)
     for layout in ("NT", "NN", "TN", "TT"):

@@ -3,7 +3,9 @@
     python benchmarks/fit_simt.py            cross-validation: every shape is chosen for by trees that did not see it
     python benchmarks/fit_simt.py --write    then fit to all shapes, write src/gemmsmith/choose/tables/
 
-The times are those of time_candidates.py, packed into benchmarks/results/h200_simt_candidates.json.
+The times are those of time_candidates.py, packed into benchmarks/results/h200_simt_candidates.json by
+
+    python benchmarks/fit_simt.py --pack times.json …
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import fit_choice
 import numpy as np
-from fit_choice import Floats
+from candidate_record import Floats, packed_text
 from shape_rig import Shape
 
 from gemmsmith.choose import simt
@@ -30,6 +32,7 @@ from gemmsmith.kernel.config import Config
 
 RECORD = Path(__file__).parent / "results" / "h200_simt_candidates.json"
 SMS, FOLDS = 132, 6
+MOST_DIFFERENT = 0.1  # from cuBLAS's result: above it is wrong
 TREES, BINS, NEAR = 400, 16, 6
 fit_choice.DEPTH, fit_choice.RATE, fit_choice.LEAST, fit_choice.HOLD = 3, 0.06, 0.5, 0.3
 
@@ -63,6 +66,21 @@ def recorded() -> list[Timed]:
             predicted, seconds = (np.array([row[i] for row in rows]) for i in (1, 2))
             found.append(Timed(str(shape), values, predicted, seconds / 1e6, each["cublas_us"] / 1e6))
     return found
+
+
+def pack(files: Sequence[Path]) -> None:
+    """Add the fp32 shapes of these files to the record."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    numbers = {json.dumps(each): i for i, each in enumerate(record["configurations"])}
+    for file in files:
+        for each in json.loads(file.read_text(encoding="utf-8")):
+            if each["shape"]["dtype"] != "fp32":
+                continue
+            rows = [[numbers.setdefault(json.dumps(row["config"]), len(numbers)), row["us"]]
+                    for row in each["candidates"] if "us" in row and row["difference"] < MOST_DIFFERENT]  # fmt: skip
+            record["shapes"].append({"shape": each["shape"], "cublas_us": each["cublas_us"], "times": rows})
+    record["configurations"] = [json.loads(text) for text in numbers]
+    RECORD.write_text(packed_text(record), encoding="utf-8")
 
 
 def _key(config: Config) -> tuple[tuple[str, int], ...]:
@@ -108,7 +126,9 @@ def report(name: str, shapes: Sequence[Timed], trees: Sequence[Trees | None]) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--pack", type=Path, nargs="+", default=[])
     options = parser.parse_args()
+    pack(options.pack)
     shapes = recorded()
     report("cost model", shapes, [None] * len(shapes))
     of_fold = [fitted([each for i, each in enumerate(shapes) if i % FOLDS != fold]) for fold in range(FOLDS)]

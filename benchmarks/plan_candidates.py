@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import shape_sets
-from fit_choice import BOTH_SEEDS, RECORD, seed_of
+from candidate_record import BOTH_SEEDS, RECORD, seed_of
 from public_layers import ROWS, layers
 from shape_rig import Shape
 

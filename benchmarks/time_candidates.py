@@ -7,7 +7,8 @@ Configurations are compiled by other processes while earlier shapes are timed. E
 With --both, products from 4 GFLOP on are timed in short samples and under the power cap, and a time is the geometric
 mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap. Under the cap only
 those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
-longer as those take in the mean.
+longer as those take in the mean. A shape of the plan with "sustained": true is timed under the cap for as long as
+shapes_against_cublas.py does, and more candidates are: clocks settle within a tenth of a second.
 
 A shape is left out where something ran twice as long in one kind of sample as in the other, for each product: another
 process used the GPU.
@@ -20,11 +21,11 @@ import json
 import math
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from shape_rig import QUICK, QUICK_LARGE, Mode, Rig, Shape, Timed, compiled_as
+from shape_rig import QUICK, QUICK_LARGE, SUSTAINED, Mode, Rig, Shape, Timed, compiled_as
 
 from gemmsmith.bench.clocks import open_probe
 from gemmsmith.bench.stopwatch import CudaStopwatch
@@ -37,29 +38,41 @@ from gemmsmith.tune.compile_ahead import CompilePool
 
 LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
-CAPPED = Mode("capped", 1e-3, 0.012, 0.014)
 FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
-NEAR, FINALISTS = 1.04, 4  # of the best of short samples, and at most so many, run under the cap
 WRITTEN = 8  # shapes after which the record is written again
 AHEAD = 60  # shapes among which the next is one whose kernels are compiled
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
 ALONE = (0.85, 1.6)  # time under the cap over that of short samples, on a GPU that nothing else uses
 
 
-def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, both: bool) -> dict[str, list[float]]:
-    """Microseconds of every contender, the library first: ``us``, with ``both`` the geometric mean of ``quick`` and
+@dataclass(frozen=True)
+class Cap:
+    """How products run under the cap: those within ``near`` of the best of short samples, at most ``finalists``."""
+
+    mode: Mode
+    near: float
+    finalists: int
+
+
+CAPPED = Cap(Mode("capped", 1e-3, 0.012, 0.014), 1.04, 4)
+LONGER = Cap(SUSTAINED, 1.08, 8)
+
+
+def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, cap: Cap | None
+                  ) -> dict[str, list[float]]:  # fmt: skip
+    """Microseconds of every contender, the library first: ``us``, with ``cap`` the geometric mean of ``quick`` and
     ``capped``, which is NaN for those that did not run under the cap."""
     rig.rounds(contenders, mode, rounds)
     quick = [each.us for each in contenders]
-    if not both:
+    if cap is None:
         return {"us": quick}
     best = min(quick[1:], default=math.inf)
-    near = [i for i in sorted(range(1, len(quick)), key=quick.__getitem__) if quick[i] <= best * NEAR]
-    running = [0, 1, *near[:FINALISTS]] if len(quick) > 1 else [0]  # also the choice of now, to compare
+    near = [i for i in sorted(range(1, len(quick)), key=quick.__getitem__) if quick[i] <= best * cap.near]
+    running = [0, 1, *near[: cap.finalists]] if len(quick) > 1 else [0]  # also the choice of now, to compare
     running = list(dict.fromkeys(running))
     for i in running:
         contenders[i].samples.clear()
-    rig.rounds([contenders[i] for i in running], CAPPED, ROUNDS_CAPPED)
+    rig.rounds([contenders[i] for i in running], cap.mode, ROUNDS_CAPPED)
     capped = [contenders[i].us if i in running else math.nan for i in range(len(quick))]
     slower = geometric_mean([capped[i] / quick[i] for i in running if i]) if len(running) > 1 else 1.0
     means = [math.sqrt(a * (a * slower if math.isnan(b) else b)) for a, b in zip(quick, capped, strict=True)]
@@ -67,10 +80,10 @@ def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, bo
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str],
-                both: bool) -> dict[str, Any]:  # fmt: skip
-    both = both and shape.problem.flops >= FROM
-    large = shape.problem.flops >= LARGE and not both
-    mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, ROUNDS)
+                cap: Cap | None, rounds: int) -> dict[str, Any]:  # fmt: skip
+    cap = cap if shape.problem.flops >= FROM else None
+    large = shape.problem.flops >= LARGE and cap is None
+    mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, rounds)
     found: list[dict[str, Any]] = []
     contenders = []
     with rig.operands(shape) as sets:
@@ -98,7 +111,7 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
             contenders.append(timed)
         rig.sample(cublas, WARM)  # after a pause the clock is the idle one, and rises within some ms
         cublas.samples.clear()
-        times = mean_of_modes(rig, contenders, mode, rounds, both)
+        times = mean_of_modes(rig, contenders, mode, rounds, cap)
         for name, values in times.items():
             for (row, _), us in zip(rows, values[1:], strict=True):
                 row |= {} if math.isnan(us) else {name: round(us, 3)}
@@ -139,6 +152,7 @@ def main() -> int:
     parser.add_argument("times", type=Path)
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--processes", type=int, default=12, help="that compile")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="short samples of each candidate")
     parser.add_argument("--both", action="store_true", help="time in short samples and under the power cap")
     options = parser.parse_args()
     import torch
@@ -152,22 +166,23 @@ def main() -> int:
     for each in plan:
         candidates = [Candidate(spec, spec.config(row["config"]), 0.0)
                       for row in each["candidates"] for spec in [rung_named(row["kernel"])]]  # fmt: skip
-        work.append((Shape(**each["shape"]), candidates))
+        cap = LONGER if each.get("sustained") else CAPPED if options.both else None
+        work.append((Shape(**each["shape"]), candidates, cap))
     record: list[dict[str, Any]] = []
     stream = torch.cuda.ExternalStream(watch.stream)
     with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(stream):
-        for shape, candidates in work:
+        for shape, candidates, _ in work:
             pool.begin(compiled_as(shape), candidates)
         while work:
             if time.perf_counter() - started > options.seconds:
                 print(f"out of time: {len(work)} shapes are not timed")
                 break
-            compiled = (i for i, each in enumerate(work[:AHEAD]) if is_compiled(pool, *each))
-            shape, candidates = work.pop(next(compiled, 0))
+            compiled = (i for i, each in enumerate(work[:AHEAD]) if is_compiled(pool, *each[:2]))
+            shape, candidates, cap = work.pop(next(compiled, 0))
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:
-                found = timed_shape(rig, shape, candidates, failures, options.both)
+                found = timed_shape(rig, shape, candidates, failures, cap, options.rounds)
             except (GemmsmithError, RuntimeError) as error:
                 print(f"{shape}: {error}", flush=True)
                 continue

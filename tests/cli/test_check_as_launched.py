@@ -111,6 +111,14 @@ def test_a_number_that_tells_which_product_to_make(tmp_path: Path, capsys: pytes
     code, found = check(tmp_path, ONE_OF_MANY, capsys, "--trial", "random data")
     assert (code, found["status"]) == (0, "right"), found
     assert any("tells which product of a batch" in line for line in found["found"]), found["found"]
+    called = ONE_OF_MANY.replace("int products, int M", "int s, int M").replace(
+        "for (int i = 0; i < products; ++i) product<<<grid, block>>>(A, B, C, i", "product<<<grid, block>>>(A, B, C, s"
+    )
+    called += "void all(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+    called += "    for (int s = 0; s < 4; ++s) run(A, B, C, s, M, N, K);\n}\n"
+    code, found = check(tmp_path, called, capsys, "--trial", "random data")
+    assert (code, found["status"]) == (0, "right"), found
+    assert any("tells which product of a batch" in line for line in found["found"]), found["found"]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +130,14 @@ def test_a_number_that_tells_which_product_to_make(tmp_path: Path, capsys: pytes
         ("i", "A += batch * M * K; if (z < batch) return;", False),
         ("i", "A += blockIdx.z * M * K; if (row < batch * M) return;", False),
         ("i", "row %= batch; A += batch * M;", False),
+        ("n", "A += batch * M * K;", False),  # a letter that no loop counts with
+        ("batch_idx", "A += batch * M * K;", True),
         ("n", "int rows = batch * M; if (row >= rows) return;", False),
         ("i", "int a = batch * M * K; if (row >= M) return;", True),
     ],
 )
 def test_a_count_stays_a_count(at_launch: str, body: str, told: bool) -> None:
-    assert numbers_a_product("batch", at_launch, body) is told
+    assert numbers_a_product("batch", at_launch, body, frozenset({"i"})) is told
 
 
 FLAGGED = """

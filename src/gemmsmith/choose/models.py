@@ -67,20 +67,23 @@ def shipped_shapes(gpu: str) -> Winners:
 
 def forget_models() -> None:
     """Read tables and tuning file again."""
-    for cached in (shipped.shipped_tables, shipped.shipped_trees, tuning_file.tuned, hopper_model, constants_of):
+    for cached in (shipped.shipped_tables, shipped.shipped_trees, shipped.shipped_networks, tuning_file.tuned,
+                   hopper_model, constants_of):  # fmt: skip
         cached.cache_clear()
 
 
 def _corrected(constants: Constants, gpu: GPU) -> Constants:
-    """With the shipped trees, where they were fitted with these constants."""
+    """With the shipped trees and networks, where they were fitted with these constants."""
     try:
-        shipped_trees = shipped.shipped_trees(gpu.name)
+        trees, networks = shipped.shipped_trees(gpu.name), shipped.shipped_networks(gpu.name)
     except (UsageError, OSError) as error:
         warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
         return constants
-    if shipped_trees is None or shipped_trees[0] != constants:
-        return constants
-    return replace(constants, trees=shipped_trees[1])
+    return replace(
+        constants,
+        trees=trees[1] if trees is not None and trees[0] == constants else None,
+        networks=networks[1] if networks is not None and networks[0] == constants else None,
+    )
 
 
 def _tables() -> tuple[Table, ...]:

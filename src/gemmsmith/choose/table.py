@@ -9,23 +9,26 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gemmsmith.choose.cost import CONSTANTS, Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.networks import Networks, networks_from_fields
 from gemmsmith.choose.trees import Trees, trees_from_fields
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.renamed import current_values
 
 FORMAT = 1
 _KEY = ("kind", "out_bytes", "layout", "m", "n", "k", "batch")
+_CORRECTIONS = ("_trees.json", "_networks.json")  # of file names that are no tables
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def shipped_tables() -> tuple[Table, ...]:
     if not folder.is_dir():
         return ()
     found = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith("_trees.json")),
+        (file for file in folder.iterdir() if file.name.endswith(".json") and not file.name.endswith(_CORRECTIONS)),
         key=lambda file: file.name,
     )
     return tuple(table_from_text(file.read_text(encoding="utf-8"), file.name) for file in found)
@@ -149,14 +152,24 @@ def shipped_tables() -> tuple[Table, ...]:
 @cache
 def shipped_trees(gpu: str) -> tuple[Constants, Trees] | None:
     """The corrections of a GPU's cost model, and the constants they were fitted with: tables/h200_trees.json."""
-    file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_trees.json")
+    return _shipped(gpu, "trees", trees_from_fields)
+
+
+@cache
+def shipped_networks(gpu: str) -> tuple[Constants, Networks] | None:
+    """The same of tables/h200_networks.json."""
+    return _shipped(gpu, "networks", networks_from_fields)
+
+
+def _shipped(gpu: str, what: str, read: Callable[[Mapping[str, Any]], _Found]) -> tuple[Constants, _Found] | None:
+    file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_{what}.json")
     if not file.is_file():
         return None
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        return _constants(data["constants"]), trees_from_fields(data)
+        return _constants(data["constants"]), read(data)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{file.name} has no trees: {error!r}") from None
+        raise UsageError(f"{file.name} has no {what}: {error!r}") from None
 
 
 def _constants(row: Mapping[str, Any]) -> Constants:

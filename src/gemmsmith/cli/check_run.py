@@ -33,12 +33,14 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
+from gemmsmith.verify.exchanged_launch import too_many_threads
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
+from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -70,7 +72,11 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, paces, lambda: bar.advance(task))
         passed = (
-            passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report, asked.free)
+            passed
+            and _launched_trials(runner, prepared, report, asked)
+            and _is_cleared(prepared, report, asked.free)
+            and _is_launched_right(prepared, report, config, asked.free)
+            and _are_right(prepared, report)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -87,6 +93,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_several_products(report)
         _refuse_other_parts(report)
         _refuse_one_size(report)
+        _refuse_one_extent(report)
         refuse_guessed_grid(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
@@ -118,6 +125,18 @@ def _refuse_one_size(report: Report) -> None:
             f"{report.entry}: its host code launches it for one size alone (`{condition}`), and it is not right for "
             f"{report.own(failed.problem)}",
             "choose that size with --m, --n and --k",
+        )
+
+
+def _refuse_one_extent(report: Report) -> None:
+    """Raise for a kernel whose grid host code makes for one number of rows or columns, if it leaves others unwritten."""
+    extent = getattr(report.spec.geometry, "one_extent", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
+            f"{failed.total} outputs of {report.own(failed.problem)} are not written",
+            "choose that size with --m, --n and --k, or give a grid with --grid",
         )
 
 
@@ -157,6 +176,8 @@ def _refuse_several_products(report: Report) -> None:
     counter = getattr(report.spec.geometry, "products", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
+        return
+    if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
         return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
@@ -240,6 +261,32 @@ def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     if found is not None:
         report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
     return found is None
+
+
+def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
+    trial, last = report.verdicts[-1]
+    if not free or report.only:
+        return True
+    spec, problem = prepared.spec, prepared.distinct
+    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
+                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
+        if found is not None:
+            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
+            return False
+    return True
+
+
+def _are_right(prepared: Prepared, report: Report) -> bool:
+    """Whether several products are right whose matrices do not follow one another."""
+    (trial, last), places = report.verdicts[-1], prepared.places
+    if places is None or report.only:
+        return True
+    verdict = replace(last, problem=places.problem, reasons=(places.wrong,) if places.wrong else (), fill="integers",
+                      mode="exact", repeat=last.repeat.partition(" --trial ")[0])  # fmt: skip
+    report.trials.append(replace(trial, label=HEADS, problem=places.problem))
+    report.verdicts.append((report.trials[-1], verdict))
+    return not places.wrong
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:

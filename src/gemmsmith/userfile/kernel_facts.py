@@ -48,6 +48,14 @@ class KernelFacts:
         words = set(re.findall(r"[A-Za-z_]\w*", kernel.body)) - {parameter.name for parameter in kernel.parameters}
         self.constants_used = {name for source in sources for name in source.constants if name in words}
 
+    @property
+    def macros(self) -> str:
+        """What the macros with parameters that the kernel uses stand for."""
+        words = set(re.findall(r"[A-Za-z_]\w*", self.reached))
+        found = (macro.body for source in self.sources for name, macro in source.macros.items()
+                 if macro.parameters is not None and name in words)  # fmt: skip
+        return " ".join(found)
+
     def values(self, template: Mapping[str, str]) -> dict[str, int]:
         """Integers by name: the user's, the file's own constants, the template's values and defaults, the body's own.
 

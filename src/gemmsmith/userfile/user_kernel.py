@@ -24,6 +24,7 @@ from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_no
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
+from gemmsmith.userfile.host_loops import counters_at
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -32,6 +33,7 @@ from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.packed_weights import refuse_packed
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
@@ -252,6 +254,8 @@ def _recognised(
     site: SiteValues | None = None, scratch: frozenset[str] = frozenset(),
 ) -> Signature:  # fmt: skip
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
+    if not declared:
+        refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
@@ -262,7 +266,8 @@ def _recognised(
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared, _left_out(parameters, () if places else passed))  # fmt: skip
+                     map_parameters(maps), shared, _left_out(parameters, () if places else passed),
+                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros)  # fmt: skip
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:

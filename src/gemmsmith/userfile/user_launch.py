@@ -17,6 +17,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
+from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -28,6 +29,7 @@ from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
+from gemmsmith.userfile.one_extent import one_extent
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
@@ -39,7 +41,7 @@ _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
 
-class UserLaunch(LaunchRounds, LaunchProducts):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -70,7 +72,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        for known in ("in_rounds", "counts_products"):
+        for known in ("in_rounds", "counts_products", "_is_exchanged"):
             other.__dict__.pop(known, None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
@@ -100,7 +102,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
             return ""
-        if BLOCKS_TAKE_TILES.search(self.facts.reached):
+        if BLOCKS_TAKE_TILES.search(self.facts.reached) or self._is_exchanged:
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
@@ -118,6 +120,11 @@ class UserLaunch(LaunchRounds, LaunchProducts):
                     return text
             frame = frame.caller
         return ""
+
+    @property
+    def one_extent(self) -> str:
+        """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
+        return one_extent(self.site) if self.site is not None and not self.options.grid else ""
 
     @property
     def misread(self) -> str:
@@ -138,7 +145,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = None
         return other
@@ -203,7 +210,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = site
         return other
@@ -359,6 +366,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or BLOCKS_TAKE_TILES.search(self.facts.reached) is not None  # blocks take tile after tile
         walks = walks or (found == (1, 1, 1) and BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
+        walks = walks or self._is_exchanged
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:

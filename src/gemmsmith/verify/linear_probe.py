@@ -28,6 +28,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.verify.watched_memory import WatchedMemory
 
 Array = NDArray[Any]
 Operands = tuple[Array, Array]
@@ -39,26 +40,6 @@ _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding,
 NOT_LINEAR = "what it computes is not linear in A and in B"
 PLAIN = 3  # the first of the probes that has both operands
 FEW_TERMS = "its results add up few products"
-
-
-class _WatchedMemory(GlobalMemory):
-    """Memory that keeps which elements of some allocations were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marks: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # the size of an element; whether each was read
-
-    def watch(self, base: int, itemsize: int, count: int) -> None:
-        self.marks[base] = itemsize, np.zeros(count, np.bool_)
-
-    def gather(self, addresses: Array, width: int) -> Array:
-        found = super().gather(addresses, width)
-        for base, (itemsize, read) in self.marks.items():
-            offsets = addresses.astype(np.int64) - base
-            inside = offsets[(offsets >= 0) & (offsets < read.size * itemsize)]
-            for byte in range(0, width, itemsize):
-                read[np.minimum((inside + byte) // itemsize, read.size - 1)] = True
-        return found
 
 
 @dataclass(frozen=True)
@@ -84,7 +65,7 @@ class LinearProbe:
     def launched(self, meant: Signature, shape: Shape, values: Operands, poison: int
                  ) -> tuple[Array, Touched] | None:  # fmt: skip
         """C after a launch on A and B, and what it touched; None where there is no result."""
-        memory = _WatchedMemory()
+        memory = WatchedMemory()
         ran = self._run(memory, meant, shape, values, poison)
         if ran is None:
             return None
@@ -117,7 +98,7 @@ class LinearProbe:
         for each in values:
             place = device.allocate(each.nbytes)
             device.write(place, each.view(np.uint8))
-            if isinstance(device.memory, _WatchedMemory):
+            if isinstance(device.memory, WatchedMemory):
                 device.memory.watch(place, each.itemsize, count)
             places.append(place)
         before = np.full(count * out.itemsize, poison, np.uint8)
