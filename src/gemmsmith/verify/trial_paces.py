@@ -8,6 +8,7 @@ from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.trial import Size, Trial
 
 _GROWS = 5  # times as many multiply-adds a second in a large launch as in a small one, at most
+_DEEP = 4096  # K from which steps along K take the time of a launch of some blocks
 
 
 class Paces:
@@ -33,7 +34,7 @@ class Paces:
     def at_least(self, trial: Trial) -> float:
         """Seconds that a trial will take at least; 0 where nothing is known."""
         whole, work = _work(trial)
-        if not whole and whole not in self._least:
+        if not whole and whole not in self._least and trial.problem.k >= _DEEP:
             return self._for_step * trial.problem.k if math.isfinite(self._for_step) else 0.0
         return self._least.get(whole, 0.0) * work / (_GROWS if whole else 1)
 
