@@ -319,7 +319,9 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
+    return (
+        f"it is written with constants for its sizes, or for how far rows are apart: it is judged at {sizes} alone",
+    )
 
 
 def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:

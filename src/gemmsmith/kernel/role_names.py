@@ -29,9 +29,9 @@ _EXTENT_NOISE = frozenset((
     "matrix", "global", "g",
 ))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows", "mm"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
+    "M": ("m", "rows", "row", "height", "nrows", "mm", "ni"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn", "nj"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "nk"),
 }
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
 _LAYER_NAMES = {

@@ -16,10 +16,10 @@ from typing import Any
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
+from gemmsmith.errors import GemmsmithError, OneGridError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
-from gemmsmith.kernel.layout import Layout
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
@@ -30,12 +30,14 @@ from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
+from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
-from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
+from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.product_evidence import says_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
@@ -184,7 +186,7 @@ def settle(
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
         found_roles = _roles_of_wrong_product(
-            LinearProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
+            LaunchProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
         )
         if found_roles is not None:
             return settled_as(*found_roles)
@@ -213,7 +215,7 @@ def settle(
         doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
         why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
-        raise UsageError(
+        raise OneGridError(
             f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
@@ -232,7 +234,7 @@ def settle(
                 settled = _settled(padded, own, reading, shapes[0])
                 line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
-    only = ""
+    only, assumed = "", layout_in_name(own.entry) if layout is None else None
     pace = (time.process_time() - start) / max(1, launched_work) / _GROWS
     if not rejected and blocks is None and not first.fixed and not first.square:
         for equal, shape, *besides in _restricted_extents(shapes[0]):
@@ -247,21 +249,24 @@ def settle(
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
             if accepted:
-                only = f"{equal}, as a {accepted[0].layout}"
+                only, assumed = f"{equal}, as a {accepted[0].layout}", accepted[0].layout
                 break
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
-        probe = LinearProbe(open_device, spec, config, compile_fn)
+        probe = LaunchProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS:
+        if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
                                  _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
-    read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
+    if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
+        read = Reading(meant, assumed).applied(spec)  # as its name says, or as it is right for some extents
+    else:
+        read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
 
 
 def _roles_of_wrong_product(
-    probe: LinearProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
+    probe: LaunchProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
 ) -> tuple[Signature, str] | None:
     """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
     nothing does, or it computes something else."""
