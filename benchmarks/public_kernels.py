@@ -95,7 +95,23 @@ THIRD = (
     Public("chongchen1999/cuda-kernels", "de17017c9fb68a6f4392a6960875a5cafde38f04",
            "gemm/includes/gemm_tensor_core.cuh", "wmmashareRowMatmul"),
 )  # fmt: skip
-SETS = {"first": KERNELS, "second": SECOND, "third": THIRD}
+FOURTH = (
+    Public("tangefly/HGEMM", "ed054404987d96ba751e436338fffe8fbb4dc776", "csrc/kernels/warp_hgemm.cu"),
+    Public("XiaobxTim/HGEMM-Optimization", "1076ed9dbfcd4bf517b9db605c6c7df3674e9d58", "src/hgemm.cu"),
+    Public("sunkx109/cuda-gemm", "dd9859d748dc95ebcaae2ba796ed1fefd2b94e80", "csrc/kernels/06_gemm_warptiling.cu"),
+    Public("dajunHuang/CUDA-GEMM-Optimization", "14ed93d25c739445aa34f4c5565c7716337cfa97",
+           "src/05_2d_block_tiling_2d_warp_tiling_2d_thread_tiling_matrix_transpose_buffer.cu"),
+    Public("IAmPara0x/cuda-matmul", "c407391b3c60b8701272dc7e972fc2c0bc344cb6", "src/matmul.cuh",
+           "MatMulKernel_2DBlockTiling"),
+    Public("vantaa89/cuda-matmul", "39f48c46e6379c158ecd5e63f56885dbdc34797b", "matmul.cu", "matmul_tc_2d_warp_tiling"),
+    Public("drink-less-milktea/cuda-gemm", "4e3c641b1a9da5634bfcb53c3637f4d418cbc44a", "sgemm/v3_sgemm.cu"),
+    Public("raymond1123/hgemm", "e41491945dd57d0a88e74f865863ec0f03ce3440", "src/mma/mma_permuted.cu"),
+    Public("FabianSchuetze/CudaTensorCoreHGEMM", "98b7b2fc22a07fc478ec2ab53af96964165c9bf8",
+           "include/kernels/double_buffering.cuh"),
+    Public("AndSonder/UNIVERSAL_SGEMM_CUDA", "195bef21cf71f5b322ef6ca2c2c93c4433327e24",
+           "src/kernels/vectorize_v2.cuh"),
+)  # fmt: skip
+SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH}
 
 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:

@@ -37,6 +37,8 @@ WHAT = {
     "hmma_registers": "cycles of mma.sync by the registers it reads, and of instructions beside it",
     "generic_loads": "loads of shared memory by generic addresses, and of local memory: latency and rate",
     "dmma": "latency and rate of products of doubles on tensor cores",
+    "memory_queue": "accesses that wait for the SM's memory unit before issue stops",
+    "block_phases": "steps of two blocks on an SM that wait for memory and compute: in step, or in turn",
 }
 
 

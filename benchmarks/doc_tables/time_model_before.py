@@ -63,6 +63,23 @@ def third_table() -> str:
     return _told("third")
 
 
+def fourth_table() -> str:
+    """Kernels of a fourth set of repositories, by the rules as they are and by those that were tried and not kept."""
+    predicted = load("public_fourth_predicted.json")
+    times = {(row["kernel"], row["k"]): row["us"] for row in load("h200_public_fourth.json")["rows"] if "us" in row}
+    rules, rows = predicted["rules"], []
+    ratios: dict[str, list[float]] = {rule: [] for rule in rules}
+    for row in predicted["rows"]:
+        us = times[row["kernel"], row["size"]]
+        for rule in rules:
+            ratios[rule].append(row[rule] / us)
+        rows.append([_shown(row["kernel"]), str(row["size"]), f"{us:,.1f}", *(f"{row[r] / us:.2f}" for r in rules)])
+    text = [f"Rules {name}: within 10 %: {near[0]} of {len(rows)}, within 15 %: {near[1]}, within 20 %: {near[2]}."
+            for name, near in ((rule, _near(found)) for rule, found in ratios.items())]  # fmt: skip
+    heads = ["kernel", "M = N = K", "measured, µs", *(f"ratio, {rule}" for rule in rules)]
+    return "\n".join([" ".join(text), "", *table(heads, "lrr" + "r" * len(rules), rows)])
+
+
 def public_stalls_table() -> str:
     """Where warps wait in public kernels: ncu's longest reasons, and what the model's have in common with them."""
     rows = []

@@ -31,9 +31,40 @@ def test_one_product_for_each_head(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (code, found["status"]) == (1, "wrong"), found
 
 
-def test_heads_beside_one_another_are_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    beside = SCORES.replace("FIRST", "0").replace("(b * H + h) * T + row) * D", "(b * T + row) * H + h) * D")
-    beside = beside.replace("(b * H + h) * T + col) * D", "(b * T + col) * H + h) * D")
-    code, found = check(tmp_path, beside, capsys)
+BESIDE = SCORES.replace("FIRST", "0").replace("(b * H + h) * T + row) * D", "(b * T + row) * H + h) * D").replace(
+    "(b * H + h) * T + col) * D", "(b * T + col) * H + h) * D")  # fmt: skip
+SIZES = ("--m", "16", "--n", "16", "--k", "8")
+
+
+def test_heads_beside_one_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, BESIDE, capsys, *SIZES)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "it makes B * H products, whose rows lie beside one another in q and k" in str(found), found
+    assert found["trials"][-1]["label"] == "several products"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "why"),
+    [
+        ("k[((b * T + col) * H + h) * D", "k[((b * T + col) * H) * D", "6 products use 2 matrices of k"),
+        ("q[((b * T + row) * H + h) * D", "q[((b * D + row) * H + h) * D", "share"),
+        ("s[((b * H + h) * T + row)", "s[((b * T + h) * T + row)", "products 2 and 3 write the same matrix of s"),
+        ("s[((b * H + h) * T + row)", "s[(h * T + row)", "write the same matrix of s"),
+    ],
+)
+def test_wrong_offsets_between_heads(
+    right: str, wrong: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert right in BESIDE
+    code, found = check(tmp_path, BESIDE.replace(right, wrong), capsys, *SIZES)
+    assert (code, found["status"]) == (1, "wrong"), found
+    assert why in str(found["trials"][-1]["reasons"]), found["trials"][-1]
+
+
+def test_heads_of_a_packed_tensor_are_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """q, k and v of every head in one tensor: each pointer leaves gaps that others use."""
+    packed = BESIDE.replace("* H + h) * D + i] * k", "* 3 * H + h) * D + i] * k").replace(
+        "+ col) * H + h) * D", "+ col) * 3 * H + h) * D")  # fmt: skip
+    code, found = check(tmp_path, packed, capsys)
     assert code == 2, found
-    assert "makes B * H products" in found, found
+    assert "makes B * H products, and the matrices of q and k have elements between them" in found, found

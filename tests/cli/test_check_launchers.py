@@ -111,13 +111,15 @@ HEADS += "int main() { float *q = 0, *v = 0, *o = 0; solve(q, v, o, 3, 64, 64, 6
 
 
 def test_heads_are_no_wrong_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their matrices lie side by side: no packed batch, and no verdict."""
-    code, said = check(tmp_path, HEADS, capsys)
-    assert code == 2, said
-    assert "makes H products, one for each blockIdx.z, and where their matrices begin is not known" in said
+    """Their matrices lie side by side: no packed batch."""
+    sizes = ("--m", "16", "--n", "48", "--k", "8")
+    code, found = check(tmp_path, HEADS, capsys, *sizes)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "it makes H products, whose rows lie beside one another in B and C" in str(found), found
+    code, found = check(tmp_path, HEADS.replace("B += blockIdx.z * N", "B += blockIdx.z * K"), capsys, *sizes)
+    assert (code, found["status"]) == (1, "wrong"), found
     packed = EACH.replace("int K) {\n    A", "int K, int H) {\n    A").replace("int BATCH", "int h").replace(
         "BATCH)", "h)").replace("M, N, K);", "M, N, K, h);") + HEADS[HEADS.index("int main"):]  # fmt: skip
-    sizes = ("--m", "16", "--n", "48", "--k", "8")
     code, found = check(tmp_path, packed, capsys, *sizes, "--trial", BATCH)
     assert (code, found["status"]) == (0, "right"), found
     code, found = check(tmp_path, packed.replace("k < K;", "k < K - 1;"), capsys, *sizes, "--trial", "random data")

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
+import gemmsmith
 from gemmsmith.cli.main import run_command
+from gemmsmith.cli.render.comparison_text import print_comparison
+from gemmsmith.compile.compiler import compile_for
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.explain import simulated_profile
+from gemmsmith.explain.comparison import to_json
+from gemmsmith.explain.comparison_rows import origin_of
+from gemmsmith.explain.profile import REQUESTS
+from gemmsmith.explain.sampling import Counted, count_launch
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.ladder.registry import rung_named
 
 SIZE = ("--m", "128", "--n", "128", "--k", "128")
 
@@ -56,3 +68,39 @@ def test_no_two_keys_of_the_json_mean_the_traffic_of_l2(capsys: pytest.CaptureFi
     found = json.loads(capsys.readouterr().out)
     assert "l2_bytes" not in found["roofline"]
     assert found["roofline"]["most_l2_bytes"] >= found["work"]["l2_bytes"]
+
+
+def test_compare_counts_what_profile_counts() -> None:
+    """Both count machine code, of which an estimate from PTX has another mix."""
+    found = gemmsmith.compare("vectorized", "shared_tile", 128, 128, 64)
+    assert found.level == to_json(found)["counted"] == "machine code"
+    shown = {row.name: row for row in found.rows if row.section == "instruction mix"}
+    assert {origin_of(row) for row in shown.values()} == {"simulated"}
+    counted = gemmsmith.profile("vectorized", 128, 128, 64)
+    total = sum(count for _, count in counted.machine_mix)
+    assert counted.machine_mix
+    for name, count in counted.machine_mix:
+        assert shown[name].left == pytest.approx(count / total)
+    rows = {row.name: row.left for row in found.rows if row.section == "shared memory"}
+    assert rows["load requests"] == counted.value(REQUESTS["ld"])
+    spec = rung_named("vectorized")
+    problem = spec.problem(128, 128, 64)
+    code = compile_for(spec, spec.config(), problem, "sm_90")
+    assert simulated_profile.simulate(spec, spec.config(), problem, code).machine_mix != counted.machine_mix
+
+
+def test_kernels_are_compared_at_one_level(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine code of one cannot be executed, the PTX of both is counted, and the reason is told."""
+
+    def refused(spec: KernelSpec, *rest: Any, **named: Any) -> Counted:
+        if named and spec.name == "coalesced":
+            raise UnsupportedError("no such instruction")
+        return count_launch(spec, *rest, **named)
+
+    monkeypatch.setattr(simulated_profile, "count_launch", refused)
+    found = gemmsmith.compare("naive", "coalesced", 64, 64, 64)
+    assert {each.case.profile.level for each in (found.left, found.right)} == {"PTX"}
+    assert to_json(found)["counted"] == "PTX (no such instruction)"
+    assert {origin_of(row) for row in found.rows if row.section == "instruction mix"} == {"predicted"}
+    print_comparison(("one", "other"), ("x", "y"), found.sentences, found.rows, level=found.level)
+    assert "are those of PTX (no such instruction)" in " ".join(capsys.readouterr().out.split())

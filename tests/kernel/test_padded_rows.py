@@ -42,4 +42,31 @@ def test_sizes_that_need_no_padding_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["TILE_PAD", "SMEM_STRIDE", "PADS", "K_BLOCKS"])
 def test_other_constants_are_no_padding(name: str) -> None:
     fixed = (("M", 1024), ("N", 1024), ("K", 1024))
-    assert not padded_rows(fixed, {name: 132 if "_" in name and name != "K_BLOCKS" else 1028})
+    assert not padded_rows(fixed, {name: 132 if "_" in name and name != "K_BLOCKS" else 1028}, f"a[row * {name}]")
+
+
+OTHER = """
+#define OUT_STRIDE 260
+constexpr int M = 256, N = 256, K = 256;
+__global__ void pad(const float* c, float* image) { image[blockIdx.x * OUT_STRIDE + threadIdx.x] = c[threadIdx.x]; }
+__global__ void product(const float* a, const float* b, float* c) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+    c[row * N + col] = sum;
+}
+"""
+
+
+def test_a_pitch_of_another_kernel_is_none_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text(OTHER)
+    assert dict(user_kernel(tmp_path / "mine.cu", UserOptions(entry="product")).signature.fixed)["K"] == 256
+
+
+@pytest.mark.parametrize("definition", ["#define AT(r, c) ((r) * OUT_STRIDE + (c))",
+                                        "__device__ int AT(int r, int c) { return r * OUT_STRIDE + c; }"])  # fmt: skip
+def test_a_pitch_that_a_macro_or_a_function_has(definition: str, tmp_path: Path) -> None:
+    source = OTHER.replace("constexpr", f"{definition}\nconstexpr").replace("a[row * K + k]", "a[AT(row, k)]")
+    (tmp_path / "mine.cu").write_text(source)
+    with pytest.raises(SignatureError, match=r"OUT_STRIDE = 260 elements apart"):
+        user_kernel(tmp_path / "mine.cu", UserOptions(entry="product"))

@@ -15,7 +15,7 @@ from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.cpu_seconds import seconds_used
-from gemmsmith.errors import GemmsmithError, UnknownInstructionError
+from gemmsmith.errors import GemmsmithError, UnknownInstructionError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.role_names import is_batch
@@ -38,6 +38,8 @@ from gemmsmith.verify.check_shapes import (
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
+from gemmsmith.verify.product_evidence import refuse_modular
+from gemmsmith.verify.product_places import ProductPlaces, product_places
 from gemmsmith.verify.settle import SETTLE_S, Settled, settle
 from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
@@ -103,6 +105,7 @@ class Prepared:
 
     shapes  in the user's own M, N and K; ``base`` is the product of the first
     blocks  the only ones that are simulated; None: all
+    places  where the matrices of several products lie, if that was looked at and they do not follow one another
     """
 
     settled: Settled
@@ -111,6 +114,7 @@ class Prepared:
     shapes: CheckShapes
     base: Problem
     blocks: tuple[int, ...] | None
+    places: ProductPlaces | None = None
 
     @property
     def spec(self) -> KernelSpec:
@@ -140,6 +144,7 @@ class Prepared:
 def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     """Compile ``spec`` and find out what it computes; raises for what cannot be checked."""
     device = asked.device
+    refuse_modular(spec)
     shapes = _shapes(spec, config, asked)
     blocks = sampled_blocks(spec, config, shapes.base) if not device.wants_gpu else None
     device.check_runs(spec, _problem(spec, shapes.base))
@@ -157,6 +162,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec))
     )
     settled = _with_shared_operand(bench, settled, config, shapes, compiled)
+    settled, places = _with_places(bench, settled, config, shapes, compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
@@ -164,7 +170,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     base = _problem(settled.spec, shapes.base, _bias(settled))
     if asked.free and blocks is None and bench.kind == "sim" and not spec.is_rung:
         shapes, base = _with_rounds(settled.spec, config, compiled, shapes, base)
-    return Prepared(settled, compiled, bench, shapes, base, blocks)
+    return Prepared(settled, compiled, bench, shapes, base, blocks, places)
 
 
 def _with_shared_operand(
@@ -186,6 +192,33 @@ def _with_shared_operand(
             return replace(settled, spec=replace(spec, known_signature=read),
                            lines=(*settled.lines, *([line] if shared else [])))  # fmt: skip
     return settled
+
+
+def _with_places(
+    bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel
+) -> tuple[Settled, ProductPlaces | None]:
+    """Of a kernel that may make one product for each head: one product alone, where the matrices of several do not
+    follow one another, and where they lie. Raises for products of parts of larger tensors: q, k and v in one."""
+    spec, counter = settled.spec, getattr(settled.spec.geometry, "products", "")
+    if not counter or bench.kind != "sim" or (settled.reading is not None and settled.reading.bias):
+        return settled, None
+    unread = settled.reading is None
+    for layout in ("NN", "NT", "TN", "TT") if unread else spec.layouts:
+        read = spec.read_as(spec.signature, layout)
+        found = product_places(bench.open, read, config, (shapes.base, shapes.distinct), lambda *_: compiled)
+        if found is not None and found.apart and not found.wrong:
+            raise UsageError(
+                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
+                "have elements between them that no product uses: parts of a larger tensor, which is not judged",
+                "gemmsmith.launch runs it with arguments of your own",
+            )
+        if found is not None and not unread and (found.wrong or found.beside):
+            lines = settled.lines
+            if found.beside:
+                names = " and ".join(found.beside)
+                lines += (f"it makes {counter} products, whose rows lie beside one another in {names}",)
+            return replace(settled, spec=replace(spec, batched=False), lines=lines), found
+    return settled, None
 
 
 def _with_rounds(
@@ -286,7 +319,9 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
+    return (
+        f"it is written with constants for its sizes, or for how far rows are apart: it is judged at {sizes} alone",
+    )
 
 
 def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:

@@ -33,12 +33,14 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
+from gemmsmith.verify.exchanged_launch import too_many_threads
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
+from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import CLEARED, DISTINCT, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -51,11 +53,11 @@ _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    together = chain_report(spec, config, asked, _check_one)
-    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
+    together = chain_report(spec, config, asked, check_one)
+    return together or with_kernel_before(spec, asked, check_one(spec, config, asked), check_one)
 
 
-def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
+def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
@@ -69,7 +71,11 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         task = bar.add_task(prepared.spec.name, total=None)
         passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
         passed = (
-            passed and _launched_trials(runner, prepared, report, asked) and _is_cleared(prepared, report, asked.free)
+            passed
+            and _launched_trials(runner, prepared, report, asked)
+            and _is_cleared(prepared, report, asked.free)
+            and _is_launched_right(prepared, report, config, asked.free)
+            and _are_right(prepared, report)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -86,6 +92,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_several_products(report)
         _refuse_other_parts(report)
         _refuse_one_size(report)
+        _refuse_one_extent(report)
         refuse_guessed_grid(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
@@ -117,6 +124,18 @@ def _refuse_one_size(report: Report) -> None:
             f"{report.entry}: its host code launches it for one size alone (`{condition}`), and it is not right for "
             f"{report.own(failed.problem)}",
             "choose that size with --m, --n and --k",
+        )
+
+
+def _refuse_one_extent(report: Report) -> None:
+    """Raise for a kernel whose grid is made for one number of rows or columns, if it leaves others unwritten."""
+    extent = getattr(report.spec.geometry, "one_extent", "")
+    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
+    if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
+            f"{failed.total} outputs of {report.own(failed.problem)} are not written",
+            "choose that size with --m, --n and --k, or give a grid with --grid",
         )
 
 
@@ -157,6 +176,8 @@ def _refuse_several_products(report: Report) -> None:
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
         return
+    if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
+        return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
         "known: it is right for one, and not for several that follow one another",
@@ -178,18 +199,13 @@ def _plain_trials(
         left = asked.budget * (1 - SPARE) - (before - started)
         if number:
             planned[number:] = lighter.lighten(planned[number:], pace, left)
-        trial, place = planned[number], len(report.verdicts)
-        others = sum(work_of(each.problem) for each in planned[number:] if not _is_order(each) and each is not trial)
-        if _is_order(trial) and asked.free and pace * (others + work_of(trial.problem)) > left:
+        place = len(report.verdicts)
+        affordable = _affordable(planned[number:], pace, left, report, asked)
+        if affordable is None:
             del report.trials[place]
-            report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
-        short = asked.free and pace * (others + work_of(trial.problem)) > left
-        if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
-            report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-            trial = replace(trial, hazards=False)
-        larger = lighter.larger(trial)
-        trial, verdict = _run(runner, trial, report)
+        larger = lighter.larger(affordable)
+        trial, verdict = _run(runner, affordable, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
@@ -204,6 +220,21 @@ def _plain_trials(
             after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
+
+
+def _affordable(waiting: list[Trial], pace: float, left: float, report: Report, asked: Asked) -> Trial | None:
+    """The first of the trials that wait, without a search for races where seconds are short; None where it is left out,
+    which the report says."""
+    trial = waiting[0]
+    others = sum(work_of(each.problem) for each in waiting[1:] if not _is_order(each))
+    short = asked.free and pace * (others + work_of(trial.problem)) > left
+    if short and _is_order(trial):
+        report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
+        return None
+    if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
+        report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
+        return replace(trial, hazards=False)
+    return trial
 
 
 def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:
@@ -235,6 +266,32 @@ def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     if found is not None:
         report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
     return found is None
+
+
+def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
+    trial, last = report.verdicts[-1]
+    if not free or report.only:
+        return True
+    spec, problem = prepared.spec, prepared.distinct
+    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
+                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
+        if found is not None:
+            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
+            return False
+    return True
+
+
+def _are_right(prepared: Prepared, report: Report) -> bool:
+    """Whether several products are right whose matrices do not follow one another."""
+    (trial, last), places = report.verdicts[-1], prepared.places
+    if places is None or report.only:
+        return True
+    verdict = replace(last, problem=places.problem, reasons=(places.wrong,) if places.wrong else (), fill="integers",
+                      mode="exact", repeat=last.repeat.partition(" --trial ")[0])  # fmt: skip
+    report.trials.append(replace(trial, label=HEADS, problem=places.problem))
+    report.verdicts.append((report.trials[-1], verdict))
+    return not places.wrong
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:

@@ -22,6 +22,7 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.scaled_parameters import ScaledParameter
 from gemmsmith.userfile.user_kernel import found_values, scaled_kernel
 from gemmsmith.verify.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledCheck, ScaledTrial, check_scaled
@@ -109,54 +110,66 @@ def scaled_report(
     file, entry = split_entry(word)
     path = Path(file)
     asked = replace(options.launch, defines=options.pairs, entry=entry or options.entry)
+    spec, parameters = _read(path, asked, refused)
+    if any(each.pointer and each.role != "0" and parse_type(each.type).element is None for each in parameters):
+        raise refused
+    own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
+    judge = _Judge(asked, refused, "gpu" if device.wants_gpu else "sim", timeout, own)
+    seconds = 0.0 if device.wants_gpu or trial.trial else cures
+    try:
+        (meant, parameters), check = judge(path, trial.trial)
+    except SignatureError as error:
+        fault = fault_from(error.message, (), {path.name}, {})
+        for cause in scaled_causes(spec, parameters, fault, "", judge.check, seconds):
+            error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
+        raise
+    causes: tuple[Suggestion, ...] = ()
+    if not check.ok:
+        failed = next(each for each in check.trials if not each.ok)
+        causes = scaled_causes(meant, parameters, scaled_fault(check, path), failed.label, judge.check, seconds)
+    m, n, k = check.trials[0].shape
+    sizes = Problem(m, n, k) if meant.signature == spec.signature else Problem(m, k, n)
+    lines = f"{spec.entry}: {_roles(parameters)}", *(f"  {each}" for each in found_values(path, asked, sizes))
+    return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
+
+
+def _read(path: Path, asked: UserOptions, refused: SignatureError) -> Meaning:
+    """The kernel of a file with its parameters; raises ``refused`` where it is no such product, or not understood."""
     try:
         found = scaled_kernel(path, asked)
     except GemmsmithError:
         raise refused from None
     if found is None:
         raise refused
-    spec, parameters = found
-    if any(each.pointer and each.role != "0" and parse_type(each.type).element is None for each in parameters):
-        raise refused
-    own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
-    kind = "gpu" if device.wants_gpu else "sim"
+    return found
 
-    def judge(file: Path, label: str) -> tuple[Meaning, ScaledCheck]:
-        read = scaled_kernel(file, asked)
+
+@dataclass(frozen=True)
+class _Judge:
+    """Runs the trials of a file or of a changed copy, with K columns where N gives no product."""
+
+    asked: UserOptions
+    refused: SignatureError
+    kind: str
+    timeout: float
+    cache: CompileCache | None
+
+    def __call__(self, file: Path, label: str) -> tuple[Meaning, ScaledCheck]:
+        read = scaled_kernel(file, self.asked)
         if read is None:
-            raise refused
+            raise self.refused
         group = _passed_group(read[0].signature.arguments, read[1])
         try:
-            return read, check_scaled(*read, group, kind, timeout, own, label)
+            return read, check_scaled(*read, group, self.kind, self.timeout, self.cache, label)
         except GemmsmithError as error:
             other = _with_columns_last(*read)
             try:
-                return other, check_scaled(*other, group, kind, timeout, own, label)
+                return other, check_scaled(*other, group, self.kind, self.timeout, self.cache, label)
             except GemmsmithError:
                 raise error from None
 
-    def check_of(file: Path, label: str) -> ScaledCheck:
-        return judge(file, label)[1]
-
-    seconds = 0.0 if device.wants_gpu or trial.trial else cures
-    try:
-        (meant, parameters), check = judge(path, trial.trial)
-    except SignatureError as error:
-        fault = fault_from(error.message, (), {path.name}, {})
-        for cause in scaled_causes(spec, parameters, fault, "", check_of, seconds):
-            error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
-        raise
-    swapped = meant.signature != spec.signature
-    causes: tuple[Suggestion, ...] = ()
-    if not check.ok:
-        failed = next(each for each in check.trials if not each.ok)
-        causes = scaled_causes(meant, parameters, scaled_fault(check, path), failed.label, check_of, seconds)
-    m, n, k = check.trials[0].shape
-    lines = (
-        f"{spec.entry}: {_roles(parameters)}",
-        *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if swapped else Problem(m, n, k))),
-    )
-    return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
+    def check(self, file: Path, label: str) -> ScaledCheck:
+        return self(file, label)[1]
 
 
 def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> Meaning:

@@ -12,7 +12,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import UsageError
 from gemmsmith.explain.profile import Profile
-from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.simulated_profile import Level, simulate
 from gemmsmith.explain.struct_members import with_members
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -44,14 +44,16 @@ class Subject:
     def title(self) -> str:
         return kernel_title(self.spec, self.config) + f", {self.problem}"
 
-    def profile(self) -> tuple[Profile, Sass]:
+    def profile(self, level: Level = Level.PTX) -> tuple[Profile, Sass]:
         """Counts of one simulated block of each kind over part of K, extrapolated to the launch; and the SASS."""
-        return self.counted(self.spec, self.config, self.compiled, disassemble(self.compiled))
+        return self.counted(self.spec, self.config, self.compiled, disassemble(self.compiled), level)
 
-    def counted(self, spec: KernelSpec, config: Config, compiled: CompiledKernel, sass: Sass) -> tuple[Profile, Sass]:
+    def counted(
+        self, spec: KernelSpec, config: Config, compiled: CompiledKernel, sass: Sass, level: Level = Level.PTX
+    ) -> tuple[Profile, Sass]:
         """The same of a copy of the kernel."""
         depth = 0 if "K" in dict(spec.signature.fixed) else _DEPTH  # a K that the source sets cannot be made smaller
-        found = simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=depth, sass=sass)
+        found = simulate(spec, config, self.problem, compiled, sample=_BLOCKS, depth=depth, sass=sass, level=level)
         return with_members(found, source_of(spec, config)), sass
 
 

@@ -58,6 +58,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from scales.wrong_scales(program)
     if fault.squares_pass:
         yield from _extents(program)
+    yield from launches.exchanged_configurations(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)

@@ -82,6 +82,18 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
         yield from _swapped_in_kernel(program, what)
 
 
+def exchanged_configurations(program: Program) -> Iterator[Candidate]:
+    """`<<<block, grid>>>` becomes `<<<grid, block>>>`, where sizes are divided for the second and not for the first."""
+    for (code, grid), (_, block) in zip(_configured(program, 0), _configured(program, 1), strict=False):
+        line, (one, two) = code.line(grid.start_byte), (code.of(grid), code.of(block))
+        divided = [any(re.search(r"[/(]", code.of(part)) for part in _block(code, each)) for each in (grid, block)]
+        if divided == [False, True]:
+            yield Candidate("exchanged-launch", f"the launch of line {line} has grid and block exchanged",
+                            f"write `<<<{two}, {one}` in line {line}",
+                            (Edit(code.path, grid.start_byte, grid.end_byte, two),
+                             Edit(code.path, block.start_byte, block.end_byte, one)))  # fmt: skip
+
+
 def other_blocks(program: Program) -> Iterator[Candidate]:
     """The threads of a block, where they are numbers: as many along one side as along another, twice as many, half."""
     for code, asked in _configured(program, 1):

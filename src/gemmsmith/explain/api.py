@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from gemmsmith.call.binding import aligned_code, needs_simulator
 from gemmsmith.compile.compiler import compile_for
@@ -13,7 +14,7 @@ from gemmsmith.explain import comparison
 from gemmsmith.explain.comparison import Comparison
 from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import affordable
-from gemmsmith.explain.simulated_profile import simulate
+from gemmsmith.explain.simulated_profile import Level, counted_alike, simulate
 from gemmsmith.gpus import GPU, gpu_named
 from gemmsmith.userfile.kernel_named import kernel_named
 
@@ -44,12 +45,12 @@ def compare(
     """Two kernels side by side on ``gpu``: counts are simulated, times predicted. Neither is checked."""
     model = gpu_named(gpu)
     named = ((x, x_config), (y, y_config))
-    both = [_counted(kernel, (m, n, k), config, "", model, quick=True) for kernel, config in named]
+    both = counted_alike([partial(_counted, kernel, (m, n, k), config, "", model, True) for kernel, config in named])
     return comparison.compare(both[0], both[1], model)
 
 
 def _counted(
-    kernel: Kernel, shape: Shape, config: Values | None, entry: str, gpu: GPU, quick: bool
+    kernel: Kernel, shape: Shape, config: Values | None, entry: str, gpu: GPU, quick: bool, level: Level = Level.AUTO
 ) -> tuple[Profile, Sass]:
     spec, values = kernel_named(kernel, config, entry)
     problem = spec.problem(*shape)
@@ -60,4 +61,4 @@ def _counted(
     compiled = compile_for(spec, fitted, seen, f"sm_{gpu.arch}")
     sass = disassemble(compiled)
     blocks, depth = (_BLOCKS, _DEPTH) if quick else affordable(spec.geometry(problem, fitted), problem)
-    return simulate(spec, fitted, problem, compiled, sample=blocks, depth=depth, sass=sass), sass
+    return simulate(spec, fitted, problem, compiled, sample=blocks, depth=depth, sass=sass, level=level), sass

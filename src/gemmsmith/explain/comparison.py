@@ -36,6 +36,12 @@ class Comparison:
     sentences: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def level(self) -> str:
+        """What was executed and counted, with the reason where it is not the machine code."""
+        profile = self.left.case.profile
+        return f"{profile.level} ({profile.level_reason})" if profile.level_reason else profile.level
+
     def _repr_html_(self) -> str:
         """Its form in a notebook."""
         names = [each.case.profile.kernel for each in (self.left, self.right)]
@@ -225,7 +231,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     problem = comparison.left.case.profile.problem
     return {
         "x": {"kernel": sides[0][0], "config": sides[0][1]}, "y": {"kernel": sides[1][0], "config": sides[1][1]},
-        "gpu": comparison.gpu.name, "origin": "predicted", "model": MODEL,
+        "gpu": comparison.gpu.name, "origin": "predicted", "model": MODEL, "counted": comparison.level,
         "problem": {"m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.dtype.name},
         "sentences": list(comparison.sentences),
         "rows": [{"section": r.section, "name": r.name, "x": _json(r.left), "y": _json(r.right),

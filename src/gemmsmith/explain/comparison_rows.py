@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gemmsmith.compile.sass import Sass
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.metrics import METRICS
-from gemmsmith.explain.profile import CONFLICTS, REQUESTS, Profile
+from gemmsmith.explain.profile import CONFLICTS, MACHINE, REQUESTS, Profile
 
 _LOOP_OPCODES = 12
 PER_FMA = "wavefronts per 32 multiply-adds"
@@ -17,13 +17,14 @@ PER_FMA = "wavefronts per 32 multiply-adds"
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of both kernels; ``form`` formats numbers."""
+    """One quantity of both kernels; ``form`` formats numbers. ``origin``: of its figures, where not the section's."""
 
     section: str
     name: str
     left: float | str
     right: float | str
     form: str = "{:,.0f}"
+    origin: str = ""
 
     def shown(self, value: float | str) -> str:
         if isinstance(value, str):
@@ -70,8 +71,10 @@ def rows_of(left: Diagnosis, right: Diagnosis, sass_left: Sass, sass_right: Sass
         count("shared memory", "cp.async wavefronts", lambda p: p.wavefronts("ldgsts")),
         both("shared memory", PER_FMA, lambda d: _over(d.case.work.wavefronts, d.case.work.fma), "{:.3g}"),
     ]
+    executed = all(d.case.profile.level == MACHINE for d in (left, right))
     for name in dict.fromkeys(n for d in (left, right) for n, _ in d.case.profile.machine_mix):
-        rows.append(both("instruction mix", name, lambda d, name=name: _share(d.case.profile, name), "{:.1%}"))  # type: ignore[misc]
+        one, other = (_share(d.case.profile, name) for d in (left, right))
+        rows.append(Row("instruction mix", name, one, other, "{:.1%}", "simulated" if executed else ""))
     rows += _loop_rows(sass_left, sass_right)
     rows.append(both("roofline", "flop per byte, DRAM", lambda d: d.roof.intensity, "{:.1f}"))
     rows.append(both("roofline", "flop per byte, L2 (at least)", lambda d: d.roof.l2_intensity, "{:.1f}"))
@@ -109,4 +112,4 @@ def origin_of(row: Row) -> str:
     """The origin of a row's figures."""
     known = {"measured": "measured", "predicted": "predicted", "occupancy": "predicted", "roofline": "predicted",
              "instruction mix": "predicted", "resources": "compiler", "main loop": "compiler"}  # fmt: skip
-    return known.get(row.section, "simulated")
+    return row.origin or known.get(row.section, "simulated")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -65,6 +65,21 @@ def simulate(
     found = profile_of(spec.name, str(config), problem, compiled, counted, sass or disassemble(compiled),
                        spec.source.name, lambda file: source_lines(spec, file))  # fmt: skip
     return replace(found, level_reason=reason)
+
+
+def counted_alike(
+    both: Sequence[Callable[[Level], tuple[Profile, Sass]]], counted: Callable[[], None] = lambda: None
+) -> list[tuple[Profile, Sass]]:
+    """What is counted of kernels that are compared: the machine code of all of them, or else the PTX of all."""
+    found = []
+    for count in both:
+        found.append(count(Level.AUTO))
+        counted()
+    reasons = [profile.level_reason for profile, _ in found if profile.level == PTX]
+    if not reasons:
+        return found
+    made = [each if each[0].level == PTX else count(Level.PTX) for count, each in zip(both, found, strict=True)]
+    return [(replace(profile, level_reason=reasons[0]), sass) for profile, sass in made]
 
 
 def profile_of(

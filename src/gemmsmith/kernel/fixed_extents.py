@@ -46,9 +46,11 @@ def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
     return dict.fromkeys(_EXTENTS, side) if side else {}
 
 
-def padded_rows(fixed: tuple[tuple[str, int], ...], constants: Mapping[str, int]) -> str:
-    """The constant that says how far rows of a matrix are apart, where that is more than they are long: K_PAD."""
-    for name, value in constants.items():
+def padded_rows(fixed: tuple[tuple[str, int], ...], constants: Mapping[str, int], body: str) -> str:
+    """The constant of ``body`` that says how far rows of a matrix are apart, where that is more than they are long:
+    K_PAD. Constants of other kernels say nothing."""
+    used = _words_of(body)
+    for name, value in ((name, value) for name, value in constants.items() if name in used):
         long = any(_MOST_PADDING < extent < value <= extent + _MOST_PADDING for _, extent in fixed)
         if long and value not in dict(fixed).values() and _ROWS_APART.search(name):
             return name

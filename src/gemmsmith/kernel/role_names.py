@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_COUNTER = re.compile(r"[ac-z]|\w*(?:idx|index|Idx|Index)")  # of a loop in host code; b may be their number
+_COUNTER = re.compile(r"\w*(?:idx|index|Idx|Index)")  # by its name, wherever the loop is
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Words that say where a matrix lies or that it is one.
 _POINTER_NOISE = frozenset((
@@ -19,7 +19,7 @@ _POINTER_NAMES: dict[str, tuple[str, ...]] = {
     "B": ("b", "rhs", "right", "bd", "db", "weight", "weights", "w", "wt", "2", "second", "m2", "filter"),
     "C": ("c", "cd", "dc", "out", "output", "result", "res", "dst", "product", "prod", "3", "o", "ret", "answer"),
     "D": ("d", "dd"),
-    "bias": ("bias",),
+    "bias": ("bias", "biases"),
 }
 _WEIGHTS = frozenset(("weight", "weights", "w", "wt"))
 _POINTER_OF = {name: role for role, names in _POINTER_NAMES.items() for name in names}
@@ -29,9 +29,9 @@ _EXTENT_NOISE = frozenset((
     "matrix", "global", "g",
 ))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows", "mm"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
+    "M": ("m", "rows", "row", "height", "nrows", "mm", "ni"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn", "nj"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "nk"),
 }
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
 _LAYER_NAMES = {
@@ -61,13 +61,17 @@ def is_batch(name: str, short: bool = False) -> bool:
     return own in BATCH or (short and own == "b")
 
 
-def numbers_a_product(name: str, at_launch: str, body: str) -> bool:
-    """Whether a number that is named after a batch tells which of its products to make: host code passes a counter,
-    the kernel has ``A + batch * M * K``, no block makes another one, and nothing is compared with it, nor with what is
-    computed from it: ``rows = batch * M`` counts."""
+def numbers_a_product(name: str, at_launch: str, body: str, counters: frozenset[str]) -> bool:
+    """Whether a number that is named after a batch tells which of its products to make: host code passes a counter
+    (``counters``: those of loops around the launch), the kernel has ``A + batch * M * K``, no block makes another one,
+    and nothing is compared with it, nor with what is computed from it: ``rows = batch * M`` counts."""
     word = re.escape(name)
     multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
-    if not _COUNTER.fullmatch(at_launch) or "blockIdx.z" in body or not re.search(multiplied, body):
+    if (
+        not (at_launch in counters or _COUNTER.fullmatch(at_launch))
+        or "blockIdx.z" in body
+        or not re.search(multiplied, body)
+    ):
         return False
     computed = re.findall(rf"\b(\w+)\s*=(?!=)[^;,=]*\b{word}\b", body)
     return not any(_is_compared(each, body) for each in (name, *computed))

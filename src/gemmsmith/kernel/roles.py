@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
+from gemmsmith.kernel.axis_strides import axis_strides
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
@@ -37,6 +38,7 @@ from gemmsmith.kernel.signature import (
     signature_hint,
     with_roles,
 )
+from gemmsmith.kernel.unread_numbers import unread_roles
 from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
@@ -60,6 +62,10 @@ def recognise(
     maps: Mapping[str, MapParameter] | None = None,
     scratch: frozenset[str] = frozenset(),
     null: frozenset[str] = frozenset(),
+    counters: frozenset[str] = frozenset(),
+    macros: str = "",
+    unread: frozenset[str] = frozenset(),
+    for_others: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -74,6 +80,9 @@ def recognise(
     maps            the tensor maps that host code encodes, by the parameter's name
     scratch         the parameters that are arrays for the blocks to share
     null            the pointers that host code leaves out; one that is called bias is given all the same
+    counters        variables of host code that loops around the launch count with
+    macros          what the macros in the body stand for
+    unread          the parameters that the kernel never reads; for_others: variables passed to another kernel, too
     """
     found = [
         written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -83,7 +92,7 @@ def recognise(
     if declared:
         return _declared(entry, found, declared)
     pointers = _pointer_roles(entry, found, body, scratch, null)
-    roles = pointers | _scalar_roles(found, body, pointers)
+    roles = pointers | _scalar_roles(found, body, pointers, counters)
     roles |= _field_roles(found, pointers, set(roles.values()))
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
@@ -101,7 +110,10 @@ def recognise(
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
+    integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
+    roles |= axis_strides(integers, roles)
     roles |= _numbers_beside_extents(roles, found, computed)
+    roles |= unread_roles(found, roles, unread, {i: _number(t) for i, t in enumerate(site_arguments)}, for_others)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself
@@ -110,7 +122,7 @@ def recognise(
                  _number(computed[i]) if i < len(computed) and p.code != "P" else "")
         for i, p in enumerate(found)
     ]  # fmt: skip
-    return _complete(Signature(entry, tuple(arguments)), body, constants or {})
+    return _complete(Signature(entry, tuple(arguments)), body, constants or {}, macros)
 
 
 def _number(text: str) -> str:
@@ -281,13 +293,15 @@ def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | No
 # --- numbers
 
 
-def _scalar_roles(found: list[WrittenParameter], body: str, pointers: dict[int, str]) -> dict[int, str]:
+def _scalar_roles(
+    found: list[WrittenParameter], body: str, pointers: dict[int, str], counters: frozenset[str]
+) -> dict[int, str]:
     matrices = {found[i].name: role for i, role in pointers.items()}
     numbers = [i for i, p in enumerate(found) if not p.is_pointer and not p.map and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
         roles[i] = "batch" if is_batch(found[i].name) else scalar_role(found[i].name)
-        if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body):
+        if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body, counters):
             roles[i] = "0"
     batched = "batch" in roles.values() or "blockIdx.z" in body
     for i in numbers:
@@ -347,7 +361,7 @@ def _formula(text: str, roles: Mapping[str, str], constants: Mapping[str, int]) 
 # --- the whole
 
 
-def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> Signature:
+def _complete(signature: Signature, body: str, constants: Mapping[str, int], macros: str) -> Signature:
     _check_pointers(signature)
     given = [arg.role for arg in signature.arguments if arg.role in EXTENTS]
     square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
@@ -360,7 +374,7 @@ def _complete(signature: Signature, body: str, constants: Mapping[str, int]) -> 
             "where it names them, give them with -D: -DM=256 -DN=128 -DK=64; where the grid alone tells them, run one "
             "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
         )
-    if padded := padded_rows(fixed, constants):
+    if padded := padded_rows(fixed, constants, f"{body} {macros}"):
         sizes = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
         raise SignatureError(
             f"{signature.entry} has its sizes from constants of its file ({_listed_sizes(fixed)}), and rows that are "

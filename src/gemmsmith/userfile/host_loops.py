@@ -54,6 +54,37 @@ def changed_around(frame: Frame) -> set[str]:
     return {name for code, loop in _around(frame) for name in _changed(code, loop)}
 
 
+def counters_at(frame: Frame) -> frozenset[str]:
+    """Variables at a place that loops around it change, or around the call that passes them."""
+    passed: set[str] = set()
+    if frame.function is not None:
+        names = [parameter.name for parameter in frame.function.parameters]
+        calls = _calls_in_loops(frame)
+        if frame.caller is not None:
+            calls = [(frame.arguments, counters_at(frame.caller))]
+        passed = {name for texts, counters in calls for name, text in zip(names, texts, strict=False)
+                  if text.strip() in counters}  # fmt: skip
+    return frozenset(changed_around(frame) | passed)
+
+
+def _calls_in_loops(frame: Frame) -> list[tuple[tuple[str, ...], frozenset[str]]]:
+    """The arguments of calls of a place's function in its own file, each with the variables that a loop around the
+    call changes."""
+    found = []
+    called = frame.function.name if frame.function is not None else ""
+    for other in frame.source.functions:
+        if not called or not re.search(rf"\b{re.escape(called)}\s*[(<]", other.body):
+            continue
+        code, body, _ = body_tree(other)
+        for loop in (node for node in descend(body, _EVERYWHERE) if node.type in _LOOPS):
+            for call in (node for node in descend(loop, _EVERYWHERE) if node.type == "call_expression"):
+                function, given = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+                if given is not None and function is not None and text_of(code, function).split("<")[0] == called:
+                    texts = tuple(text_of(code, each) for each in given.named_children)
+                    found.append((texts, frozenset(_changed(code, loop))))
+    return found
+
+
 def _around(frame: Frame) -> Iterator[tuple[str, Node]]:
     if frame.function is not None:
         code, body, shift = body_tree(frame.function)

@@ -21,13 +21,15 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, EQUALS_NUMBER, GRID_SYNC
+from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, GRID_SYNC
 from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
+from gemmsmith.userfile.one_extent import LaunchOfOneSize
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
@@ -39,7 +41,7 @@ _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
 
-class UserLaunch(LaunchRounds, LaunchProducts):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -70,7 +72,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def read_as(self, signature: Signature) -> Self:
         """The same launch where the parameters mean something else; a column-major kernel has M and N swapped."""
         other = copy.copy(self)
-        for known in ("in_rounds", "counts_products"):
+        for known in ("in_rounds", "counts_products", "_is_exchanged"):
             other.__dict__.pop(known, None)
         other.swapped = signature.column_major
         other.signature = signature.transposed() if other.swapped else signature
@@ -100,24 +102,13 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         blocks there are: such a launch fits one problem. Empty for others."""
         if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
             return ""
-        if BLOCKS_TAKE_TILES.search(self.facts.reached):
+        if BLOCKS_TAKE_TILES.search(self.facts.reached) or self._is_exchanged:
             return ""
         try:
             asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
         except (GemmsmithError, RecursionError):
             return ""
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
-
-    @property
-    def one_size(self) -> str:
-        """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
-        frame = self.site.site.frame if self.site is not None and not self.options.grid else None
-        while frame is not None:
-            for text, holds in frame.locals.conditions:
-                if holds and len(EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
-                    return text
-            frame = frame.caller
-        return ""
 
     @property
     def misread(self) -> str:
@@ -138,7 +129,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
     def without_site(self) -> UserLaunch:
         """The same kernel, as if no launch of it were known."""
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = None
         return other
@@ -203,7 +194,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
 
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "in_rounds"):
+        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
             other.__dict__.pop(name, None)
         other.site = site
         return other
@@ -359,6 +350,7 @@ class UserLaunch(LaunchRounds, LaunchProducts):
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or BLOCKS_TAKE_TILES.search(self.facts.reached) is not None  # blocks take tile after tile
         walks = walks or (found == (1, 1, 1) and BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
+        walks = walks or self._is_exchanged
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:

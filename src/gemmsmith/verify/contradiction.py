@@ -6,6 +6,7 @@ that is read by row though host code allocates one value for each column.
 
 from __future__ import annotations
 
+from gemmsmith.kernel.axis_strides import stored_by_columns
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.readings import Reading
@@ -17,6 +18,10 @@ def contradiction(reading: Reading, spec: KernelSpec) -> str:
     said = layout_in_name(signature.entry)
     if said is not None and said not in (layout, ROW_MAJOR) and not _may_mean(said, layout):
         return f"it computes the product of a {layout}, but is called {signature.entry}"
+    stored = stored_by_columns({arg.name: arg.role for arg in signature.arguments})
+    if stored is not None and stored != layout.stored:
+        return f"it computes the product of a {layout}, but its strides are those of a {ROW_MAJOR}" if not any(
+            stored) else f"it computes the product of a {layout}, but its strides are not those of one"  # fmt: skip
     at = {arg.role: arg.at_launch for arg in signature.arguments if arg.at_launch}
     rows_columns = {"lda": ("M", "K"), "ldb": ("K", "N"), "ldc": ("M", "N")}
     for (ld, (rows, columns)), by_column in zip(rows_columns.items(), layout.stored, strict=True):

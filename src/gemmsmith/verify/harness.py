@@ -81,7 +81,8 @@ def refusal(signature: Signature, problem: Problem) -> str:
     always = 1.0 if signature.accumulates else 0.0
     for role, value, only in (("alpha", problem.alpha, 1.0), ("beta", problem.beta, always)):
         if not signature.has(role) and value != only:
-            return f"{signature.entry} takes no {role}, so {role} must be {only:g}, not {value:g}"
+            verb = "takes no" if role not in {arg.name for arg in signature.arguments} else "never reads"
+            return f"{signature.entry} {verb} {role}, so {role} must be {only:g}, not {value:g}"
     tight = problem.with_()
     ldc = "ldd" if signature.has("D") and signature.has("ldd") else "ldc"
     for name, role, map_role in (("lda", "lda", "mapA"), ("ldb", "ldb", "mapB"), ("ldc", ldc, "mapC")):

@@ -7,6 +7,8 @@ import re
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 _COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
+_CAST_ELEMENT = re.compile(r"\(\s*(?:std::)?(?:u?int64_t|long(?:\s+long)?(?:\s+int)?)\s*\)\s*\w+\s*\[")
+_SUM = re.compile(r"\b(?:std::)?(?:u?int64_t|(?:unsigned\s+)?long(?:\s+long)?)\s+(\w+)\s*=\s*0\w*\s*;")
 # ``size_t row = blockIdx.y * TILE;``: the number of a row of C, no index of an element yet
 _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
@@ -16,12 +18,61 @@ _PLACE = re.compile(
 def computes_long_indices(code: str) -> bool:
     """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements.
 
-    Counters of loops, addresses in shared memory and places of a thread in C are none, as long as nothing is multiplied
-    with such a place: ``int m = row + ty;`` goes on in 32 bits.
+    Counters of loops, sums, elements, addresses in shared memory and places of a thread in C are none, as long as
+    nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
     """
-    code = _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code))
+    code = _CAST_ELEMENT.sub(" [", _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code)))
+    for match in list(_SUM.finditer(code)):  # ``long long sum = 0;``: of elements, where no index has it
+        if not re.search(rf"\[[^\]]*\b{match[1]}\b|\+=?\s*{match[1]}\b", code):
+            code = code.replace(match[0], " ")
     for match in list(_PLACE.finditer(code)):
         rest = code.replace(match[0], " ")
         if not re.search(rf"\b{match[1]}\b\s*\)?\s*\*|\*\s*\(?\s*{match[1]}\b", rest):
             code = rest
     return _LONG.search(code) is not None
+
+
+_LONG_TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
+_DECLARED = re.compile(rf"\b{_LONG_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
+_IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_LONG_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
+
+
+def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
+    """Whether an index of ``pointer``, or of a pointer made of it, has 64-bit parts; None where this is not seen.
+
+    A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
+    not. ``code`` is the kernel with what it calls, without comments.
+    """
+    code = _without_batches(code)
+    names, indices = [pointer], list[str]()
+    for name in names:  # grows by pointers that are made of those before
+        if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", code):
+            return None  # given to a function
+        indices += _indices(code, name)
+        made = re.findall(rf"\*\s*(?:const\s+|__restrict__\s+)*(\w+)\s*=\s*&?\s*\(?\s*{re.escape(name)}\b", code)
+        names += [each for each in made if each not in names]
+    if not indices:
+        return None
+    long_names = set(_DECLARED.findall(code))
+    return any(_IN_64_BITS.search(each) or long_names & set(re.findall(r"\w+", each)) for each in indices)
+
+
+def _without_batches(code: str) -> str:
+    """Without the offset of a product in its batch, ``(size_t)blockIdx.z * M * N``: that says nothing of one matrix."""
+    of_z = re.findall(r"\b(\w+)\s*=\s*blockIdx\.z\s*[;,]", code)
+    batch = "|".join([r"blockIdx\.z", *map(re.escape, of_z)])
+    terms = rf"(?:\(\s*{_LONG_TYPE}\s*\)\s*|static_cast\s*<[^<>]*>\s*)?\(?\s*(?:{batch})\b\s*\)?(?:\s*\*\s*\w+)+"
+    return re.sub(terms, "0", code)
+
+
+def _indices(code: str, name: str) -> list[str]:
+    """What stands in brackets behind ``name``, and what is added to it."""
+    found = re.findall(rf"\b{re.escape(name)}\s*(?:\+=|\+)\s*([^;,]*)", code)
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\[", code):
+        depth = 1
+        for at in range(match.end(), len(code)):
+            depth += {"[": 1, "]": -1}.get(code[at], 0)
+            if depth == 0:
+                found.append(code[match.end() : at])
+                break
+    return found

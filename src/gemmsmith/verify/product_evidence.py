@@ -15,9 +15,13 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
 from gemmsmith.verify.verdict import Verdict
 
-_NAME = re.compile(r"mm|mat|mul|dense|linear", re.I)
+_NAME = re.compile(r"gemm|mm(?![a-z])|mat|mul|dense|linear", re.I)  # no hamming, no summary
 _SCALES = re.compile(r"scale|score|att|mean|norm|dist|cos|corr|cov|pair|mask|causal", re.I)
 _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
+_CONVOLUTION = re.compile(r"conv(?!er)", re.I)
+_COMPLEX_TYPES = frozenset(("float2", "double2"))
+_COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-")  # the real part of a product
+_MODULAR = re.compile(r"=[^;={}]*\w\s*\[[^;{}]*\][^;{}\[\]]*%")  # ``sum = (sum + a[i] * b[j]) % prime``
 # Products of other kinds of matrices, or of numbers that are stored in another form.
 _OTHER_KIND = {
     "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
@@ -45,6 +49,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     for what, words in _OTHER_KIND.items():
         if any(words.search(_snake(name)) for name in names) and not math.isnan(verdict.rho):
             return f"its names say that it is a product of {what}, which is not judged"
+    if why := _other_use(spec):
+        return why
     extents = ({arg.role for arg in signature.arguments} | set(signature.tied)) & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
@@ -62,9 +68,26 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     return ""
 
 
+def _other_use(spec: KernelSpec) -> str:
+    """What the kernel's text shows it to do with its matrices beside a product; empty: nothing."""
+    signature = spec.signature
+    body = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
+    output, addend = signature.named(signature.output), signature.named("C")
+    if _CONVOLUTION.search(signature.entry):
+        return "its name says that it is a convolution, which is not judged"
+    if re.search(rf"\b{re.escape(output)}\s*\[[^;=]*\]\s*-=", body):
+        return f"it subtracts from {output}, as a step of a factorization does, which is not judged"
+    if {signature.ctype(role) for role in ("A", "B")} <= _COMPLEX_TYPES and _COMPLEX.search(body):
+        return "its numbers are complex, which is not judged"
+    factor = rf"\*\s*{re.escape(addend)}\s*\[|\b{re.escape(addend)}\s*\[[^;\]]*\]\s*\*"
+    if signature.has("D") and not signature.has("beta") and re.search(factor, body):
+        return f"it multiplies with {addend}, too, which is not judged"
+    return ""
+
+
 def says_product(entry: str) -> bool:
     """Whether a kernel's name says that it is a product, and nothing that is done to its results."""
-    return _NAME.search(entry) is not None and _SCALES.search(entry) is None
+    return _NAME.search(_snake(entry)) is not None and _SCALES.search(entry) is None
 
 
 def _snake(name: str) -> str:
@@ -75,7 +98,7 @@ def _snake(name: str) -> str:
 def _looks_like_one(signature: Signature, ptx: str) -> bool:
     """By three extents, by its name, or by threads and blocks in two dimensions."""
     named = {"M", "N", "K"} <= {arg.role for arg in signature.arguments}
-    return named or _NAME.search(signature.entry) is not None or _TWO_DIMENSIONAL.search(ptx) is not None
+    return named or _NAME.search(_snake(signature.entry)) is not None or _TWO_DIMENSIONAL.search(ptx) is not None
 
 
 def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict) -> None:
@@ -86,6 +109,14 @@ def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict) -> None:
             f"if it is one, give --signature (as read: {spec.signature.declaration()}), --grid and --block; for any "
             "other kernel, --args and --expect",
         )
+
+
+def refuse_modular(spec: KernelSpec) -> None:
+    """Raise for a product of integers modulo a number, which is right as long as no sum reaches that."""
+    body = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
+    if not spec.is_rung and spec.dtypes[0].name.startswith(("int", "uint")) and _MODULAR.search(body):
+        raise SignatureError(f"{spec.signature.entry} takes remainders of its sums, and products modulo a number are "
+                             "not judged", "run one launch with --args … and --expect FILE.py:FUNCTION")  # fmt: skip
 
 
 def multiplies(ptx: str, dtype: DType) -> bool:

@@ -22,7 +22,11 @@ LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
 VECTORS = "whole vectors, but no multiple of the tile"
 CLEARED = "C before the launch"
+EXCHANGED = "grid and block"
+HEADS = "several products"
+STRIDES = "leading dimensions as passed"
 GUARDED = "a ragged edge, which the kernel guards"
+OTHER_SIZE = "another size"
 
 
 class Size(Enum):

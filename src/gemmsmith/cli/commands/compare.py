@@ -29,6 +29,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.explain.comparison import Comparison, compare, to_json, without_gain
 from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.diagnosis import MODEL
+from gemmsmith.explain.simulated_profile import counted_alike
 from gemmsmith.explain.timing.step import step_json, step_of
 from gemmsmith.explain.timing.summary import summary_of
 from gemmsmith.explain.timing.timed import TIME_MODEL
@@ -103,11 +104,9 @@ def command(
     _check_sizes(both)
     with progress() as bar:
         task = bar.add_task("comparing", total=4 if on_gpu else 2)
-        counted, seen, checks = [], [], []
-        for subject in both:
-            checks.append(checked_subject(subject, cache.compiler))
-            counted.append(subject.profile())
-            bar.advance(task)
+        checks = [checked_subject(subject, cache.compiler) for subject in both]
+        counted = counted_alike([subject.profile for subject in both], lambda: bar.advance(task))
+        seen = []
         for subject in both if on_gpu else ():
             seen.append(measured(subject))
             bar.advance(task)
@@ -185,4 +184,4 @@ def rows_csv(found: Comparison) -> str:
 
 def _print(both: list[Subject], found: Comparison, checks: Sequence[QuickCheck | None], model: str) -> None:
     titles, names = [subject.title for subject in both], [subject.spec.name for subject in both]
-    print_comparison(titles, names, found.sentences, found.rows, checks, model)
+    print_comparison(titles, names, found.sentences, found.rows, checks, model, found.level)

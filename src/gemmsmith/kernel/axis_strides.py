@@ -1,0 +1,51 @@
+"""Strides of both axes of every matrix, by their names: stride_am and stride_ak, rs_a and cs_a, lda_row and lda_col."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gemmsmith.kernel.role_names import words
+
+# What the first and the second index of each matrix are called.
+_AXES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+_FIRST, _SECOND = frozenset(("row", "rows", "rs", "0", "r")), frozenset(("col", "column", "cols", "cs", "1", "c"))
+_NOISE = frozenset(("stride", "strides", "s", "inc", "ld", "st", "step"))
+
+
+def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int, str]:
+    """The roles of those of ``names`` that are not ``known``, by place. Beside a stride of 1 the other one is the
+    leading dimension; where neither is known, the first is, as in a row-major product. Empty where not every matrix has
+    strides of both axes."""
+    places = {axis: place for place, name in names.items() if (axis := _axis(name))}
+    if sorted(places) != [(matrix, number) for matrix in "abc" for number in (0, 1)]:
+        return {}
+    found: dict[int, str] = {}
+    for matrix in "abc":
+        first, second = places[matrix, 0], places[matrix, 1]
+        by_column = known.get(first) == "1" and known.get(second) != "1"
+        meant = {first: "1" if by_column else f"ld{matrix}", second: f"ld{matrix}" if by_column else "1"}
+        found |= {place: role for place, role in meant.items() if not known.get(place)}
+    return found
+
+
+def stored_by_columns(names: Mapping[str, str]) -> tuple[bool, bool, bool] | None:
+    """Whether A, B and C are stored column by column: the stride of the first axis is 1. ``names``: the role of each
+    parameter. None where not every matrix has strides of both axes that tell."""
+    found = {axis: role for name, role in names.items() if (axis := _axis(name))}
+    ones = [[found.get((matrix, number)) == "1" for number in (0, 1)] for matrix in "abc"]
+    if any(first == second for first, second in ones):
+        return None
+    return ones[0][0], ones[1][0], ones[2][0]
+
+
+def _axis(name: str) -> tuple[str, int] | None:
+    """The matrix and the number of the axis that a stride is named after."""
+    told = words(name)
+    for matrix, axes in _AXES.items():
+        for number, (letter, sides) in enumerate(zip(axes, (_FIRST, _SECOND), strict=True)):
+            for word in (*sides, letter):
+                spelled = ([matrix, word], [word, matrix], [matrix + word], [f"ld{matrix}", word])
+                rest = [each for each in told if each not in _NOISE] if word not in _NOISE else told
+                if rest in spelled:
+                    return matrix, number
+    return None

@@ -1,0 +1,56 @@
+"""What is wrong with a launch, whatever the kernel is: grid and block exchanged, an extent as a leading dimension."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.signature import Signature
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.exchanged_launch import fits_own_sizes, is_exchanged
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.values import evaluate_int
+
+_EXTENTS = ("M", "N", "K")
+_LEADING = ("lda", "ldb", "ldc")
+
+
+class LaunchMistakes:
+    """What ``UserLaunch`` knows of mistakes at its launch site."""
+
+    site: SiteValues | None
+    options: UserOptions
+
+    def own_sizes(self, problem: Problem) -> dict[str, int]:
+        """The sizes that host code passes for a product."""
+        raise NotImplementedError
+
+    @property
+    def exchanged(self) -> str:
+        """Where host code launches it with grid and block exchanged, if it does not do so for small matrices of its own
+        alone; else empty."""
+        if self.site is None or not self._is_exchanged or fits_own_sizes(self.site):
+            return ""
+        return self.site.site.shown()
+
+    @cached_property
+    def _is_exchanged(self) -> bool:
+        return self.site is not None and not (self.options.block or self.options.grid) and is_exchanged(self.site)
+
+    def passed_leading(self, signature: Signature, problem: Problem) -> dict[str, tuple[int, str, str]]:
+        """The leading dimensions for which host code passes what it passes for M, N or K, too: the value for a product,
+        its text and the place. None where one variable is several of M, N and K."""
+        if self.site is None or self.options.signature or self.site.roles.places or self.site.shares_extents():
+            return {}
+        scope, found = self.site.scope(self.own_sizes(problem), Asked()), {}
+        passed = list(zip(signature.arguments, self.site.site.arguments, strict=False))
+        extents = {text for argument, text in passed if argument.role in _EXTENTS}
+        for argument, text in passed:
+            if argument.role in _LEADING and text in extents:
+                try:
+                    found[argument.role] = evaluate_int(text, scope), text, self.site.site.shown()
+                except (GemmsmithError, RecursionError):
+                    continue
+        return found

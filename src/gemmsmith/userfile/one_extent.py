@@ -1,0 +1,53 @@
+"""Launches that are made for one size: a condition names it, or host code passes a constant, which the grid is for."""
+
+from __future__ import annotations
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.kernel_facts import SAMPLE, problem_sizes
+from gemmsmith.userfile.kernel_patterns import EQUALS_NUMBER
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.values import evaluate_int
+
+_MANY = 64  # times as many rows or columns: more blocks, if the grid depends on them
+
+
+class LaunchOfOneSize:
+    """What ``UserLaunch`` knows of sizes that its launch is made for."""
+
+    site: SiteValues | None
+    options: UserOptions
+
+    @property
+    def one_size(self) -> str:
+        """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
+        frame = self.site.site.frame if self.site is not None and not self.options.grid else None
+        while frame is not None:
+            for text, holds in frame.locals.conditions:
+                if holds and len(EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
+                    return text
+            frame = frame.caller
+        return ""
+
+    @property
+    def one_extent(self) -> str:
+        """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
+        return _one_extent(self.site) if self.site is not None and not self.options.grid else ""
+
+
+def _one_extent(site: SiteValues) -> str:
+    """The extent that host code has a constant for and a grid that is the same for every other one, as "N = 128"; empty
+    if there is none."""
+    own = problem_sizes(SAMPLE)
+    for role, text in zip(site.roles.roles, site.site.arguments, strict=False):
+        if role not in ("M", "N") or site.roles.places:
+            continue
+        try:
+            value = evaluate_int(text, site.scope({}, Asked()))
+            grids = {site.extent(0, {**own, role: times * own[role]})[0] for times in (1, _MANY)}
+        except (GemmsmithError, RecursionError):
+            continue
+        if len(grids) == 1:
+            return f"{role} = {value}"
+    return ""

@@ -1,0 +1,29 @@
+"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): they are refused, as no such operands are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.problem import INT8, INT32, UINT8
+from gemmsmith.userfile.parts import KernelParameter
+
+_NIBBLE = re.compile(r"&\s*(?:0x0*[fF]|15|0x0*[fF]0|0x(?:0[fF]){2,4}|0x(?:000[fF]){2})[uUlL]*\b")
+_SHIFT = re.compile(r">>=?\s*[\w(]")
+
+
+def refuse_packed(entry: str, parameters: Sequence[KernelParameter], body: str, aliases: Mapping[str, str]) -> None:
+    """Raise for a kernel that takes real numbers and integers, and takes the latter apart, four bits at a time."""
+    types = {each.name: parameter_type(each.type, aliases) for each in parameters}
+    kinds = {name: kind.element for name, kind in types.items() if kind.stars and kind.element is not None}
+    packed = [name for name, kind in kinds.items() if kind in (INT32, INT8, UINT8) and types[name].const]
+    if not packed or len(packed) == len(kinds) or not (_NIBBLE.search(body) and _SHIFT.search(body)):
+        return
+    raise SignatureError(
+        f"{entry} unpacks numbers of 4 bits from {' and '.join(packed)}: how they are packed is not told by its types, "
+        "so no such operands are made and its product is not judged",
+        "pack operands of your own and run one launch: gemmsmith.launch, or --grid … --block … --args '…' --expect "
+        "FILE.py:FUNCTION, which computes what is expected",
+    )

@@ -1,0 +1,60 @@
+"""What is refused before anything is compiled: packed weights; and launches for one number of columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import user_kernel
+
+PACKED = """
+__global__ void unpacked(const float* x, const TYPE* w, float* y, int M, int N, int K) {
+    int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += x[row * K + k] * TERM;
+    y[row * N + col] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "term"),
+    [("int", "((w[k / 8 * N + col] >> (k % 8 * 4)) & 0xF)"), ("unsigned char", "((w[k / 2] >> (k % 2 * 4)) & 15)")],
+)
+def test_weights_of_four_bits(kind: str, term: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(PACKED.replace("TYPE", kind).replace("TERM", term), encoding="utf-8")
+    with pytest.raises(SignatureError, match="unpacks numbers of 4 bits from w"):
+        user_kernel(tmp_path / "k.cu", UserOptions())
+
+
+def test_a_lane_of_sixteen_is_no_weight(tmp_path: Path) -> None:
+    source = PACKED.replace("TYPE", "float").replace("TERM", "w[k * N + ((threadIdx.x >> 1) & 15) + col]")
+    (tmp_path / "k.cu").write_text(source, encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).signature.has("K")
+
+
+ONE_WIDTH = """
+#define WIDTH 128
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int K) {
+    product<<<dim3(8, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, WIDTH, K);
+}
+"""
+
+
+def test_a_grid_for_one_width(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(ONE_WIDTH, encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).geometry.one_extent == "N = 128"  # type: ignore[attr-defined]
+    any_width = ONE_WIDTH.replace("dim3(8,", "dim3((WIDTH + 15) / 16,").replace("#define WIDTH 128\n", "").replace(
+        "int M, int K) {\n    product", "int M, int WIDTH, int K) {\n    product")  # fmt: skip
+    (tmp_path / "k.cu").write_text(any_width, encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).geometry.one_extent == ""  # type: ignore[attr-defined]
