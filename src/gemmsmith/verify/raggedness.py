@@ -78,7 +78,9 @@ def find_raggedness(
     ``packed``: elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones.
     """
     try:
-        return _find_raggedness(run, trial, verdict, base, tile, edges, axes, parts, rounds_down, grid_unit, flat)
+        return _find_raggedness(
+            run, trial, verdict, base, tile, edges, axes, parts, rounds_down, grid_unit, flat, packed
+        )
     except _Hazardous as found:
         return Raggedness(Multiples(), "MNK", found.trial, found.verdict)
 
@@ -86,7 +88,7 @@ def find_raggedness(
 def _find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...], parts: int, rounds_down: Callable[[Problem], bool],
-    grid_unit: Callable[[str, int, int], int], flat: int,
+    grid_unit: Callable[[str, int, int], int], flat: int, packed: int,
 ) -> Raggedness:  # fmt: skip
     def passes(tried: Trial) -> bool:
         judged = run(tried)
