@@ -43,20 +43,20 @@ def readme_results() -> str:
 
 
 def hopper_means() -> str:
-    """The choice beside cuBLAS, group by group, and what a call costs the host."""
+    """The choice beside cuBLAS, group by group."""
     record = load("h200_hopper.json")
     rows = [_group_row(record, group, words) for group, words in _GROUPS.items()]
     rows.append(_aligned_row(record, _NOT_TUNED))
     small, large = (_beside([case for case in record["cases"] if (case["group"] == "edges") == edges])
                     for edges in (True, False))  # fmt: skip
-    host = ", ".join(f"`{name}` {found['us']:.1f} µs" for name, found in record["host"][0]["host"].items())
     aligned = (
         f"Unaligned shapes reach {large} of the speed of the next aligned shape. Small shapes (suites `smoke` and "
         f"`edges`), dominated by launch overhead, reach {small}."
     )
     return "\n".join([
         *table(["shapes", "cases", "speed, cuBLAS = 1: geometric mean", "lowest", "highest"], "lrrrr", rows), "",
-        aligned, "", f"These are times on the GPU. Host time per call: {host}.", "", recorded_by(record),
+        aligned, "", "These are times on the GPU. What a call costs the host: [torch](torch.md#host-cost).", "",
+        recorded_by(record),
     ])  # fmt: skip
 
 

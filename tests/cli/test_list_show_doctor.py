@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_output import Say
 
+from gemmsmith.cli.main import run_command
 from gemmsmith.cli.render.output import bytes_text
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.run.cuda import gpu_available
@@ -118,3 +119,13 @@ def test_as_a_program() -> None:
         assert done.returncode == 2
         assert done.stderr.startswith("error: there is no rung called 'nonsuch'")
         assert "Traceback" not in done.stderr
+
+
+def test_show_takes_a_file_that_writes_fp16(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "halves.cu"
+    parameters = "const half* A, const half* B, half* C, int M, int N, int K"
+    file.write_text(
+        f"#include <cuda_fp16.h>\n__global__ void halves({parameters}) {{ C[threadIdx.x] = A[0] * B[0]; }}\n"
+    )
+    assert run_command(["show", str(file), "--block", "32", "--grid", "1", "--ptx"]) == 0
+    assert ".entry" in capsys.readouterr().out

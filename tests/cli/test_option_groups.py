@@ -14,7 +14,7 @@ import typer.main
 
 from gemmsmith.cli.command_table import COMMANDS
 from gemmsmith.cli.lazy_group import load_command
-from gemmsmith.cli.options.groups import OptionGroup, expand_groups, option_words
+from gemmsmith.cli.options.groups import OptionGroup, expand_groups, flowing, option_words
 from gemmsmith.cli.options.kernel import KernelOptions
 
 SINGLE = [name for name in COMMANDS if name not in ("history", "learn")]  # these have subcommands
@@ -110,3 +110,9 @@ def test_config_needs_values_and_a_macro_does_not(text: str) -> None:
     with pytest.raises(Exception, match="no value"):
         _ = KernelOptions(config=text).pairs
     assert KernelOptions(define=["FAST", "W=8"]).pairs == (("FAST", "1"), ("W", "8"))
+
+
+def test_sentences_of_help_are_not_broken_where_the_source_breaks_them() -> None:
+    assert flowing("Check.\n\nExits 1 if it races,\n2 if it cannot be run.\nlargest: of all.") == (
+        "Check.\n\nExits 1 if it races, 2 if it cannot be run.\nlargest: of all."
+    )

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import accumulators, fragments, index_arithmetic, launches, scales, tails
+from gemmsmith.cure import (
+    accumulators,
+    counters,
+    fragments,
+    index_arithmetic,
+    launches,
+    scales,
+    tails,
+    warp_functions,
+)
 from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
@@ -140,3 +149,40 @@ def test_steps_of_a_loop_over_tiles_and_over_elements() -> None:
     made = texts(tails.wrong_steps(of, computed=False), of)
     assert any("t += gridDim.y" in text for text in made)
     assert any("i += blockDim.x)" in text for text in made)
+
+
+@pytest.mark.parametrize(
+    ("body", "mended"),
+    [
+        ("for (int i = 0; i < 4; i++) for (int j = 0; j < 4; ++j) c[i][j] += a[i] * b[i];", "a[i] * b[j]"),
+        ("for (int i = 0; i < 4; i++) for (int k = 0; k < 4; ++k) a[i] = As[k][k];", "As[i][k]"),
+        ("for (int i = 0; i < 4; i++) for (int j = 0; j < 4; ++j) c[i][j] += a[i] * b[j];", ""),
+        ("for (int i = 0; i < 4; i++) for (int j = 0; j < 4; ++j) c[i][j] = 0;", ""),
+    ],
+)
+def test_the_counter_that_the_right_side_lacks(body: str, mended: str) -> None:
+    of = program(body)
+    made = texts(counters.missing_counters(of), of)
+    assert any(mended in text for text in made) if mended else made == []
+
+
+def test_numbers_that_an_index_adds() -> None:
+    of = program("unsigned x = A[t + 8], y = B[row * K + 3];")
+    assert [text.split("\n")[1] for text in texts(index_arithmetic.other_offsets(of), of)] == [
+        "unsigned x = A[t + 4], y = B[row * K + 3];",
+        "unsigned x = A[t + 16], y = B[row * K + 3];",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loop", "first"),
+    [
+        ("int d = 16; d > 1; d /= 2", "int d = 16; d > 0; d /= 2"),
+        ("int d = 16; d >= 2; d >>= 1", "int d = 16; d >= 1; d >>= 1"),
+        ("int d = 16; d > 0; d >>= 2", "int d = 16; d > 0; d >>= 1"),
+        ("int d = 8; d > 0; d >>= 1", "int d = 16; d > 0; d >>= 1"),
+    ],
+)
+def test_distances_of_shuffles(loop: str, first: str) -> None:
+    of = program(f"for ({loop}) v += __shfl_down_sync(0xffffffff, v, d);")
+    assert first in texts(warp_functions.shuffles(of), of)[0]

@@ -294,3 +294,14 @@ def test_no_message_begins_with_the_name_of_a_class(tmp_path: Path, capsys: pyte
         trial = faults(tmp_path, source, capsys)
         assert not any(re.match(r"\w+Error:", reason) for reason in trial["reasons"])
         assert not any("%r" in reason for reason in trial["reasons"])
+
+
+@pytest.mark.parametrize("name", ["gemm", "tiles"])
+def test_arrays_that_overlap_are_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the kernel's name does not say that it is a product: its results are squares of A, which is none."""
+    mended = DYNAMIC.replace("        for (int k = 0", "        __syncthreads();\n        for (int k = 0", 1)
+    source = mended.replace("As + T * T", "As + (blockDim.x - 1) * T").replace("gemm", name)
+    (fault, *_) = faults(tmp_path, source, capsys, "--cures", "0")["faults"]
+    assert "both write As[240]" in fault["title"]
+    assert [text for _, _, text in marks(fault, tmp_path)] == ["As[ty * T + tx]", "Bs[ty * T + tx]"]
+    assert any("As and Bs overlap in shared memory" in note for note in fault["notes"])

@@ -60,6 +60,22 @@ def test_arithmetic_is_read_from_the_ptx(what: str) -> None:
     assert bool(notes(compiled)) == (accumulator in (FP16, BF16) or bool(factors) or compiled.rounds_again)
 
 
+_TILE_IN_FP16 = "{value}\n{{  cvt.rn.f16.f32 %rs1, %f6;}}\nst.shared.u16 [%r6], %rs1;"
+
+
+@pytest.mark.parametrize(
+    ("value", "again"),
+    [
+        ("mov.f32 \t%f6, 0f00000000;", False),  # zeros beyond the edge of a tile
+        ("mov.f32 \t%f6, 0f00000000;\nfma.rn.f32 %f6, %f2, %f3, %f6;", True),  # an accumulator
+        (MMA + "f32.f16.f16.f32 {%f5, %f6}, {%r1}, {%r2}, {%f5, %f6};", True),
+    ],
+)
+def test_only_a_sum_that_is_rounded_and_used_again_widens_the_gate(value: str, again: bool) -> None:
+    ptx = _TILE_IN_FP16.format(value=value)
+    assert as_compiled(spec(FP16, FP16), f".entry f()\n{{\n{ptx}\nret;\n}}").rounds_again == again
+
+
 def test_what_narrow_sums_hold_exactly() -> None:
     half = as_compiled(spec(FP16, FP16), PTX["fp16 fma"][2])
     assert exact_limit(half) == 2047

@@ -17,6 +17,14 @@ PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + t
     ("for (size_t k = 0; k < K; ++k) sum += A[row * K + k];", False),
     ("size_t at = (size_t)row * K; C[at] = sum;", True),
     ("int row = blockIdx.y; C[row * K] = sum;", False),
+    ("C += (size_t)blockIdx.z * M * N; C[row * N + col] = sum;", False),
+    ("int b = blockIdx.z; float *Cb = C + static_cast<size_t>(b) * M * N; Cb[row * N + col] = sum;", False),
+    ("size_t b = blockIdx.z; float *Cb = C + b * M * N; Cb[row * N + col] = sum;", False),
+    ("const size_t at = (size_t)blockIdx.z * M * N; C[at + row * N + col] = sum;", False),
+    ("void f(float *C, long long strideC) { C += blockIdx.z * strideC; C[row * N + col] = sum; }", False),
+    ("void f(float *C, int64_t ldc) { C += (int64_t)blockIdx.z * M * ldc; C[row * ldc + col] = sum; }", True),
+    ("C += (size_t)blockIdx.z * M * N; C[(size_t)row * N + col] = sum;", True),
+    ("C += (size_t)blockIdx.y * M * N; C[row * N + col] = sum;", True),
 ])  # fmt: skip
 def test_what_is_multiplied_in_64_bits(code: str, long: bool) -> None:
     assert computes_long_indices(code) is long

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.check_prepare import Asked
@@ -23,7 +22,6 @@ from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.cure.unread import beta_tested
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.layout import ROW_MAJOR, Layout
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
@@ -34,9 +32,6 @@ from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
-
-if TYPE_CHECKING:
-    from gemmsmith.verify.settle import Settled
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
@@ -176,7 +171,7 @@ class _CopyBench:
             return self._what_is_left(report)
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"all {passed} trials pass" if report.status in _RIGHT else f"it is then {report.restricted()}"
-        return Outcome(True, tried=tried, expected=_layout(report.settled) == _layout(self.report.settled))
+        return Outcome(True, tried=tried, expected=_layout(report) == _layout(self.report))
 
     @property
     def _is_unread(self) -> bool:
@@ -194,7 +189,9 @@ class _CopyBench:
         shape = (problem.n, problem.m, problem.k) if swapped else (problem.m, problem.n, problem.k)
         found = find_readings(runner.open_device("lockstep", False), spec, runner.config, own, shape,
                               runner.compile_fn, runner.blocks)  # fmt: skip
-        if found and all(reading.applied(spec).signature != spec.signature for reading in found):
+        others = [read for reading in found if (read := reading.applied(spec)).signature != spec.signature
+                  or read.layouts != spec.layouts]  # fmt: skip
+        if others and len(others) == len(found):
             return Outcome(True)
         verdict = runner.run(self.trial)
         return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
@@ -263,5 +260,7 @@ def _is_small(problem: Problem) -> bool:
     return problem.m * problem.n * problem.k <= _SMALL
 
 
-def _layout(settled: Settled) -> Layout:
-    return settled.reading.layout if settled.reading is not None else ROW_MAJOR
+def _layout(report: Report) -> tuple[bool, str]:
+    """Whether C is column-major, and which operands are transposed."""
+    spec = report.settled.spec
+    return spec.signature.column_major, spec.layouts[0]

@@ -69,8 +69,7 @@ class FittedTrials:
         if found.trial is not None and found.verdict is not None:
             label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
-        vectors = _whole_vectors(report, run.get(RAGGED), ragged)
-        if vectors is not None and not no_launch(self.runner.spec, self.runner.config, vectors.problem):
+        if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
         planned = list(edge_trials(subject))
@@ -162,15 +161,19 @@ def _longer(trial: Trial) -> int:
     return max(trial.problem.m, trial.problem.n, 1)
 
 
-def _whole_vectors(report: Report, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
+def _whole_vectors(report: Report, runner: TrialRunner, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
     """A ragged shape at which no vector is misaligned, for a kernel that needs more than whole vectors: a misaligned
     access ends a launch before anything else is seen."""
     base, found, vector = report.base, report.multiples, max(1, 16 // report.base.dtype.itemsize)
     if verdict is None or ragged is None or report.square or not is_misaligned(verdict):
         return None
-    shorter = {axis: getattr(base, axis) - vector for axis in "mnk" if getattr(found, axis) > vector}
-    shorter = {axis: extent for axis, extent in shorter.items() if extent > 0}
-    return replace(ragged, label=VECTORS, problem=base.with_(**shorter)) if shorter else None
+    axes = [axis for axis in "mnk" if getattr(found, axis) > vector]
+    for times in (1, 2):  # a grid that is rounded down may have no blocks for less than one tile
+        shorter = {axis: times * getattr(base, axis) - vector for axis in axes}
+        problem = base.with_(**{axis: extent for axis, extent in shorter.items() if extent > 0})
+        if problem != base and not no_launch(runner.spec, runner.config, problem):
+            return replace(ragged, label=VECTORS, problem=problem)
+    return None
 
 
 def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:

@@ -41,6 +41,7 @@ from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
+from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -66,10 +67,10 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     compiled = prepared.compiled
     compile_fn: CompileFn = asked.cache.compiler if prepared.spec.is_rung else lambda *_: compiled
     runner = TrialRunner(prepared.spec, config, compiled, prepared.bench.open, compile_fn, prepared.blocks)
-    report, fitted = _planned(prepared, config, asked), None
+    report, fitted, paces = _planned(prepared, config, asked), None, Paces()
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
-        passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
+        passed = _plain_trials(runner, prepared, report, asked, started, paces, lambda: bar.advance(task))
         passed = (
             passed
             and _launched_trials(runner, prepared, report, asked)
@@ -79,7 +80,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
-            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task))
+            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task), paces=paces)
             passed = fitted.plan() and fitted.run()
         report.seconds = seconds_used() - started
         if passed and asked.certified and not asked.trial.trial:  # a certificate is of all trials
@@ -186,8 +187,9 @@ def _refuse_several_products(report: Report) -> None:
 
 
 def _plain_trials(
-    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, advance: Callable[[], None]
-) -> bool:
+    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, paces: Paces,
+    advance: Callable[[], None],
+) -> bool:  # fmt: skip
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
@@ -209,7 +211,10 @@ def _plain_trials(
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
-        pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
+        took = seconds_used() - before
+        pace = max(pace, took / work_of(trial.problem))
+        if prepared.blocks is None:
+            paces.stepped(trial, took)
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmsmith.call.any_kernel.types import parse_type
 from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
-from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, patch, say
+from gemmsmith.cli.scaled_reading import ScaledReading, asked_of, scaled_parameters
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.cure.fault import fault_from
@@ -29,8 +28,6 @@ from gemmsmith.verify.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledChe
 from gemmsmith.verify.scaled_meanings import formula
 
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
-
-Meaning = tuple[KernelSpec, tuple[ScaledParameter, ...]]
 
 
 @dataclass(frozen=True)
@@ -107,12 +104,8 @@ def scaled_report(
     refused: SignatureError, started: float, cures: float,
 ) -> ScaledReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
-    file, entry = split_entry(word)
-    path = Path(file)
-    asked = replace(options.launch, defines=options.pairs, entry=entry or options.entry)
-    spec, parameters = _read(path, asked, refused)
-    if any(each.pointer and each.role != "0" and parse_type(each.type).element is None for each in parameters):
-        raise refused
+    spec, parameters = scaled_parameters(word, options, refused)
+    path, asked = asked_of(word, options)
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     judge = _Judge(asked, refused, "gpu" if device.wants_gpu else "sim", timeout, own)
     seconds = 0.0 if device.wants_gpu or trial.trial else cures
@@ -133,17 +126,6 @@ def scaled_report(
     return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
-def _read(path: Path, asked: UserOptions, refused: SignatureError) -> Meaning:
-    """The kernel of a file with its parameters; raises ``refused`` where it is no such product, or not understood."""
-    try:
-        found = scaled_kernel(path, asked)
-    except GemmsmithError:
-        raise refused from None
-    if found is None:
-        raise refused
-    return found
-
-
 @dataclass(frozen=True)
 class _Judge:
     """Runs the trials of a file or of a changed copy, with K columns where N gives no product."""
@@ -154,7 +136,7 @@ class _Judge:
     timeout: float
     cache: CompileCache | None
 
-    def __call__(self, file: Path, label: str) -> tuple[Meaning, ScaledCheck]:
+    def __call__(self, file: Path, label: str) -> tuple[ScaledReading, ScaledCheck]:
         read = scaled_kernel(file, self.asked)
         if read is None:
             raise self.refused
@@ -172,7 +154,7 @@ class _Judge:
         return self(file, label)[1]
 
 
-def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> Meaning:
+def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> ScaledReading:
     """The kernel read with K columns and a sum over N, as A[M][N] and B[N][K] have them."""
     swapped = {"N": "K", "K": "N"}
     arguments = tuple(replace(arg, role=swapped.get(arg.role, arg.role)) for arg in spec.signature.arguments)

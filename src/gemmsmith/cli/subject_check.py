@@ -13,7 +13,7 @@ from gemmsmith.compile.sass import disassemble
 from gemmsmith.cure.program import program_of
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
-from gemmsmith.explain.exchange_trial import with_array_names, with_exchange
+from gemmsmith.explain.exchange_trial import with_array_names, with_exchange, with_staging
 from gemmsmith.explain.padding_trial import Tried, with_trials
 from gemmsmith.explain.register_limit import with_register_limit
 from gemmsmith.gpus import GPU
@@ -48,8 +48,9 @@ def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: Qui
         verdict = quick_check(copy, subject.config, compiler, arch, subject.options.layout)
         return Tried(diagnose(*again, gpu), "" if verdict.ok else verdict.said.rstrip("."), copy)
 
-    tried = with_array_names(with_trials(found, subject.spec, attempt), subject.spec.signature, subject.problem)
-    return _with_exchange(subject, tried, attempt)
+    spec = subject.spec
+    tried = with_array_names(with_trials(found, spec, attempt), spec.signature, subject.problem, spec.code)
+    return with_staging(_with_exchange(subject, tried, attempt))
 
 
 def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[KernelSpec], Tried]) -> Diagnosis:

@@ -8,17 +8,19 @@ from itertools import chain, islice
 from gemmsmith.cure import (
     accumulators,
     bounds,
+    counters,
     epilogues,
     fragments,
     guards,
     index_arithmetic,
     indices,
     launches,
+    scalars,
     scales,
     stages,
     swizzles,
     tails,
-    values,
+    warp_functions,
     zero_fill,
 )
 from gemmsmith.cure.atomics import atomics
@@ -93,10 +95,10 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
         yield from late_returns(program)
-        yield from values.masks(program)
+        yield from warp_functions.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
     elif fault.kind == "mask":
-        yield from values.masks(program)
+        yield from warp_functions.masks(program)
     elif fault.kind in ("bounds", "alignment"):
         if fault.large:
             yield from overflows(program)
@@ -143,20 +145,22 @@ def _indices(program: Program) -> Iterator[Candidate]:
         chain(indices.tile_constants(program), index_arithmetic.other_operators(program)),
         index_arithmetic.other_strides(program),
         chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
+        index_arithmetic.other_offsets(program),
     )
 
 
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.large:
         yield from overflows(program)
-    yield from values.scalars(program)
+    yield from scalars.unused_scalars(program)
     if fault.scaled:
-        yield from values.repeated_scalars(program)
+        yield from scalars.repeated_scalars(program)
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
     if _by_fragments(program):
         yield from fragments.wrong_fragments(program)
         yield from fragments.transposed_loads(program)
+        yield from index_arithmetic.other_offsets(program)
         yield from index_arithmetic.other_numbers(program)
         yield from index_arithmetic.other_factors(program)
     if fault.unwritten:
@@ -168,6 +172,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from accumulators.unset(program)
     yield from accumulators.not_reset(program)
     yield from accumulators.reset_too_often(program)
+    yield from counters.missing_counters(program)
     yield from epilogues.too_often(program)
     yield from epilogues.late_biases(program)
     yield from epilogues.activated_terms(program)
@@ -175,7 +180,8 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
-    yield from values.masks(program)
+    yield from warp_functions.masks(program)
+    yield from warp_functions.shuffles(program)
     yield from late_returns(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
@@ -186,12 +192,12 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         chain(launches.swapped_axes(program), launches.other_blocks(program)),
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
-        chain(values.shuffles(program), bounds.exchanged_guards(program)),
+        chain(counters.other_counters(program), bounds.exchanged_guards(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
         tails.wrong_steps(program, computed=False),
         index_arithmetic.other_strides(program),
         chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
-        index_arithmetic.other_operators(program),
+        chain(index_arithmetic.other_operators(program), index_arithmetic.other_offsets(program)),
     )
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)

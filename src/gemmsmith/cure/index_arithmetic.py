@@ -90,6 +90,26 @@ def other_factors(program: Program) -> Iterator[Candidate]:
                                       for node, _ in nodes))  # fmt: skip
 
 
+def other_offsets(program: Program) -> Iterator[Candidate]:
+    """`b[t + 8]` becomes `b[t + 4]` and `b[t + 16]`: half and twice a number that an index adds."""
+    made = 0
+    for function in program.reached:
+        code = function.code
+        for array, index in subscripts(code, function.body):
+            for _node, _sign, _left, right in binary_expressions(code, index, ("+",)):
+                if not _POWER.fullmatch(code.of(right)):
+                    continue
+                for new in (int(code.of(right)) // 2, 2 * int(code.of(right))):
+                    if new < 1 or made >= _MOST_FACTORS:
+                        continue
+                    made += 1
+                    line, old = code.line(right.start_byte), code.of(right)
+                    yield Candidate("wrong-offset", f"an index of {array} in line {line} adds {old}, where {new} "
+                                    f"belongs", f"write `{new}` for `{old}` in line {line}: "
+                                    f"`{changed(code, right, str(new))}`",
+                                    (Edit(code.path, right.start_byte, right.end_byte, str(new)),))  # fmt: skip
+
+
 def other_strides(program: Program) -> Iterator[Candidate]:
     """`Bs[k * BK + j]` becomes `Bs[k * BN + j]`: another constant of the sizes of shared arrays, those of the array
     itself first."""

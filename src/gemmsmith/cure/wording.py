@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _LONGEST = 80  # characters that are quoted
-_STATEMENTS = ("subscript_expression", "assignment_expression", "declaration", "init_declarator")
+_STATEMENTS = ("subscript_expression", "assignment_expression", "declaration", "init_declarator", "call_expression",
+               "expression_statement")  # fmt: skip
 
 
 def flat(text: str, longest: int = _LONGEST) -> str:
@@ -26,7 +27,7 @@ def in_lines(lines: Iterable[int]) -> str:
 
 
 def changed(code: Code, node: Node, new: str) -> str:
-    """The subscript, assignment or declaration around ``node``, with ``new`` in its place."""
+    """The subscript, call, assignment or declaration around ``node``, with ``new`` in its place."""
     outer = node
     while outer.parent is not None and outer.type not in _STATEMENTS:
         outer = outer.parent

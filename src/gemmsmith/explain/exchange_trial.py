@@ -13,7 +13,9 @@ from gemmsmith.cure.launches import exchanged_grid
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.diagnosis import Diagnosis
+from gemmsmith.explain.findings import FULL_SECTOR
 from gemmsmith.explain.padding_trial import Tried
+from gemmsmith.explain.pattern_words import coalescing_fix, staging_fix
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
@@ -22,6 +24,7 @@ Try = Callable[[Edited], Tried]
 KIND = "uncoalesced global"
 _AXIS = re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.([xy])")
 _INDEXED = re.compile(r"\b(\w+)\s*\[([^\[\]]+)\]")
+_SET = re.compile(r"\b(\w+)\s*=\s*([^;=]*)[;,]")
 _OTHER = {"/": "%", "%": "/"}
 _WORTH = 1.02  # times as fast: less is no reason to change a kernel
 
@@ -74,8 +77,13 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: boo
     except GemmsmithError:
         return found
     gain = found.case.estimate.longest / max(tried.diagnosis.case.estimate.longest, 1e-12)
-    if tried.wrong or gain < _WORTH:
+    if tried.wrong:
         return found
+    if gain < _WORTH:
+        staged = replace(
+            first, fix=staging_fix(first.pattern), tried="Tried in a copy: x and y exchanged is no faster."
+        )
+        return replace(found, findings=tuple(staged if each is first else each for each in found.findings))
     op = "st" if first.kind.endswith("stores") else "ld"
     before, after = (each.case.profile.sectors(op) / max(1, each.case.profile.requests(op))
                      for each in (found, tried.diagnosis))  # fmt: skip
@@ -87,18 +95,29 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: boo
     return replace(found, findings=tuple(made if each is first else each for each in found.findings))
 
 
-def with_array_names(found: Diagnosis, signature: Signature, counted: Problem) -> Diagnosis:
-    """The diagnosis with the names of the matrices that uncoalesced accesses reach, as far as the source tells."""
-    findings = [
-        replace(each, pattern=replace(each.pattern, array=name))
-        if each.kind.startswith(KIND) and each.pattern and (name := _array(each.pattern, signature, counted, found))
-        else each for each in found.findings
-    ]  # fmt: skip
+def with_staging(found: Diagnosis) -> Diagnosis:
+    """The diagnosis without the advice to exchange x and y, where that would scatter stores that are coalesced now."""
+    first = next((each for each in found.findings if each.kind == f"{KIND} loads"), None)
+    stored = found.case.profile.packed_per_sector[1]
+    if first is None or first.confirmed or first.fix != coalescing_fix(None) or not stored >= FULL_SECTOR:
+        return found
+    staged = replace(first, fix=staging_fix(first.pattern))
+    return replace(found, findings=tuple(staged if each is first else each for each in found.findings))
+
+
+def with_array_names(found: Diagnosis, signature: Signature, counted: Problem, code: str) -> Diagnosis:
+    """The diagnosis with the names of the matrices that uncoalesced accesses reach, as far as ``code`` tells."""
+    findings = []
+    for each in found.findings:
+        pattern = each.pattern if each.kind.startswith(KIND) else None
+        name = _array(pattern, signature, counted, found, code) if pattern is not None else ""
+        findings.append(replace(each, pattern=replace(pattern, array=name)) if pattern is not None and name else each)
     return replace(found, findings=tuple(findings))
 
 
-def _array(pattern: AccessPattern, signature: Signature, problem: Problem, found: Diagnosis) -> str:
-    """The matrix that a line reads or writes; of several, the one whose rows are as long as the lanes are apart."""
+def _array(pattern: AccessPattern, signature: Signature, problem: Problem, found: Diagnosis, code: str) -> str:
+    """The matrix that a line reads or writes; of several, the one whose rows are as long as the lanes are apart, and
+    whose row follows from threadIdx.x."""
     roles = {arg.name: arg.role for arg in signature.arguments if arg.code == "P"}
     text = pattern.text.split("//")[0]
     if pattern.writes:
@@ -111,4 +130,7 @@ def _array(pattern: AccessPattern, signature: Signature, problem: Problem, found
     apart = abs(pattern.stride or 0) // max(1, pattern.width)
     fitting = {name for name, index in indexed for extent, values in lengths.items()
                if apart in values and re.search(rf"\b{re.escape(signature.named(extent))}\b", index)}  # fmt: skip
+    if len(fitting) > 1:
+        lanes = {name for name, value in _SET.findall(code) if "threadIdx.x" in value and "threadIdx.y" not in value}
+        fitting = {name for name, index in indexed if name in fitting and lanes & set(re.findall(r"\w+", index))}
     return str(fitting.pop()) if len(fitting) == 1 else ""

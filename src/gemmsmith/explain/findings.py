@@ -33,7 +33,7 @@ from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
 
 _SCALAR = 6.0  # bytes per lane; at or below, most loads are 4 bytes wide
-_FULL_SECTOR = 24.0  # bytes used of 32; from here on, access counts as coalesced
+FULL_SECTOR = 24.0  # bytes used of 32; from here on, access counts as coalesced
 _TILE = 32  # the shared-memory tile that the fix assumes, as in rung 03
 _TILED_WAVEFRONTS, _TILED_ISSUE = 1.56, 3.3  # per multiply-add, counted in rung 03
 
@@ -121,7 +121,7 @@ def _uncoalesced(at: Case, _: Sass) -> Finding | None:
     for op, word, full, used in zip(
         ("ld", "st"), ("loads", "stores"), packed, at.profile.bytes_per_sector, strict=True
     ):
-        if math.isnan(full) or full >= _FULL_SECTOR:
+        if math.isnan(full) or full >= FULL_SECTOR:
             continue
         pattern = _worst(at.profile, "global", op == "st")[0]
         share = at.profile.sectors(op) / at.profile.requests(op)

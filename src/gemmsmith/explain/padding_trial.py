@@ -14,7 +14,7 @@ from gemmsmith.explain.bottleneck import conflicts_of
 from gemmsmith.explain.diagnosis import Diagnosis
 from gemmsmith.explain.findings import Finding
 from gemmsmith.explain.flat_padding import flat_copy, flat_paddings, flat_remedy
-from gemmsmith.explain.pattern_words import padded, paddings, remedy
+from gemmsmith.explain.pattern_words import padded, paddings, remedy, with_longer_fragments
 from gemmsmith.kernel.spec import KernelSpec
 
 
@@ -111,7 +111,8 @@ def padded_copy(spec: KernelSpec, pattern: AccessPattern, more: int) -> KernelSp
     if changed == lines[declared.line - 1]:
         return None
     lines[declared.line - 1] = changed
-    return replace(spec, edited=(*spec.edited, (path, "".join(lines))))
+    text = with_longer_fragments("".join(lines), declared, more)
+    return replace(spec, edited=(*spec.edited, (path, text)))
 
 
 def _file(spec: KernelSpec, name: str) -> Path | None:

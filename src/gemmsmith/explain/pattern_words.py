@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import pairwise
 
@@ -76,6 +77,16 @@ def coalescing_fix(pattern: AccessPattern | None) -> str:
     )
 
 
+def staging_fix(pattern: AccessPattern | None) -> str:
+    """What to change about an uncoalesced access where another order of the threads is no remedy."""
+    what = (pattern.array if pattern is not None else "") or "the matrix"
+    if pattern is not None and pattern.writes:
+        return (f"Collect the block's tile of {what} in shared memory first, then let neighbouring threads store "
+                "neighbouring elements of one row.")  # fmt: skip
+    return (f"Copy a tile of {what} into shared memory, with neighbouring threads at neighbouring elements of one row, "
+            "and read it from there.")  # fmt: skip
+
+
 def _elements_each(pattern: AccessPattern) -> int:
     """How many neighbouring elements each thread has, where that alone parts neighbouring threads; else 0."""
     places = [at for at in pattern.lanes if at != NOBODY]
@@ -107,6 +118,14 @@ def padded(declared: Declaration, elements: int) -> str:
     return declared.name + "".join(f"[{extent}]" for extent in (*outer, f"{inner} + {elements}"))
 
 
+def with_longer_fragments(text: str, declared: Declaration, elements: int) -> str:
+    """A source whose wmma loads and stores of the array get the leading dimension of its longer rows."""
+    inner = declared.extents[-1]
+    call = re.compile(rf"\b((?:load|store)_matrix_sync\s*\([^;]*\b{re.escape(declared.name)}\b[^;]*?,\s*)"
+                      rf"{re.escape(inner)}(?=\s*[,)])")  # fmt: skip
+    return call.sub(lambda match: f"{match[1]}{inner} + {elements}", text)
+
+
 def remedy(pattern: AccessPattern, more: int = 0) -> str:
     """What to change, in the user's names; ``more``: by how many elements rows become longer, if that was tried."""
     declared, more = pattern.declaration, more or next(iter(paddings(pattern)), 0)
@@ -114,7 +133,9 @@ def remedy(pattern: AccessPattern, more: int = 0) -> str:
     if declared is not None and more:
         inner = f"{declared.name}{''.join(f'[{extent}]' for extent in declared.extents)}"
         place = f"{declared.file}:{declared.line}"
-        return (f"Declare {declared.type} {padded(declared, more)} in place of {inner} ({place}): "
+        length = f"{declared.extents[-1]} + {more}"
+        passed = f", and pass {length} as its leading dimension" if "_matrix_sync" in pattern.source else ""
+        return (f"Declare {declared.type} {padded(declared, more)} in place of {inner} ({place}){passed}: "
                 "the rows then start in different banks.")  # fmt: skip
     stride = abs(pattern.stride or 0)
     if stride and stride % _ROW == 0:

@@ -17,7 +17,7 @@ import numpy as np
 from gemmsmith.call.binding import bind_launch, check_simulated
 from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import UnsupportedError
+from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.explain.metrics import simulated
 from gemmsmith.fills import operands
 from gemmsmith.kernel.config import Config
@@ -235,7 +235,10 @@ def strata(spec: KernelSpec, config: Config, problem: Problem) -> list[list[int]
 
     geometry = tiles()
     numbers = np.arange(geometry.blocks)
-    thin, flat = tiles(n=min(1, problem.n)), tiles(m=min(1, problem.m))
+    try:
+        thin, flat = tiles(n=min(1, problem.n)), tiles(m=min(1, problem.m))
+    except UsageError:  # a grid that is rounded down has no blocks for one row: its blocks have whole tiles alone
+        return [numbers.tolist()]
     down, across = thin.blocks, flat.blocks
     if down * across != geometry.blocks:
         return [numbers.tolist()]

@@ -14,11 +14,14 @@ def inline(name: str) -> str:
 
 
 def replace_file(path: str | Path, text: str) -> Path:
-    """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss."""
+    """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss.
+
+    Bytes of a command line that are no UTF-8 are escaped.
+    """
     target = Path(path)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.chmod(name, 0o644)
         os.replace(name, target)

@@ -19,6 +19,7 @@ from gemmsmith.sim.lanes import ALL, Lanes, WaveState
 from gemmsmith.sim.operation import Lowered, Operation
 from gemmsmith.sim.traits import Effect, Quantity, Space
 from gemmsmith.sim.types import Array
+from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 
 _WAVEFRONT = 128  # bytes
@@ -133,7 +134,15 @@ class Counters:
         """ldmatrix or stmatrix; ``rows`` is (warps, 8 per matrix), the addresses of rows within the block's window."""
         count = self._counts(operation)
         pattern = rows.astype(np.int64) - int(rows[0, 0])
-        (waves,) = self._remembered((operation.position,), ALL, pattern, lambda: _matrix_waves(pattern))
+
+        def served() -> tuple[int, ...]:
+            waves = matrix_wavefronts((pattern - pattern.min()).reshape(-1, 8))
+            lanes = np.full((len(waves), WARP), NOBODY, np.int64)  # eight of them hold the rows of one matrix
+            lanes[:, :8] = rows.reshape(-1, 8)
+            self._keep_example(operation, lanes, waves - 1)
+            return (int(waves.sum()),)
+
+        (waves,) = self._remembered((operation.position,), ALL, pattern, served)
         count.requests += len(rows)
         count.wavefronts += waves
         count.groups += rows.size // 8
@@ -275,10 +284,6 @@ class Counters:
         if len(known) < _PATTERNS_KEPT:
             known.append((lanes, pattern, answer))
         return answer
-
-
-def _matrix_waves(pattern: Array) -> tuple[int, ...]:
-    return (int(matrix_wavefronts((pattern - pattern.min()).reshape(-1, 8)).sum()),)
 
 
 def _active_warps(rows: Array) -> int:

@@ -261,11 +261,32 @@ class GlobalMemory:
                 elements = _elements(addresses, base, width)
                 self.last_read = addresses, base, elements
                 return data.view(RAW[width]).take(elements)
+        if (by_operation := self._gather_rows(addresses, width)) is not None:
+            return by_operation
         result = np.zeros(addresses.shape, RAW[width])
         for base, data, mask in self._split(addresses, width):
             if base in self._unreadable:
                 self._check_readable(base, addresses, width, np.flatnonzero(mask.reshape(-1)))
             result[mask] = data.view(RAW[width])[_elements(addresses[mask], base, width)]
+        return result
+
+    def _gather_rows(self, addresses: Array, width: int) -> Array | None:
+        """Elements of several operations, a row each, of which each reads one allocation: loads of A and of B. None
+        where one reads several, or memory that may not be read."""
+        if addresses.ndim != 2 or addresses.shape[0] < 2:
+            return None
+        rows: dict[int, list[int]] = {}
+        extremes = zip(addresses.min(axis=1).tolist(), addresses.max(axis=1).tolist(), strict=True)
+        for row, (low, high) in enumerate(extremes):
+            found = self.locate(low, width)
+            if found is None or high + width > found[0] + self._size[found[0]] or found[0] in self._unreadable:
+                return None
+            if self.heap is not None and found[0] == self.heap.base:
+                return None
+            rows.setdefault(found[0], []).append(row)
+        result = np.empty(addresses.shape, RAW[width])
+        for base, those in rows.items():
+            result[those] = self._data[base].view(RAW[width]).take(_elements(addresses[those], base, width))
         return result
 
     def _check_readable(self, base: int, addresses: Array, width: int, places: Array | None = None) -> None:

@@ -7,6 +7,7 @@ loop, or atomics of these types, are taken for the accumulators' type. A few ope
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from gemmsmith.errors import UnsupportedError
@@ -23,7 +24,8 @@ _PACKED = {
     "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
 }  # fmt: skip
 _ROUNDED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
-_NARROWED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(?:b?f16)(?:x2)?\.f32\s+(%\w+)", re.M)
+_NARROWED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(?:b?f16)(?:x2)?\.f32\s+(%\w+),\s*([^;]+);", re.M)
+_CONSTANT = re.compile(r"^\s*mov\.(?:f32|b32)\s+(%\w+),\s*0f[0-9A-Fa-f]{8};", re.M)
 _MOVED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mov|prmt|cvt\.u32)\S*\s+(%\w+),\s*([^;]+);", re.M)
 _STAGED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:st\.shared|stmatrix)\S*\s+\[[^\]]*\],\s*([^;]+);", re.M)
 _NAMES = {"f16": FP16.name, "bf16": BF16.name}
@@ -64,10 +66,21 @@ def _rounds_again(ptx: str) -> bool:
     """
     if _NARROW.search(ptx):
         return True
-    rounded = {register for registers in _NARROWED.findall(ptx) for register in re.findall(r"%\w+", registers)}
+    constants = _converted_constants(ptx)
+    rounded = {register for register, value in _NARROWED.findall(ptx) if not constants.issuperset(_registers(value))}
     for _ in range(2):  # packed in pairs, moved
-        rounded |= {m[1] for m in _MOVED.finditer(ptx) if rounded & set(re.findall(r"%\w+", m[2]))}
-    return any(rounded & set(re.findall(r"%\w+", values)) for values in _STAGED.findall(ptx))
+        rounded |= {m[1] for m in _MOVED.finditer(ptx) if rounded & set(_registers(m[2]))}
+    return any(rounded & set(_registers(values)) for values in _STAGED.findall(ptx))
+
+
+def _registers(operands: str) -> list[str]:
+    return re.findall(r"%\w+", operands)
+
+
+def _converted_constants(ptx: str) -> set[str]:
+    """The registers that only bring a constant to a conversion: __float2half(0.0f) fills up a tile with zeros."""
+    uses = Counter(_registers(_NARROWED.sub("", ptx)))
+    return {register for register in _CONSTANT.findall(ptx) if uses[register] == 1}
 
 
 def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:

@@ -13,14 +13,20 @@ _SUM = re.compile(r"\b(?:std::)?(?:u?int64_t|(?:unsigned\s+)?long(?:\s+long)?)\s
 _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
 )
+# The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
+_BATCH = re.compile(r"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*[;,]")
+_TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
+_DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
+_IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
 
 
 def computes_long_indices(code: str) -> bool:
     """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements.
 
-    Counters of loops, sums, elements, addresses in shared memory and places of a thread in C are none, as long as
-    nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
+    Counters of loops, sums, elements, addresses in shared memory, offsets of a product in its batch and places of a
+    thread in C are none, as long as nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
     """
+    code = _without_batches(code)
     code = _CAST_ELEMENT.sub(" [", _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code)))
     for match in list(_SUM.finditer(code)):  # ``long long sum = 0;``: of elements, where no index has it
         if not re.search(rf"\[[^\]]*\b{match[1]}\b|\+=?\s*{match[1]}\b", code):
@@ -30,11 +36,6 @@ def computes_long_indices(code: str) -> bool:
         if not re.search(rf"\b{match[1]}\b\s*\)?\s*\*|\*\s*\(?\s*{match[1]}\b", rest):
             code = rest
     return _LONG.search(code) is not None
-
-
-_LONG_TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
-_DECLARED = re.compile(rf"\b{_LONG_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
-_IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_LONG_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
 
 
 def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
@@ -57,14 +58,6 @@ def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
     return any(_IN_64_BITS.search(each) or long_names & set(re.findall(r"\w+", each)) for each in indices)
 
 
-def _without_batches(code: str) -> str:
-    """Without the offset of a product in its batch, ``(size_t)blockIdx.z * M * N``: that says nothing of one matrix."""
-    of_z = re.findall(r"\b(\w+)\s*=\s*blockIdx\.z\s*[;,]", code)
-    batch = "|".join([r"blockIdx\.z", *map(re.escape, of_z)])
-    terms = rf"(?:\(\s*{_LONG_TYPE}\s*\)\s*|static_cast\s*<[^<>]*>\s*)?\(?\s*(?:{batch})\b\s*\)?(?:\s*\*\s*\w+)+"
-    return re.sub(terms, "0", code)
-
-
 def _indices(code: str, name: str) -> list[str]:
     """What stands in brackets behind ``name``, and what is added to it."""
     found = re.findall(rf"\b{re.escape(name)}\s*(?:\+=|\+)\s*([^;,]*)", code)
@@ -76,3 +69,19 @@ def _indices(code: str, name: str) -> list[str]:
                 found.append(code[match.end() : at])
                 break
     return found
+
+
+def _without_batches(code: str) -> str:
+    """``code`` without ``(size_t)blockIdx.z * M * K``, and without the declarations that such an offset needs: of the
+    product's number, of a stride that it is multiplied by, and of a variable for the offset itself."""
+    number = "|".join(["blockIdx\\.z", *(re.escape(name) for name in dict.fromkeys(_BATCH.findall(code)))])
+    factors = re.findall(rf"\b(?:{number})\b\s*\)?\s*\*\s*(\w+)|\b(\w+)\s*\*\s*(?:{number})\b", code)
+    strides = [after or before for after, before in factors]
+    cast = rf"(?:\(\s*{_TYPE}\s*\)\s*|(?:static_cast\s*<\s*)?{_TYPE}\s*>?\s*\(\s*)(?:{number})\b"
+    offset = rf"(?:{cast}|(?:{number})\b)\s*\)?\s*[*;]"
+    code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?\w+\s*=\s*(?={offset})", " ", code)
+    code = re.sub(cast, " ", code)
+    for stride in dict.fromkeys(strides):
+        if len(re.findall(rf"\b{stride}\b", code)) == strides.count(stride) + 1:  # where it is declared, too
+            code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?{stride}\b", " ", code)
+    return code

@@ -64,6 +64,15 @@ class RaceReporter(Marker):
             return operand.element(hazard.address) if operand is not None else hazard.memory
         return self._shared(hazard, spot or hazard.first.spot)[0]
 
+    def _overlapping(self, hazard: Hazard, first: Spot, second: Spot) -> str:
+        """The second array, where two writes go to one place of shared memory by way of two; else empty."""
+        if hazard.array is None or hazard.kind is not HazardKind.WRITE_AFTER_WRITE:
+            return ""
+        found = [self.expression(spot, hazard.array.name, True, (hazard.array, hazard.address))
+                 for spot in (first, second)]  # fmt: skip
+        roots = [expression.root for expression in found if expression is not None]
+        return roots[1] if len(roots) == 2 and roots[0] != roots[1] else ""
+
     def _shared(self, hazard: Hazard, spot: Spot | None) -> tuple[str, str]:
         tree = self.source.tree(spot.file) if spot is not None else None
         pointer, line = "", 0
@@ -85,9 +94,11 @@ class RaceReporter(Marker):
         same = rounds[0] == rounds[1]
         unless = ", perhaps an old value" if hazard.remedy == FENCE_REMEDY else " without waiting"
         reads = (hazard.kind is HazardKind.WRITE_AFTER_READ, hazard.kind is HazardKind.READ_AFTER_WRITE)
+        other = self._overlapping(hazard, first, second) if same else ""
+        through = f", through {other}," if other else ""
         words = (
             f"1. {one} {does(first.verb, reads[0])} {element} here{in_iteration(rounds[0], same)}",
-            f"2. {two} {does(second.verb, reads[1])} {element} here{unless}{in_iteration(rounds[1], same)}",
+            f"2. {two} {does(second.verb, reads[1])} {element} here{through}{unless}{in_iteration(rounds[1], same)}",
         )
         here = self.marks(first, words[0], name, is_write(first.verb), place)
         there = self.marks(second, words[1], name, is_write(second.verb), place)
@@ -96,6 +107,10 @@ class RaceReporter(Marker):
         together = same and hazard.kind is HazardKind.WRITE_AFTER_WRITE and hazard.first.where == hazard.second.where
         between = barrier_between(here[-1:], there[-1:], rounds)
         notes = [*when(rounds, same), *self._race_notes(hazard, first, between, together)]
+        if other:
+            array = element.partition("[")[0]
+            notes[-2] = (f"{array} and {other} overlap in shared memory: let {other} begin where the other array ends; "
+                         "where they are meant to share it, put a __syncthreads() between the two")  # fmt: skip
         return FaultReport("race", title, tuple(marks), tuple(filter(None, notes)),
                            (hazard.first.text, hazard.second.text))  # fmt: skip
 

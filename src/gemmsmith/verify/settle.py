@@ -19,7 +19,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, OneGridError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
-from gemmsmith.kernel.layout import Layout
+from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
@@ -30,6 +30,7 @@ from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
+from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
@@ -233,7 +234,7 @@ def settle(
                 settled = _settled(padded, own, reading, shapes[0])
                 line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
                 return replace(settled, padded=spare, lines=(*settled.lines, line))
-    only = ""
+    only, assumed = "", layout_in_name(own.entry) if layout is None else None
     pace = (time.process_time() - start) / max(1, launched_work) / _GROWS
     if not rejected and blocks is None and not first.fixed and not first.square:
         for equal, shape, *besides in _restricted_extents(shapes[0]):
@@ -248,16 +249,19 @@ def settle(
             if plain and equal == "M = N":  # the trials find this themselves
                 return _settled(spec, own, plain[0], shape)
             if accepted:
-                only = f"{equal}, as a {accepted[0].layout}"
+                only, assumed = f"{equal}, as a {accepted[0].layout}", accepted[0].layout
                 break
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
         probe = LaunchProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS:
+        if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
                                  _OTHER_FUNCTION)  # fmt: skip
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
-    read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
+    if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
+        read = Reading(meant, assumed).applied(spec)  # as its name says, or as it is right for some extents
+    else:
+        read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
     return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
 
 

@@ -25,7 +25,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.problem import Problem, dtype_named
+from gemmsmith.problem import FP32, Problem, dtype_named
 
 _EXAMPLE = 4096  # the size whose launch geometry is shown
 
@@ -41,7 +41,9 @@ class CodeOptions(OptionGroup):
     sass: Annotated[bool, typer.Option("--sass", help="The machine code.")] = False
     loop: Annotated[bool, typer.Option("--loop", help="The machine code of the main loop only.")] = False
     dtype: Annotated[str, typer.Option("--dtype", help="Input type, where the rung takes several.")] = ""
-    out_dtype: Annotated[str, typer.Option("--out-dtype", help="Output type.")] = "fp32"
+    out_dtype: Annotated[
+        str, typer.Option("--out-dtype", help="Output type. Default: fp32, or the type that the kernel writes.")
+    ] = ""
     arch: Annotated[str, typer.Option("--arch", help="Compile for this architecture, such as sm_86.")] = DEFAULT_ARCH
 
     def __post_init__(self) -> None:
@@ -50,7 +52,9 @@ class CodeOptions(OptionGroup):
 
     def problem(self, spec: KernelSpec) -> Problem:
         kind = dtype_named(self.dtype) if self.dtype else spec.dtypes[0]
-        return Problem(_EXAMPLE, _EXAMPLE, _EXAMPLE, dtype=kind, out_dtype=dtype_named(self.out_dtype))
+        writes_fp32 = FP32 in spec.out_dtypes or not spec.out_dtypes
+        out = dtype_named(self.out_dtype) if self.out_dtype else FP32 if writes_fp32 else spec.out_dtypes[0]
+        return Problem(_EXAMPLE, _EXAMPLE, _EXAMPLE, dtype=kind, out_dtype=out)
 
 
 def command(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import Field, dataclass, fields
@@ -53,7 +54,13 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = flowing(inspect.getdoc(command) or "")
     return run
+
+
+def flowing(doc: str) -> str:
+    """A docstring whose sentences are on one line each, so that ``--help`` breaks them where the terminal ends."""
+    return re.sub(r"(?<![.\n])\n(?=\S)", " ", doc)
 
 
 def _options_of(kind: type[OptionGroup], given: Any) -> Iterator[inspect.Parameter]:

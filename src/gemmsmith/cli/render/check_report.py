@@ -16,6 +16,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.scratch import is_never_set
+from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
 from gemmsmith.verify.raggedness import ANY, Multiples
@@ -287,7 +288,8 @@ class Report:
             if self.status == "racy":
                 return f"{self.entry} races: {where}; the result was right in this run"
             what = "races, and is wrong" if _races(verdict) else "is wrong"
-            unless = f"; it is right for {self.settled.only} only" if self.settled.only else ""
+            alone = self.settled.only if not _races(verdict) else ""  # a race may be right anywhere, by luck
+            unless = f"; it is right for {alone} only" if alone else ""
             return f"{self.entry} {what}: {where}{unless}"
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
@@ -365,7 +367,8 @@ class Report:
             return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
                     "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
         if not verdict.faulted and (self.multiples.m, self.multiples.n) == (1, 1) and self.multiples.k > 1:
-            return (f"{same}: {right}. For every other K the loop ends before the last terms: add the last "
+            loop = short_loop(self.spec.code, self.spec.signature.named("K"))
+            return (f"{same}: {right}. For every other K {loop} ends before the last terms: add the last "
                     f"K % {self.multiples.k} of them after it, or guard them with k < K inside it.")  # fmt: skip
         return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
 

@@ -1,4 +1,4 @@
-"""Values: alpha or beta left out or at the wrong place, masks and distances of shuffles."""
+"""Scalars: alpha or beta left out, at the wrong place, or used twice."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from gemmsmith.cure.edit import Candidate, Edit
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MASK = re.compile(
-    r"\b__(?:shfl\w*_sync|syncwarp|ballot_sync|any_sync|all_sync|reduce_\w+_sync)\s*\(\s*(0[xX][0-9a-fA-F]+)"
-)
 
-
-def scalars(program: Program) -> Iterator[Candidate]:
+def unused_scalars(program: Program) -> Iterator[Candidate]:
     """alpha or beta that the kernel takes and never uses."""
     kernel = program.kernel
     if kernel is None:
@@ -117,32 +113,3 @@ def _scaled(code: Code, node: Node, alpha: str, beta: str) -> str:
 
 def _factor(code: Code, node: Node) -> str:
     return f"({code.of(node)})" if node.type in ("binary_expression", "conditional_expression") else code.of(node)
-
-
-def masks(program: Program) -> Iterator[Candidate]:
-    """Member masks of warp-wide functions that leave out lanes."""
-    for function in program.reached:
-        code = function.code
-        for match in _MASK.finditer(code.text, function.body.start_byte, function.body.end_byte):
-            if int(match[1], 16) != 0xFFFFFFFF:
-                line = code.line(match.start(1))
-                yield Candidate("wrong-mask", f"the member mask {match[1]} of line {line} leaves out lanes",
-                                f"write `0xffffffff` in line {line}",
-                                (Edit(code.path, match.start(1), match.end(1), "0xffffffff"),))  # fmt: skip
-
-
-def shuffles(program: Program) -> Iterator[Candidate]:
-    """Reductions by shuffles that start at a wrong distance: 8 for 16."""
-    for function in program.reached:
-        code = function.code
-        for loop in below(function.body, "for_statement"):
-            if "__shfl" not in code.of(loop):
-                continue
-            start = loop.child_by_field_name("initializer")
-            for each in below(start, "number_literal") if start is not None else ():
-                for new in ("16", "8", "32"):
-                    if code.of(each) in ("4", "8", "16", "32") and new != code.of(each):
-                        line = code.line(each.start_byte)
-                        yield Candidate("shuffle-distance", f"the shuffles of line {line} start at distance "
-                                        f"{code.of(each)}", f"start at {new} in line {line}",
-                                        (Edit(code.path, each.start_byte, each.end_byte, new),))  # fmt: skip
