@@ -46,6 +46,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
+_SAVED_SINCE = 0.7  # µs that kernels of now take less than those that most shipped winners were timed with
 _EQUAL = 1.005
 _FEWEST, _FEW_UNKNOWN = 16, 1.3
 _FEW_ACROSS_K, _FEW_ALONG_K = 0.9, ((16, 1.05), (32, 1.0), (math.inf, 0.97))  # by rows at most
@@ -243,7 +244,7 @@ def _usable(request: Request, entry: Entry | None, source: str, candidates: list
     problem, deterministic = request.problem, request.deterministic
     if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
         return None
-    if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+    if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED + _SAVED_SINCE:
         return None
     spec = next((each for each in menus.hopper_specs() if each.name == entry.kernel and each.takes(problem)), None)
     config = legal_config(spec, entry) if spec is not None else None
