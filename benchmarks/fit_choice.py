@@ -31,7 +31,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from candidate_record import BOTH_SEEDS, RECORD, Floats, Timed, general_only, pack, packed_text, recorded, tuned
+from candidate_record import (
+    BOTH_SEEDS,
+    RECORD,
+    Floats,
+    Timed,
+    general_only,
+    pack,
+    packed_text,
+    recorded,
+    saved_since,
+    tuned,
+)
 from fit_networks import Rows, fitted_networks
 from numpy.typing import NDArray
 
@@ -59,16 +70,18 @@ SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
-    """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is clearly
-    faster than what was chosen, which is the entry, in short samples and under the cap."""
+    """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is another
+    configuration, and clearly faster than what was chosen, which is the entry, in short samples and under the cap."""
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public")) and each.key.batch == 1
         clearly = (each.of_now or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
-        if named and (clearly or each.key not in known):
+        is_new = each.key not in known or (clearly and dict(known[each.key].config) != dict(best.config))
+        if named and is_new:
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
-            found[each.key] = Entry(kernel, best.config, best.seconds * 1e6, each.cublas * 1e6)
+            measured = best.seconds + (0.0 if each.of_now else saved_since(dict(best.config)))
+            found[each.key] = Entry(kernel, best.config, round(measured * 1e6, 3), each.cublas * 1e6)
     return found
 
 

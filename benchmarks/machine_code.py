@@ -9,7 +9,8 @@ registers, and digests of the sources. ``compare`` compiles the present sources 
 differs. With ``--write`` it adds the pairs of source digests with equal machine code to
 src/gemmsmith/kernel/equal_sources.json, so that results measured with the earlier sources count as the same code.
 
-Both need no GPU and take about fifteen minutes of one core; ``--only warp_tile,naive`` is for some rungs.
+Both need no GPU and take about fifteen minutes of one core; ``--only warp_tile,naive`` is for some rungs. ``record``
+then keeps what the file has of others.
 """
 
 from __future__ import annotations
@@ -119,9 +120,22 @@ def compiled_codes(wanted: list[str], processes: int) -> dict[str, Code]:
 
 def record(path: Path, wanted: list[str], processes: int) -> int:
     toolchain = find_toolchain()
-    codes = {key: asdict(code) for key, code in compiled_codes(wanted, processes).items()}
-    write_record(path, {"compiler": toolchain.compiler, "build": toolchain.build, "arch": ARCH, "codes": codes})
+    head = {"compiler": toolchain.compiler, "build": toolchain.build, "arch": ARCH}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() and len(wanted) < len(list(keys())) else {}
+    if before and {name: before[name] for name in head} != head:
+        print(f"{path} was recorded with {before['compiler']} ({before['build']}), but this is {toolchain.compiler} "
+              f"({toolchain.build}): record all rungs, or take another file", file=sys.stderr)  # fmt: skip
+        return 1
+    found = {key: asdict(code) for key, code in compiled_codes(wanted, processes).items()}
+    write_record(path, {**head, "codes": merged(before.get("codes", {}), found)})
     return 0
+
+
+def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """``found``, and what ``before`` has of other rungs, in the order of ``keys``."""
+    names = {key.split("/")[0] for key in found}
+    codes = {key: code for key, code in before.items() if key.split("/")[0] not in names} | found
+    return {key: codes[key] for key in keys() if key in codes}
 
 
 def write_record(path: Path, data: dict[str, Any]) -> None:

@@ -74,6 +74,10 @@ class TemplateValueError(UsageError):
     """A kernel is a template, and nothing gives some of its parameters a value."""
 
 
+class OneGridError(UsageError):
+    """A launch has one grid for every size, and gives no product for the sizes that were tried."""
+
+
 class MissingDeviceError(GemmsmithError):
     """There is no driver, no GPU, or a tool is not installed."""
 

@@ -21,12 +21,21 @@ def product(m: int, n: int, k: int, layout: str = "NT", batch: int = 1) -> Probl
 
 @pytest.mark.parametrize(("m", "n", "k", "layout", "rows"), [
     (8, 18944, 3584, "NT", 144), (24, 9216, 4608, "NT", 72), (1, 28672, 8192, "NT", 224), (16, 5120, 5120, "NT", 40),
-    (64, 14336, 4096, "NT", 112),
 ])  # fmt: skip
 def test_the_measured_winner_is_chosen(m: int, n: int, k: int, layout: str, rows: int) -> None:
     chosen = choose(product(m, n, k, layout), "NVIDIA H200", sms=132, arch="sm_90")
     assert (chosen.spec.name, chosen.config["BM"], chosen.config["SPLIT"]) == ("wgmma_split_k", rows, 1)
     assert ceil_div(max(m, n), rows) <= 132
+
+
+@pytest.mark.parametrize(("m", "n", "k", "config"), [
+    (47, 32768, 512, {"BM": 128, "BN": 48}), (77, 7680, 5120, {"BM": 64, "BN": 80}),
+])  # fmt: skip
+def test_with_more_rows_it_must_gain_3_percent(m: int, n: int, k: int, config: dict[str, int]) -> None:
+    """Measured: 10.6 µs against 13.0 of the fastest way to read, 22.0 against 23.1."""
+    chosen = choose(product(m, n, k), "NVIDIA H200", sms=132, arch="sm_90")
+    assert chosen.spec.name == "wgmma_cluster"
+    assert {name: chosen.config[name] for name in config} == config
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])

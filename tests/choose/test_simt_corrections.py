@@ -51,7 +51,7 @@ def test_large_products_and_gpus_without_clusters_are_not_corrected(monkeypatch:
         raise AssertionError("asked")
 
     monkeypatch.setattr(simt, "simt_trees", never)
-    simt.fastest(Problem(4096, 4096, 4096, FP32, FP32), SMS, 0, True)
+    simt.fastest(Problem(8192, 8192, 8192, FP32, FP32), SMS, 0, True)
     simt.fastest(Problem(512, 512, 512, FP32, FP32), SMS, 0, False)
 
 

@@ -41,13 +41,18 @@ __global__ void plain(const float* A, const float* B, float* C, int M, int N, in
     C[row * N + col] = sum;
 }
 """
-ANY_SIZE = PLAIN + """
+ANY_SIZE = (
+    PLAIN
+    + """
 void multiply(const float* A, const float* B, float* C, int M, int N, int K) {
     dim3 blocks((N + 7) / 8, (M + 7) / 8), threads(8, 8);
     plain<<<threads, blocks>>>(A, B, C, M, N, K);
 }
 """
-OWN_SIZES = PLAIN + """
+)
+OWN_SIZES = (
+    PLAIN
+    + """
 int main() {
     const int M = 64, N = 96, K = 32;
     float *A, *B, *C;
@@ -56,6 +61,7 @@ int main() {
     plain<<<threads, blocks>>>(A, B, C, M, N, K);
 }
 """
+)
 
 
 def test_tiles_of_a_fixed_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,8 @@ def test_what_is_no_product(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
         (FLOATS, f"{SUM} C[row * N + col] = sum;".replace("k * N", "k * K")),
         ("const float* A, const float* B, const float* Cin, float* D",
          f"{SUM} D[row * N + col] = sum + Cin[row * N + col];".replace("k * N", "k * K")),
-        (FLOATS.replace("float", "int"), f"{SUM} C[row * N + col] = sum;".replace("float", "int").replace("< K", "< 7")),
+        (FLOATS.replace("float", "int"),
+         f"{SUM} C[row * N + col] = sum;".replace("float", "int").replace("< K", "< 7")),
     ],
 )  # fmt: skip
 def test_what_is_a_wrong_product(

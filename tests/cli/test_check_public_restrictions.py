@@ -154,8 +154,8 @@ ONE_GRID = """
 __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
     float s = 0;
-    for (int k = 0; k < SIDE; ++k) s += A[row * SIDE + k] * B[k * SIDE + col];
-    C[row * SIDE + col] = s;
+    for (int k = 0; k < SIDE; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
 }
 void run(const float* A, const float* B, float* C, int M, int N, int K) {
     k<<<dim3(SIDE / TILE, SIDE / TILE), dim3(TILE, TILE)>>>(A, B, C, M, N, K);

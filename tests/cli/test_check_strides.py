@@ -56,7 +56,9 @@ def test_which_stride_is_of_which_axis(names: str) -> None:
 def test_strides_of_both_axes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, _source(STYLES[0]), capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
-    code, found = check(tmp_path, _source(STYLES[0], exchanged=True), capsys, *QUICK)  # no transposed B: names say which
+    code, found = check(
+        tmp_path, _source(STYLES[0], exchanged=True), capsys, *QUICK
+    )  # no transposed B: names say which
     assert (code, found["status"]) == (1, "wrong"), found
 
 

@@ -48,7 +48,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path.write_text(KERNEL, encoding="utf-8")
     done: dict[str, Any] = {"lowered": 0, "read": 0, "launched": Counter(), "grids": Counter()}
     lower, read, launched = simulator.lower, user_kernel._read_now, TrialRunner._launched
-    grid = user_kernel.UserLaunch._geometry
+    grid, kept = user_kernel.UserLaunch._geometry, list[Any]()
 
     def count(what: str, function: Any) -> Any:
         def counted(*given: Any, **named: Any) -> Any:
@@ -62,6 +62,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return launched(self, trial, hazards)
 
     def geometry(self: Any, problem: Any, config: Any) -> Any:
+        kept.append(self)  # so that no other gets its id
         done["grids"][id(self), problem] += 1
         return grid(self, problem, config)
 

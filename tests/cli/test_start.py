@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,18 @@ def test_a_command_loads_only_its_own_module() -> None:
     modules = loaded("doctor", "--help")
     assert commands_in(modules) == {"gemmsmith.cli.commands.doctor"}
     assert "gemmsmith.sim.device" not in modules
+
+
+@pytest.mark.parametrize("source", [
+    "int main() { return 0; }",
+    "__global__ void scan(int* data, int n) { data[threadIdx.x] = n; }",
+    "__global__ void mine(const Complex* A, const Complex* B, Complex* C, int M, int N, int K) {}",
+])  # fmt: skip
+def test_what_is_refused_by_its_text_needs_neither_compiler_nor_simulator(source: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text(source, encoding="utf-8")
+    modules = loaded("check", str(tmp_path / "mine.cu"))
+    assert "gemmsmith.userfile.user_kernel" in modules
+    assert not modules & {"gemmsmith.sim.device", "gemmsmith.compile.nvrtc", "gemmsmith.call.binding"}
 
 
 def test_the_package_loads_nothing_until_a_function_is_used() -> None:

@@ -17,7 +17,7 @@ from gemmsmith.explain import simulated_profile
 from gemmsmith.explain.comparison import to_json
 from gemmsmith.explain.comparison_rows import origin_of
 from gemmsmith.explain.profile import REQUESTS
-from gemmsmith.explain.sampling import Counted
+from gemmsmith.explain.sampling import Counted, count_launch
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 
@@ -91,12 +91,11 @@ def test_compare_counts_what_profile_counts() -> None:
 
 def test_kernels_are_compared_at_one_level(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the machine code of one cannot be executed, the PTX of both is counted, and the reason is told."""
-    known = simulated_profile.count_launch
 
-    def refused(spec: KernelSpec, *rest: Any, machine: bool = False) -> Counted:
-        if machine and spec.name == "coalesced":
+    def refused(spec: KernelSpec, *rest: Any, **named: Any) -> Counted:
+        if named and spec.name == "coalesced":
             raise UnsupportedError("no such instruction")
-        return known(spec, *rest, machine=machine)
+        return count_launch(spec, *rest, **named)
 
     monkeypatch.setattr(simulated_profile, "count_launch", refused)
     found = gemmsmith.compare("naive", "coalesced", 64, 64, 64)

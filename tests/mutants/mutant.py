@@ -36,6 +36,7 @@ DETECTORS = {
     "misaligned": "misaligned ",
     "divergent barrier": "divergent barrier",
     "forbidden read": "forbidden global ",
+    "launch before": "before-griddepcontrol-wait of global memory",
     "damage": "overwritten",
     "changed input": "an input was changed",
     "unwritten": "were never written",

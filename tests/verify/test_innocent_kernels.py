@@ -167,6 +167,31 @@ def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, lost: str, wro
     assert (found.wrong, found.multiples) == (wrong, Multiples() if wrong else Multiples(1, 1, 3))
 
 
+@pytest.mark.parametrize(("masks", "axis"), [(False, ""), (True, "K")])
+def test_vectors_beyond_the_last_whole_k_tile_are_lost(masks: bool, axis: str) -> None:
+    """A K of whole vectors is right or not; a mask along K shows that it was meant to be."""
+
+    def run(trial: Trial) -> Verdict:
+        vectors, tiles = trial.problem.k % 4 == 0, trial.problem.k % 16 == 0
+        found = verdict(trial.problem, "" if vectors else "misaligned global read")
+        return replace(found, wrong=4096 if vectors and not tiles else 0, total=4096)
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), KernelEdges((16,), masks_k=masks))
+    assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 16))
+
+
+def test_a_race_at_a_multiple_that_is_tried() -> None:
+    """No multiple of K was meant to avoid a race: the search ends with it."""
+
+    def run(trial: Trial) -> Verdict:
+        race = "read-write race on shared memory" if trial.problem.k % 16 == 8 else ""
+        return verdict(trial.problem, race if trial.problem.k % 8 == 0 else "misaligned global read")
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE.with_(dtype=FP16), (64, 64), KernelEdges((8,)))
+    assert found.trial is not None
+    assert (found.wrong, found.trial.problem.k % 16) == ("MNK", 8)
+
+
 @pytest.mark.parametrize(("wrong", "axis"), [(4096, ""), (64, "K")])
 def test_a_kernel_for_even_k_alone_errs_in_every_output(wrong: int, axis: str) -> None:
     """One column that is wrong for odd K is a mistake in its code."""

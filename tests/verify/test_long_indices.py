@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.long_indices import computes_long_indices
+from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
 
 PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + ty; "
 
@@ -28,3 +28,42 @@ PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + t
 ])  # fmt: skip
 def test_what_is_multiplied_in_64_bits(code: str, long: bool) -> None:
     assert computes_long_indices(code) is long
+
+
+MIXED = """__global__ void k(const float* A, const float* B, float* C, int m, int n, int k) {
+    const float* tile = A + (size_t)blockIdx.y * 16 * k;
+    size_t at = row * n + col;
+    int place = row * n + col;
+    sum += tile[ty * k + p] * B[static_cast<long long>(p) * n + col];
+    C[place] = sum;
+    D[at] = sum;
+    E[at / (b[2] + 1)] = 1LL;
+    fill(F, n);
+}"""
+
+
+@pytest.mark.parametrize(("pointer", "long"), [
+    ("A", True),  # by the pointer that is made of it
+    ("B", True),
+    ("C", False),
+    ("D", True),  # the product is made of ints, and meant to be more
+    ("E", True),
+    ("F", None),  # given to a function
+    ("G", None),
+])  # fmt: skip
+def test_which_matrices_are_indexed_in_64_bits(pointer: str, long: bool | None) -> None:
+    assert indexes_in_64_bits(MIXED, pointer) is long
+
+
+BATCH = """__global__ void k(const float* A, float* C, int m, int n, int k) {
+    int batch = blockIdx.z;
+    const float* a = A + (long long)batch * m * k;
+    float* c = C + static_cast<size_t>(blockIdx.z) * m * n;
+    c[INDEX] = a[row * k];
+}"""
+
+
+def test_the_offset_of_a_batch_says_nothing_of_one_matrix() -> None:
+    assert indexes_in_64_bits(BATCH.replace("INDEX", "row * n + col"), "C") is False
+    assert indexes_in_64_bits(BATCH, "A") is False
+    assert indexes_in_64_bits(BATCH.replace("INDEX", "(size_t)row * n + col"), "C") is True

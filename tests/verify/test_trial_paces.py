@@ -22,7 +22,17 @@ def test_whole_launches_gain_from_their_size() -> None:
     paces.ran(_trial(64, 64, 64), 1.0)
     paces.ran(_trial(64, 64, 128), 1.0)  # the faster one counts
     assert paces.at_least(_trial(128, 128, 128)) == pytest.approx(4 / 5)
-    assert paces.at_least(_trial(1000, 1000, 1000, Size.SPARSE, (0,))) == 0.0
+
+
+def test_some_blocks_take_as_many_steps_along_k_as_all() -> None:
+    paces = Paces()
+    paces.stepped(_trial(64, 64, 64), 1.0)
+    paces.stepped(_trial(64, 64, 128), 1.0)
+    assert paces.at_least(_trial(64, 64, 64)) == 0.0  # of multiply-adds nothing is known
+    assert paces.at_least(_trial(1000, 1000, 1280, Size.SPARSE, (0,))) == 0.0
+    assert paces.at_least(_trial(12_800, 12_800, 12_800, Size.SPARSE, (0,))) == pytest.approx(100.0)
+    paces.ran(_trial(1000, 1000, 1000, Size.SPARSE, (0,)), 0.5)
+    assert paces.at_least(_trial(1000, 1000, 1280, Size.SPARSE, (0,))) == pytest.approx(0.64)
 
 
 def test_some_blocks_take_as_long_as_their_k() -> None:

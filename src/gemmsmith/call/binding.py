@@ -61,7 +61,7 @@ class LoadedPlan:
         known = (*addresses, workspace)
         for each in self.plan.scratch:
             if each.array.zeroed:
-                self.device.write(workspace + each.offset, np.zeros(each.array.nbytes, np.uint8))
+                self.device.write(workspace + each.offset, np.zeros(each.array.zeroed, np.uint8))
         return tuple(_resolved(self.device, each, known) for each in self.launches)
 
 

@@ -14,6 +14,7 @@ split.py); fp32 products on Hopper get the one that splits an operand in registe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from gemmsmith.choose import candidates as menus
@@ -45,8 +46,10 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
+_SAVED_SINCE = 0.7  # µs that kernels of now take less than those that most shipped winners were timed with
 _EQUAL = 1.005
-_FEWEST, _FEW_UNKNOWN, _FEW_GAIN = 16, 1.3, 0.95
+_FEWEST, _FEW_UNKNOWN = 16, 1.3
+_FEW_ACROSS_K, _FEW_ALONG_K = 0.9, ((16, 1.05), (32, 1.0), (math.inf, 0.97))  # by rows at most
 _ANY_UNALIGNED = 7  # of ``key.alignment``: A, B, C
 _FEW, _LEAST_WIDTH = 64, 48  # 48 columns for 8 rows won at 8x32368x3144
 _MOST_REMEMBERED = 65_536
@@ -168,11 +171,14 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
 
 def _trust(problem: Problem, aligned: int, constants: Constants) -> float:
     """How much slower than the general model's favourite the one for few rows may be predicted to be. With networks
-    both predict the measured level, within 3 % in the mean of 128 products, and the choice loses least if few rows must
-    gain 5 %. Without, the general model predicts a third less than was measured up to 16 rows (2x10096x2448)."""
-    if constants.networks is not None and not aligned & _ANY_UNALIGNED:
-        return _FEW_GAIN
-    return _FEW_UNKNOWN if min(problem.m, problem.n) <= _FEWEST else 1.0
+    both predict the measured level, within 3 % in the mean of 128 products; these factors lose least there. Without,
+    the general model predicts a third less than was measured up to 16 rows (2x10096x2448, 8x7712x432)."""
+    rows = min(problem.m, problem.n)
+    if constants.networks is None or aligned & _ANY_UNALIGNED:
+        return _FEW_UNKNOWN if rows <= _FEWEST else 1.0
+    if problem.layout != "NT":
+        return _FEW_ACROSS_K
+    return next(factor for most, factor in _FEW_ALONG_K if rows <= most)
 
 
 def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Candidate]:
@@ -238,7 +244,7 @@ def _usable(request: Request, entry: Entry | None, source: str, candidates: list
     problem, deterministic = request.problem, request.deterministic
     if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
         return None
-    if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED:
+    if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED + _SAVED_SINCE:
         return None
     spec = next((each for each in menus.hopper_specs() if each.name == entry.kernel and each.takes(problem)), None)
     config = legal_config(spec, entry) if spec is not None else None

@@ -3,6 +3,7 @@ simulator, and template parameters that no launch gives a value. What was tried 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,13 @@ from gemmsmith.errors import (
     CompileError,
     GemmsmithError,
     MissingKernelError,
+    OneGridError,
     TemplateValueError,
     TimeLimitError,
     UnsupportedError,
 )
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.conditional_kernel import hidden_entry
 from gemmsmith.userfile.smaller_sizes import smaller_sizes
@@ -29,6 +32,7 @@ from gemmsmith.userfile.user_kernel import missing_values
 from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
+_MOST_WORK = 1 << 24  # multiply-adds: a few seconds of the simulator
 _TRYING_S = 10.0  # after which no further values of a template are tried
 
 
@@ -46,6 +50,8 @@ def check_product(asked: Asked, check: Check = run_check) -> Report:
         return _with_smaller_sizes(asked, check) or check(spec, config, asked)
     except MissingKernelError as error:
         return _with_condition(spec, asked, check, error)
+    except OneGridError as error:
+        return _at_its_own_size(spec, config, asked, check, error)
 
 
 def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: MissingKernelError) -> Report:
@@ -55,6 +61,21 @@ def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: Missing
         raise error
     report = _tried(asked, hidden.defines, check)
     _add_line(report, f"it stands behind {hidden}, so it is compiled with {hidden.options}")
+    return report
+
+
+def _at_its_own_size(spec: KernelSpec, config: Config, asked: Asked, check: Check, error: OneGridError) -> Report:
+    """The report on a kernel for one size alone: the user's, or the one that its launch passes as numbers."""
+    passed = {arg.role: arg.passed for arg in spec.signature.arguments if arg.role in EXTENTS}
+    given = dict(zip(EXTENTS, map(str, asked.shape.extents), strict=True))
+    sizes = {role: int(text) for role, text in (passed if asked.free else given).items() if text.isdecimal()}
+    if set(sizes) != set(EXTENTS) or not 0 < math.prod(sizes.values()) <= _MOST_WORK:
+        raise error
+    signature = replace(spec.signature, fixed=tuple((role, sizes[role]) for role in EXTENTS))
+    report = check(spec.read_as(signature, spec.layouts[0]), config, asked)
+    shown = ", ".join(f"{role}={sizes[role]}" for role in EXTENTS)
+    who = "its launch passes" if asked.free else "were given"
+    _add_line(report, f"its grid is the same for every size, so it is judged at the sizes that {who} alone: {shown}")
     return report
 
 

@@ -60,35 +60,47 @@ def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -
 
 
 def with_kernel_before(spec: KernelSpec, asked: Asked, report: Report, check: Check) -> Report:
-    """The report on a kernel that is right; or on it and the kernel before it, which writes one of its operands (a
-    transposed copy, for example), where both together give a product for some shapes and a wrong one for others."""
-    launch = spec.geometry
-    alone = not isinstance(launch, UserLaunch) or launch.second is not None or spec.batched or asked.device.wants_gpu
-    if alone or not report.ok or not asked.free:
+    """The report on a kernel that is right; or on it and the kernel before it, where that one errs."""
+    if not report.ok or not asked.free:
         return report
+    quick = replace(asked, started=None, budget=min(asked.budget, _BUDGET_S), certified=False)
+    found = kernel_before(spec, quick, report.spec.signature.accumulates, check)
+    fewer = found is not None and not report.failed  # right for fewer shapes, whole tiles only perhaps
+    return found if found is not None and (not found.ok or fewer) else report
+
+
+def kernel_before(spec: KernelSpec, asked: Asked, adds: bool, check: Check) -> Report | None:
+    """The report on a kernel and the one before it, which writes one of its operands (a transposed copy, for example)
+    or, where it ``adds`` to its result, sets that; if both together give a product for some shapes and a wrong one for
+    others. None where they do not, or there is no such kernel."""
+    launch = spec.geometry
+    if not isinstance(launch, UserLaunch) or launch.second is not None or spec.batched or asked.device.wants_gpu:
+        return None
     options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
+    options = replace(options, entry=options.entry or launch.facts.kernel.qualified)
     try:
-        both = prepared_kernel(Path(spec.source), options)
+        both = prepared_kernel(Path(spec.source), options, adds)
         if both is None or both.signature.unknown or both.signature.fixed:
-            return report
-        budget = min(asked.budget, _BUDGET_S)
-        found = check(both, both.config(), replace(asked, started=None, budget=budget, certified=False))
+            return None
+        found = check(both, both.config(), asked)
     except TimeLimitError:
         raise
     except GemmsmithError:
-        return report
-    faulted = any(verdict.faulted for _, verdict in found.failed)  # the room of its operand may not be known
-    return found if not found.ok and not faulted and is_product(found) else report
+        return None
+    # The room of an operand may not be known; that of the result is.
+    faulted = not adds and any(verdict.faulted for _, verdict in found.failed)
+    return found if found.failed and not faulted and is_product(found, unset=adds) else None
 
 
-def is_product(report: Report) -> bool:
-    """Whether the results of two kernels show that they make a product, though a wrong one."""
+def is_product(report: Report, unset: bool = False) -> bool:
+    """Whether the results of two kernels show that they make a product, though a wrong one. ``unset``: a part of it may
+    be none, since the first kernel is to set it and does not."""
     settled = report.settled
     if settled.reading is not None or settled.only or any(verdict.trusted for _, verdict in report.verdicts):
         return True
     _, first = report.verdicts[0]
     right = first.total - first.wrong
-    return not first.faulted and not first.unwritten and right >= _SOME * first.total
+    return not first.faulted and (unset or not first.unwritten) and right >= _SOME * first.total
 
 
 def divides_sums(kernel: KernelSource) -> bool:

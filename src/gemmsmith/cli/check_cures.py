@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
@@ -210,12 +211,14 @@ class _CopyBench:
 
     def _read(self, launch: UserOptions) -> KernelSpec:
         """The kernel with these options; where two make the product, both as one: the second finishes it, or the first
-        prepares an operand."""
+        prepares an operand or sets the result."""
         own, second = self.runner.spec, second_kernel(self.runner.spec)
         if not second:
             return user_kernel(Path(self.asked.kernel), launch)
         first = own.signature.entry.removesuffix(chained_name("", second))
-        ways = (joined_kernel, launch.entry or first), (prepared_kernel, second)
+        ways: list[tuple[Callable[[Path, UserOptions], KernelSpec | None], str]]
+        ways = [(joined_kernel, launch.entry or first)]
+        ways += [(partial(prepared_kernel, adds=adds), second) for adds in (False, True)]
         for read, entry in ways:
             with suppress(GemmsmithError):
                 both = read(own.source, replace(launch, entry=entry))

@@ -12,19 +12,20 @@ from gemmsmith.cli.launch_report import hints, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.compile.cpu_seconds import seconds_used
-from gemmsmith.errors import UsageError
-from gemmsmith.problem import Problem
-from gemmsmith.verify.check_shapes import work_of
+from gemmsmith.verify.check_shapes import tile_of_grid, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
-from gemmsmith.verify.trial import GUARDED, RAGGED, RANDOM, TILES, VECTORS, Trial
+from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.verdict import Verdict, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
+_DEEP = 1000  # a K of many k-tiles
+_DEEP_WORK = 2**22  # multiply-adds of one launch that is run though no seconds are left
 
 
 @dataclass
@@ -66,7 +67,8 @@ class FittedTrials:
                                      (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
-            return self._judge(replace(found.trial, label=GUARDED), found.verdict, always=True)
+            label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
+            return self._judge(replace(found.trial, label=label), found.verdict, always=True)
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
@@ -78,12 +80,38 @@ class FittedTrials:
 
     def run(self) -> bool:
         """Whether they pass, in the seconds before the certificate's."""
-        return self._run_until(SPARE * self.asked.budget)
+        return self._run_until(SPARE * self.asked.budget) and self._run_deep()
 
     def run_rest(self) -> bool:
         """The same in the seconds that the certificate left."""
         self.queue.extend(trial for trial in self.postponed if trial not in self.queue)
         return self._run_until(_LAST)
+
+    def _run_deep(self) -> bool:
+        """Whether one tile with many k-tiles passes, which is run though no seconds are left: what goes wrong after the
+        first k-tiles is seen in no other trial."""
+        if max(trial.problem.k for trial, _ in self.report.verdicts) >= _DEEP:
+            return True
+        waiting = [trial for trial in self.queue if trial.group == "K" and trial.problem.k >= _DEEP]
+        trial = waiting[0] if waiting else self._deep_trial()
+        if trial is None or work_of(trial.problem) > _DEEP_WORK:
+            return True
+        if waiting:
+            self.queue.remove(trial)
+        self.advance()
+        return self._judge(trial, self.runner.run(trial))
+
+    def _deep_trial(self) -> Trial | None:
+        """One tile with many k-tiles, of a kernel that takes any shape, where nothing was planned."""
+        report, spec = self.report, self.runner.spec
+        if self.queue or self.postponed or report.square or spec.signature.square or spec.signature.tied:
+            return None
+        if not any(trial.label == RAGGED and verdict.trusted for trial, verdict in report.verdicts):
+            return None
+        m, n = tile_of_grid(spec, self.runner.config)
+        problem = report.base.with_(m=m, n=n, k=_DEEP + 3)
+        trial = Trial(f"K = {problem.k}", problem, "float", "normal", "lockstep", report.trials[0].c, False, group="K")
+        return None if no_launch(spec, self.runner.config, problem) else trial
 
     def _left(self, spare: float) -> float:
         return self.asked.budget - spare - (seconds_used() - self.started)
@@ -143,18 +171,9 @@ def _whole_vectors(report: Report, runner: TrialRunner, verdict: Verdict | None,
     for times in (1, 2):  # a grid that is rounded down may have no blocks for less than one tile
         shorter = {axis: times * getattr(base, axis) - vector for axis in axes}
         problem = base.with_(**{axis: extent for axis, extent in shorter.items() if extent > 0})
-        if problem != base and _is_launched(runner, problem):
+        if problem != base and not no_launch(runner.spec, runner.config, problem):
             return replace(ragged, label=VECTORS, problem=problem)
     return None
-
-
-def _is_launched(runner: TrialRunner, problem: Problem) -> bool:
-    """Whether host code has a launch for a shape."""
-    try:
-        runner.spec.geometry(problem, runner.config)
-    except UsageError:
-        return False
-    return True
 
 
 def repeat_of(verdict: Verdict, asked: Asked, report: Report) -> str:

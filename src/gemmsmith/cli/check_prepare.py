@@ -208,8 +208,8 @@ def _with_places(
         found = product_places(bench.open, read, config, (shapes.base, shapes.distinct), lambda *_: compiled)
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
-                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} have "
-                "elements between them that no product uses: they are parts of a larger tensor, which is not judged",
+                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
+                "have elements between them that no product uses: parts of a larger tensor, which is not judged",
                 "gemmsmith.launch runs it with arguments of your own",
             )
         if found is not None and not unread and (found.wrong or found.beside):
@@ -319,7 +319,9 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (f"it is written with constants that its launch passes as sizes, so it is made for {sizes} alone",)
+    return (
+        f"it is written with constants for its sizes, or for how far rows are apart: it is judged at {sizes} alone",
+    )
 
 
 def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:

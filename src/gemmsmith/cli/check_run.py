@@ -41,6 +41,7 @@ from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
 from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
+from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict, is_hazard
@@ -53,11 +54,11 @@ _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
-    together = chain_report(spec, config, asked, _check_one)
-    return together or with_kernel_before(spec, asked, _check_one(spec, config, asked), _check_one)
+    together = chain_report(spec, config, asked, check_one)
+    return together or with_kernel_before(spec, asked, check_one(spec, config, asked), check_one)
 
 
-def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
+def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
     started = seconds_used() if asked.started is None else asked.started
     prepared = prepare(spec, config, asked)
@@ -66,10 +67,10 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     compiled = prepared.compiled
     compile_fn: CompileFn = asked.cache.compiler if prepared.spec.is_rung else lambda *_: compiled
     runner = TrialRunner(prepared.spec, config, compiled, prepared.bench.open, compile_fn, prepared.blocks)
-    report, fitted = _planned(prepared, config, asked), None
+    report, fitted, paces = _planned(prepared, config, asked), None, Paces()
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
-        passed = _plain_trials(runner, prepared, report, asked, started, lambda: bar.advance(task))
+        passed = _plain_trials(runner, prepared, report, asked, started, paces, lambda: bar.advance(task))
         passed = (
             passed
             and _launched_trials(runner, prepared, report, asked)
@@ -79,7 +80,7 @@ def _check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
-            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task))
+            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task), paces=paces)
             passed = fitted.plan() and fitted.run()
         report.seconds = seconds_used() - started
         if passed and asked.certified and not asked.trial.trial:  # a certificate is of all trials
@@ -128,7 +129,7 @@ def _refuse_one_size(report: Report) -> None:
 
 
 def _refuse_one_extent(report: Report) -> None:
-    """Raise for a kernel whose grid host code makes for one number of rows or columns, if it leaves others unwritten."""
+    """Raise for a kernel whose grid is made for one number of rows or columns, if it leaves others unwritten."""
     extent = getattr(report.spec.geometry, "one_extent", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:
@@ -186,8 +187,9 @@ def _refuse_several_products(report: Report) -> None:
 
 
 def _plain_trials(
-    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, advance: Callable[[], None]
-) -> bool:
+    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, paces: Paces,
+    advance: Callable[[], None],
+) -> bool:  # fmt: skip
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
@@ -199,22 +201,20 @@ def _plain_trials(
         left = asked.budget * (1 - SPARE) - (before - started)
         if number:
             planned[number:] = lighter.lighten(planned[number:], pace, left)
-        trial, place = planned[number], len(report.verdicts)
-        others = sum(work_of(each.problem) for each in planned[number:] if not _is_order(each) and each is not trial)
-        if _is_order(trial) and asked.free and pace * (others + work_of(trial.problem)) > left:
+        place = len(report.verdicts)
+        affordable = _affordable(planned[number:], pace, left, report, asked)
+        if affordable is None:
             del report.trials[place]
-            report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
             continue
-        short = asked.free and pace * (others + work_of(trial.problem)) > left
-        if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
-            report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-            trial = replace(trial, hazards=False)
-        larger = lighter.larger(trial)
-        trial, verdict = _run(runner, trial, report)
+        larger = lighter.larger(affordable)
+        trial, verdict = _run(runner, affordable, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
-        pace = max(pace, (seconds_used() - before) / work_of(trial.problem))
+        took = seconds_used() - before
+        pace = max(pace, took / work_of(trial.problem))
+        if prepared.blocks is None:
+            paces.stepped(trial, took)
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
@@ -225,6 +225,21 @@ def _plain_trials(
             after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
+
+
+def _affordable(waiting: list[Trial], pace: float, left: float, report: Report, asked: Asked) -> Trial | None:
+    """The first of the trials that wait, without a search for races where seconds are short; None where it is left out,
+    which the report says."""
+    trial = waiting[0]
+    others = sum(work_of(each.problem) for each in waiting[1:] if not _is_order(each))
+    short = asked.free and pace * (others + work_of(trial.problem)) > left
+    if short and _is_order(trial):
+        report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
+        return None
+    if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
+        report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
+        return replace(trial, hazards=False)
+    return trial
 
 
 def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmsmith.call.any_kernel.types import parse_type
 from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
-from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, patch, say
+from gemmsmith.cli.scaled_reading import ScaledReading, asked_of, scaled_parameters
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.cure.fault import fault_from
@@ -22,14 +21,13 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.scaled_parameters import ScaledParameter
 from gemmsmith.userfile.user_kernel import found_values, scaled_kernel
 from gemmsmith.verify.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledCheck, ScaledTrial, check_scaled
 from gemmsmith.verify.scaled_meanings import formula
 
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
-
-Meaning = tuple[KernelSpec, tuple[ScaledParameter, ...]]
 
 
 @dataclass(frozen=True)
@@ -106,60 +104,57 @@ def scaled_report(
     refused: SignatureError, started: float, cures: float,
 ) -> ScaledReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
-    file, entry = split_entry(word)
-    path = Path(file)
-    asked = replace(options.launch, defines=options.pairs, entry=entry or options.entry)
-    try:
-        found = scaled_kernel(path, asked)
-    except GemmsmithError:
-        raise refused from None
-    if found is None:
-        raise refused
-    spec, parameters = found
-    if any(each.pointer and each.role != "0" and parse_type(each.type).element is None for each in parameters):
-        raise refused
+    spec, parameters = scaled_parameters(word, options, refused)
+    path, asked = asked_of(word, options)
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
-    kind = "gpu" if device.wants_gpu else "sim"
-
-    def judge(file: Path, label: str) -> tuple[Meaning, ScaledCheck]:
-        read = scaled_kernel(file, asked)
-        if read is None:
-            raise refused
-        group = _passed_group(read[0].signature.arguments, read[1])
-        try:
-            return read, check_scaled(*read, group, kind, timeout, own, label)
-        except GemmsmithError as error:
-            other = _with_columns_last(*read)
-            try:
-                return other, check_scaled(*other, group, kind, timeout, own, label)
-            except GemmsmithError:
-                raise error from None
-
-    def check_of(file: Path, label: str) -> ScaledCheck:
-        return judge(file, label)[1]
-
+    judge = _Judge(asked, refused, "gpu" if device.wants_gpu else "sim", timeout, own)
     seconds = 0.0 if device.wants_gpu or trial.trial else cures
     try:
         (meant, parameters), check = judge(path, trial.trial)
     except SignatureError as error:
         fault = fault_from(error.message, (), {path.name}, {})
-        for cause in scaled_causes(spec, parameters, fault, "", check_of, seconds):
+        for cause in scaled_causes(spec, parameters, fault, "", judge.check, seconds):
             error.hint = f"If this is a mistake: {cause.cause}. {cause.advice}. Else {error.hint}"
         raise
-    swapped = meant.signature != spec.signature
     causes: tuple[Suggestion, ...] = ()
     if not check.ok:
         failed = next(each for each in check.trials if not each.ok)
-        causes = scaled_causes(meant, parameters, scaled_fault(check, path), failed.label, check_of, seconds)
+        causes = scaled_causes(meant, parameters, scaled_fault(check, path), failed.label, judge.check, seconds)
     m, n, k = check.trials[0].shape
-    lines = (
-        f"{spec.entry}: {_roles(parameters)}",
-        *(f"  {each}" for each in found_values(path, asked, Problem(m, k, n) if swapped else Problem(m, n, k))),
-    )
+    sizes = Problem(m, n, k) if meant.signature == spec.signature else Problem(m, k, n)
+    lines = f"{spec.entry}: {_roles(parameters)}", *(f"  {each}" for each in found_values(path, asked, sizes))
     return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
-def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> Meaning:
+@dataclass(frozen=True)
+class _Judge:
+    """Runs the trials of a file or of a changed copy, with K columns where N gives no product."""
+
+    asked: UserOptions
+    refused: SignatureError
+    kind: str
+    timeout: float
+    cache: CompileCache | None
+
+    def __call__(self, file: Path, label: str) -> tuple[ScaledReading, ScaledCheck]:
+        read = scaled_kernel(file, self.asked)
+        if read is None:
+            raise self.refused
+        group = _passed_group(read[0].signature.arguments, read[1])
+        try:
+            return read, check_scaled(*read, group, self.kind, self.timeout, self.cache, label)
+        except GemmsmithError as error:
+            other = _with_columns_last(*read)
+            try:
+                return other, check_scaled(*other, group, self.kind, self.timeout, self.cache, label)
+            except GemmsmithError:
+                raise error from None
+
+    def check(self, file: Path, label: str) -> ScaledCheck:
+        return self(file, label)[1]
+
+
+def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> ScaledReading:
     """The kernel read with K columns and a sum over N, as A[M][N] and B[N][K] have them."""
     swapped = {"N": "K", "K": "N"}
     arguments = tuple(replace(arg, role=swapped.get(arg.role, arg.role)) for arg in spec.signature.arguments)

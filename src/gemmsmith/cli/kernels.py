@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gemmsmith.call.any_kernel.ptx_file import SUFFIX, described_entries
 from gemmsmith.cli.names import did_you_mean, shown
 from gemmsmith.errors import UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
@@ -75,7 +74,9 @@ def check_source(path: Path) -> None:
             start = file.read(_LOOKED_AT)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if path.suffix == SUFFIX:
+    if path.suffix == ".ptx":
+        from gemmsmith.call.any_kernel.ptx_file import described_entries
+
         more = "; ".join(described_entries(path)[:3])
         raise UsageError(f"{path.name} is PTX, which does not say what its parameters are",
                          "give its launch: --grid, --block unless it has its own, --args, --smem, and --entry where it "

@@ -11,7 +11,9 @@ from typing import Any
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.choose.precision import promises
+from gemmsmith.cli.check_chain import kernel_before
 from gemmsmith.cli.check_prepare import Asked, prepare
+from gemmsmith.cli.check_run import check_one
 from gemmsmith.cli.launch_report import repeat_words
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
@@ -166,7 +168,21 @@ class KernelVerification:
             asked = self.spec.problem(*_OF_HOST_CODE)
             if verdicts and (found := not_cleared(self.spec, asked, verdicts[-1], free=True)) is not None:
                 verdicts.append(replace(found, repeat=shlex.join(["gemmsmith", "verify", self.name])))
+            verdicts += self._with_kernel_before()
         return Verified(self.spec.name, self.where.name, "", tuple(verdicts), tuple(skipped), tuple(notes))
+
+    def _with_kernel_before(self) -> list[Verdict]:
+        """What fails where the kernel that host code launches before this one is run with it, as ``check`` does."""
+        spec = self._own[0]
+        if spec.is_rung or self.runner is None:
+            return []
+        asked = Asked(self.name, self.asked.options, ShapeOptions(), True, DeviceOptions(device="sim"), math.inf,
+                      self.asked.checks, self.cache, certified=False)  # fmt: skip
+        report = kernel_before(spec, asked, self.spec.signature.accumulates, check_one)
+        if report is None or (report.ok and not self.asked.checks.strict):
+            return []
+        return [_labelled(verdict, trial.label, self.asked.words) for trial, verdict in report.failed
+                if not report.only_warns(trial, verdict)]  # fmt: skip
 
     def _judged(self, case: Case, c: str) -> Verdict:
         on_simulator = self.where.kind == "sim" and self.runner is not None

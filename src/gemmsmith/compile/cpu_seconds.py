@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 def seconds_used() -> float:
@@ -10,7 +11,7 @@ def seconds_used() -> float:
 
     A compilation counts when it is done, and one that the cache spares does not count.
     """
-    from gemmsmith.compile.worker_pool import worker_pool
-
     used = os.times()
-    return used.user + used.system + used.children_user + used.children_system + worker_pool().seconds()
+    pool = sys.modules.get("gemmsmith.compile.worker_pool")  # without it nothing was compiled
+    compiling = pool.worker_pool().seconds() if pool is not None else 0.0
+    return used.user + used.system + used.children_user + used.children_system + compiling

@@ -71,8 +71,15 @@ class ParameterType:
         return self.scalar_code in tuple("iIqQhHbB")
 
 
+_ROWS = re.compile(r"[^*\[]*\*(?:\s*(?:const|__restrict__))*\s*\[[^\]]+\]\s*")  # a pointer to arrays of one extent
+
+
 def parameter_type(text: str, aliases: Mapping[str, str]) -> ParameterType:
-    """The type written as ``text``; ``aliases`` are typedefs, template arguments and macros, by name."""
+    """The type written as ``text``; ``aliases`` are typedefs, template arguments and macros, by name.
+
+    ``float *[N]``, as ``float A[][N]`` is, and ``float (*)[N]`` are pointers to rows: one star.
+    """
+    text = re.sub(r"\(\s*\*\s*\)\s*\[", "*[", text)
     for _ in range(8):  # an alias of an alias
         plain = " ".join(_QUALIFIERS.sub(" ", re.sub(r"\[[^\]]*\]|[*&]", " ", text)).split())
         target = aliases.get(plain) if plain.removeprefix("std::") not in _STANDARD else None
@@ -80,9 +87,15 @@ def parameter_type(text: str, aliases: Mapping[str, str]) -> ParameterType:
             break
         text = re.sub(rf"(?<![\w:]){re.escape(plain)}(?![\w:])", target, text)
     return ParameterType(
-        name=plain, stars=text.count("*") + len(re.findall(r"\[[^\]]*\]", text)),
+        name=plain, stars=1 if _ROWS.fullmatch(text) else text.count("*") + len(re.findall(r"\[[^\]]*\]", text)),
         const=re.search(r"\bconst\b", text.split("*")[0]) is not None, reference="&" in text,
     )  # fmt: skip
+
+
+def vector_width(ctype: str) -> int:
+    """Elements of a vector type: 2 of half2 and __nv_bfloat162, 4 of float4; 1 of other types."""
+    found = re.search(r"(?:half|float|double|char|short|int|long|bfloat16)([234])$", ctype)
+    return int(found[1]) if found else 1
 
 
 def element_in_casts(name: str, body: str, aliases: Mapping[str, str]) -> DType | None:

@@ -44,12 +44,13 @@ class Geometry:
 
 @dataclass(frozen=True)
 class ScratchArray:
-    """An array that the blocks of a user's kernel share: the parameter's name, and whether it is zero at the start."""
+    """An array that the blocks of a user's kernel share: the parameter's name, and how many of its bytes are set to
+    zero before the launch, from the first on."""
 
     name: str
     nbytes: int
     itemsize: int
-    zeroed: bool
+    zeroed: int
 
 
 @dataclass(frozen=True)

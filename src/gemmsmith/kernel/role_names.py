@@ -29,9 +29,9 @@ _EXTENT_NOISE = frozenset((
     "matrix", "global", "g",
 ))  # fmt: skip
 _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
-    "M": ("m", "rows", "row", "height", "nrows", "mm"),
-    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn"),
-    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk"),
+    "M": ("m", "rows", "row", "height", "nrows", "mm", "ni"),
+    "N": ("n", "cols", "columns", "col", "ncols", "width", "nn", "nj"),
+    "K": ("k", "inner", "depth", "common", "reduction", "shared", "kk", "nk"),
 }
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
 _LAYER_NAMES = {
@@ -63,11 +63,15 @@ def is_batch(name: str, short: bool = False) -> bool:
 
 def numbers_a_product(name: str, at_launch: str, body: str, counters: frozenset[str]) -> bool:
     """Whether a number that is named after a batch tells which of its products to make: host code passes a counter
-    (``counters``: those of loops around the launch), the kernel has ``A + batch * M * K``, no block makes another one, and nothing is compared with it, nor with what is
-    computed from it: ``rows = batch * M`` counts."""
+    (``counters``: those of loops around the launch), the kernel has ``A + batch * M * K``, no block makes another one,
+    and nothing is compared with it, nor with what is computed from it: ``rows = batch * M`` counts."""
     word = re.escape(name)
     multiplied = rf"\b{word}\s*\*|\*\s*{word}\b"
-    if not (at_launch in counters or _COUNTER.fullmatch(at_launch)) or "blockIdx.z" in body or not re.search(multiplied, body):
+    if (
+        not (at_launch in counters or _COUNTER.fullmatch(at_launch))
+        or "blockIdx.z" in body
+        or not re.search(multiplied, body)
+    ):
         return False
     computed = re.findall(rf"\b(\w+)\s*=(?!=)[^;,=]*\b{word}\b", body)
     return not any(_is_compared(each, body) for each in (name, *computed))

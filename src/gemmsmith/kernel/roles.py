@@ -38,6 +38,7 @@ from gemmsmith.kernel.signature import (
     signature_hint,
     with_roles,
 )
+from gemmsmith.kernel.unread_numbers import unread_roles
 from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
@@ -63,6 +64,8 @@ def recognise(
     null: frozenset[str] = frozenset(),
     counters: frozenset[str] = frozenset(),
     macros: str = "",
+    unread: frozenset[str] = frozenset(),
+    for_others: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
@@ -79,6 +82,7 @@ def recognise(
     null            the pointers that host code leaves out; one that is called bias is given all the same
     counters        variables of host code that loops around the launch count with
     macros          what the macros in the body stand for
+    unread          the parameters that the kernel never reads; for_others: variables passed to another kernel, too
     """
     found = [
         written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
@@ -109,6 +113,7 @@ def recognise(
     integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
     roles |= axis_strides(integers, roles)
     roles |= _numbers_beside_extents(roles, found, computed)
+    roles |= unread_roles(found, roles, unread, {i: _number(t) for i, t in enumerate(site_arguments)}, for_others)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text  # the width of a tile, beside the extent itself

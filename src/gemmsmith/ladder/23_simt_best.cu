@@ -29,7 +29,7 @@
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/pdl.cuh"
+#include "ptx/pdl_wait_behind_addresses.cuh"
 #include "schedule/grouped_order.cuh"
 #include "schedule/stream_k_tiles.cuh"
 #include "tile/k_tile_copy.cuh"
@@ -61,7 +61,6 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
      const float* __restrict__ bias, long long strideA, long long strideB, long long strideC,
      unsigned char* workspace) {
     extern __shared__ __align__(16) float shared[];  // a ring of STAGES k-tiles of A and B
-    pdl_wait();
     drop_empty_product(K, alpha);
     const bool c_aligned = vectors_fit<4>(C, ldc) && strideC % 4 == 0;
     A += blockIdx.z * strideA;
@@ -120,6 +119,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             const int begin = work.first * BK, last = work.first + work.count, end = last == k_tiles ? K : last * BK;
             CopyA copy_a(ring, A, lda, tile.row, M, begin, end);
             CopyB copy_b(ring + CopyA::BYTES, B, ldb, tile.col, N, begin, end);
+            pdl_wait_behind_addresses(copy_a.source, copy_b.source);
             int left = work.count;  // k-tiles not yet copied; counted only by guarded copies
             const auto copy = [&](auto guarded, unsigned offset) {
                 constexpr bool GUARDED = decltype(guarded)::value;
@@ -178,6 +178,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             left = work.count - unguarded - (STAGES - 1);
             run(Guarded<true>(), work.count - unguarded);
         }
+        pdl_wait();  // the launch before may still use what is stored now: a block without k-tiles has not waited yet
         if (work.in_next == 0) pdl_launch_dependents();  // blocks that started earlier would fill the SMs unevenly
         const auto epilogue = epilogue_at(tile.row, tile.col, alpha, beta, bias);
         const bool whole = c_aligned && c.holds(BM, BN);

@@ -45,6 +45,12 @@ def _moderate(*values: Array) -> Array:
     return good
 
 
+def _are_singles(x: Array) -> bool:
+    """Whether every value fits into 24 bits and fp32's range, as integers of a test do."""
+    with np.errstate(over="ignore", under="ignore"):
+        return bool((x.astype(np.float32) == x).all())
+
+
 def _odd_sum(x: Array, y: Array) -> Array:
     total = x + y
     error = sum_error(x, y, total)
@@ -56,6 +62,8 @@ def _odd_sum(x: Array, y: Array) -> Array:
 
 def neighbour(nearest: Array, above: Array, mode: str) -> Array:
     """The result in a rounding mode; ``above`` has the sign of what the exact result exceeds ``nearest`` by."""
+    if mode == "rn":
+        return nearest
     up = (above > 0) & ((mode == "rp") | ((mode == "rz") & (nearest < 0)))
     down = (above < 0) & ((mode == "rm") | ((mode == "rz") & (nearest > 0)))
     result = np.where(up, np.nextafter(nearest, np.inf), nearest)
@@ -65,6 +73,9 @@ def neighbour(nearest: Array, above: Array, mode: str) -> Array:
 def fma(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     """a·b + c, rounded once (Boldo and Melquiond)."""
     a, b, c = (np.atleast_1d(x).astype(np.float64) for x in np.broadcast_arrays(a, b, c))
+    if mode == "rn" and _are_singles(a) and _are_singles(b):  # the product is exact
+        plainly: Array = a * b + c
+        return plainly
     product, low = _product(a, b)
     upper = c + low
     upper_error = sum_error(c, low, upper)

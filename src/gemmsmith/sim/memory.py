@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.run.texture import Sampling, Texels
+from gemmsmith.sim.element_text import element_text
+from gemmsmith.sim.forbidden_reads import ForbiddenReads
 from gemmsmith.sim.heap import DeviceHeap, arena_bytes
 from gemmsmith.sim.lazy_zeros import lazy_zeros
 from gemmsmith.sim.saved_pages import SavedPages
@@ -124,7 +126,7 @@ class GlobalMemory:
         self._data: dict[int, Array] = {}
         self._bases: list[int] = []  # ascending: a kernel may bring hundreds of variables
         self._size: dict[int, int] = {}
-        self._unreadable: dict[int, str] = {}
+        self._unreadable: dict[int, ForbiddenReads] = {}
         self._names: dict[int, str] = {}
         self._variables: set[int] = set()
         self._itemsizes: dict[int, int] = {}
@@ -203,10 +205,11 @@ class GlobalMemory:
         return data[address - base : self._size[base]].tobytes().split(b"\0")[0].decode(errors="replace")
 
     def forbid_reads(self, address: int, why: str) -> None:
-        """Make every kernel's read of the allocation that holds ``address`` a fault, for the reason ``why``."""
+        """Make every kernel's read of the allocation that holds ``address`` a fault, for the reason ``why``, except of
+        what a kernel has written there."""
         found = self.locate(address, 0)
         if found is not None:
-            self._unreadable[found[0]] = why
+            self._unreadable[found[0]] = ForbiddenReads(why, found[1].size)
 
     def locate(self, address: int, nbytes: int) -> tuple[int, Array] | None:
         """The allocation that holds all of [address, address+nbytes), with its base."""
@@ -233,7 +236,7 @@ class GlobalMemory:
             distance = past if past >= 0 else before if before > 0 else 0
             name, itemsize = self._names.get(base, ""), self._itemsizes.get(base, 0)
             what = f"{name} ({size} bytes)" if name else f"a {size}-byte allocation"
-            text = _element_text(name, address - base, size, itemsize) if itemsize else (
+            text = element_text(name, address - base, size, itemsize) if itemsize else (
                 f"{past} bytes past the end of {what}" if past >= 0
                 else f"{before} bytes before {what}" if before > 0
                 else f"it starts inside {what} and runs over its end"
@@ -251,37 +254,64 @@ class GlobalMemory:
         if found is not None:
             base, data = found
             if int(addresses.max()) + width <= base + self._size[base]:
-                self._check_readable(base, low)
                 if self.heap is not None and base == self.heap.base:
                     self._check_heap(addresses, width)
+                if base in self._unreadable:
+                    self._check_readable(base, addresses, width)
                 elements = _elements(addresses, base, width)
                 self.last_read = addresses, base, elements
                 return data.view(RAW[width]).take(elements)
+        if (by_operation := self._gather_rows(addresses, width)) is not None:
+            return by_operation
         result = np.zeros(addresses.shape, RAW[width])
         for base, data, mask in self._split(addresses, width):
-            self._check_readable(base, int(addresses[mask][0]), int(np.flatnonzero(mask.reshape(-1))[0]))
+            if base in self._unreadable:
+                self._check_readable(base, addresses, width, np.flatnonzero(mask.reshape(-1)))
             result[mask] = data.view(RAW[width])[_elements(addresses[mask], base, width)]
         return result
 
-    def _check_readable(self, base: int, address: int, position: int = 0) -> None:
-        if base in self._unreadable:
-            raise AccessFault("forbidden", position, address, self._unreadable[base], Space.GLOBAL)
+    def _gather_rows(self, addresses: Array, width: int) -> Array | None:
+        """Elements of several operations, a row each, of which each reads one allocation: loads of A and of B. None
+        where one reads several, or memory that may not be read."""
+        if addresses.ndim != 2 or addresses.shape[0] < 2:
+            return None
+        rows: dict[int, list[int]] = {}
+        extremes = zip(addresses.min(axis=1).tolist(), addresses.max(axis=1).tolist(), strict=True)
+        for row, (low, high) in enumerate(extremes):
+            found = self.locate(low, width)
+            if found is None or high + width > found[0] + self._size[found[0]] or found[0] in self._unreadable:
+                return None
+            if self.heap is not None and found[0] == self.heap.base:
+                return None
+            rows.setdefault(found[0], []).append(row)
+        result = np.empty(addresses.shape, RAW[width])
+        for base, those in rows.items():
+            result[those] = self._data[base].view(RAW[width]).take(_elements(addresses[those], base, width))
+        return result
+
+    def _check_readable(self, base: int, addresses: Array, width: int, places: Array | None = None) -> None:
+        flat, forbidden = addresses.reshape(-1), self._unreadable[base]
+        first = forbidden.first(_elements(flat if places is None else flat[places], base, width), width)
+        if first is not None:
+            position = first if places is None else int(places[first])
+            raise AccessFault("forbidden", position, int(flat[position]), forbidden.why, Space.GLOBAL)
 
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
         check_alignment(addresses, width, Space.GLOBAL)
         found = self.locate(int(addresses.min()), width) if addresses.size and self.heap is None else None
         if found is not None and int(addresses.max()) + width <= found[0] + self._size[found[0]]:
-            base, data = found
-            elements = _elements(addresses, base, width)
-            if self._before is not None:
-                self._save(base, data, elements << SHIFT[width])
-            data.view(RAW[width])[elements] = values
+            self._store(*found, addresses, width, values)
             return
         for base, data, mask in self._split(addresses, width):
-            elements = _elements(addresses[mask], base, width)
-            if self._before is not None:
-                self._save(base, data, elements << SHIFT[width])
-            data.view(RAW[width])[elements] = values[mask]
+            self._store(base, data, addresses[mask], width, values[mask])
+
+    def _store(self, base: int, data: Array, addresses: Array, width: int, values: Array) -> None:
+        elements = _elements(addresses, base, width)
+        if self._before is not None:
+            self._save(base, data, elements << SHIFT[width])
+        data.view(RAW[width])[elements] = values
+        if base in self._unreadable:
+            self._unreadable[base].write(elements, width)
 
     # -- what a launch changed --------------------------------------------------------------------
 
@@ -364,17 +394,6 @@ class GlobalMemory:
             address = int(addresses.reshape(-1)[position])
             raise AccessFault("out-of-bounds", position, address, self.describe(address), Space.GLOBAL)
         return parts
-
-
-def _element_text(name: str, offset: int, size: int, itemsize: int) -> str:
-    """Which element of an array lies ``offset`` bytes from its start, and how far outside that is."""
-    index, count = offset // itemsize, size // itemsize
-    many = f"{name} has {count} element{'s' if count != 1 else ''}"
-    if index < 0:
-        return f"{name}[{index}], {-index} before its start ({many})"
-    if index < count:
-        return f"it starts inside {name}, at {name}[{index}], and runs over its end ({many})"
-    return f"{name}[{index}], {index - count + 1} past its end ({many})"
 
 
 def space_of(addresses: Array) -> Array:

@@ -100,9 +100,12 @@ class _Half:
 
 
 def kernel_chain(
-    site: SiteValues | None, template: Mapping[str, str], output: str, edited: Edited
+    site: SiteValues | None, template: Mapping[str, str], output: str, edited: Edited, added_to: bool = False
 ) -> KernelChain | None:
-    """The chain that begins with the launch at ``site``, if the next launch takes the array ``output``; or None."""
+    """The chain that begins with the launch at ``site``, if the next launch takes the array ``output``; or None.
+
+    added_to  the second kernel adds to the array, which is the result: the first one sets it
+    """
     if site is None or not output or loop_around(site.site):
         return None
     first = site.site
@@ -117,7 +120,7 @@ def kernel_chain(
     halves = [_Half(first.kernel, first.arguments, {**template, **site.given}), _Half(kernel, second.arguments, found)]
     if left or not all(half.spelled() for half in halves):
         return None
-    parameters = _joined(halves, output)
+    parameters = _joined(halves, output, added_to)
     if parameters is None or not _named(parameters, halves):
         return None
     changed = _changed_text(parameters, halves, first, launch, edited)
@@ -126,7 +129,7 @@ def kernel_chain(
     others = tuple((file, text) for file, text in edited if file.resolve() != first.file.resolve())
     scope = first.kernel.qualified.rpartition("::")[0]
     entry = f"{scope}::{_entry(halves)}" if scope else _entry(halves)
-    shared = frozenset(p.name for p in parameters if p.passed == output)
+    shared = frozenset(p.name for p in parameters if p.passed == output and not added_to)
     return KernelChain((*others, (first.file, changed)), entry, shared, second)
 
 
@@ -195,7 +198,7 @@ def _same_place(first: LaunchSite, second: LaunchSite) -> bool:
                for name in passed & before.variables.keys() if name in after.variables)  # fmt: skip
 
 
-def _joined(halves: list[_Half], output: str) -> list[_Parameter] | None:
+def _joined(halves: list[_Half], output: str, added_to: bool) -> list[_Parameter] | None:
     """The parameters of the first kernel, then those that only the second has; None where one is not understood."""
     found: list[_Parameter] = []
     for number, half in enumerate(halves):
@@ -222,6 +225,8 @@ def _joined(halves: list[_Half], output: str) -> list[_Parameter] | None:
     shared = [p for p in found if p.passed == output]
     if len(shared) != 1 or set(shared[0].places) != {0, 1}:
         return None
+    if added_to:
+        return found if not any("const" in kind.split() for kind in shared[0].types.values()) else None
     # The first kernel's result is no result of the second: what that one writes is.
     reads = "const" in shared[0].types[1].split()
     writes = any(p.pointer and set(p.places) == {1} and "const" not in p.types[1].split() for p in found)

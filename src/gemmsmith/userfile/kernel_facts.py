@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
@@ -13,11 +14,13 @@ from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import Roles, SiteValues
 from gemmsmith.userfile.member_types import member_types
 from gemmsmith.userfile.parts import KernelSource, SourceFile
+from gemmsmith.userfile.preprocessor import expand
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.site_choice import chosen
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -45,8 +48,22 @@ class KernelFacts:
             f.body for s in (self.own, *sources) for f in s.functions if f.name in called and f.name != kernel.name
         ]
         self.reached = " ".join(dict.fromkeys([kernel.body, *bodies]))
-        words = set(re.findall(r"[A-Za-z_]\w*", kernel.body)) - {parameter.name for parameter in kernel.parameters}
+        words = set(_WORD.findall(kernel.body)) - {parameter.name for parameter in kernel.parameters}
         self.constants_used = {name for source in sources for name in source.constants if name in words}
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The parameters that the kernel's body does not name, its macros expanded."""
+        unnamed = {parameter.name for parameter in self.kernel.parameters} - set(_WORD.findall(self.kernel.body))
+        if not unnamed:
+            return frozenset()
+        return frozenset(unnamed - set(_WORD.findall(self.expanded)))
+
+    @cached_property
+    def expanded(self) -> str:
+        """The kernel's body, its macros expanded."""
+        macros = {name: macro for source in reversed(self._near()) for name, macro in source.macros.items()}
+        return expand(self.kernel.body, macros)
 
     @property
     def macros(self) -> str:

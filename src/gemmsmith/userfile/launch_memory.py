@@ -19,7 +19,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
-from gemmsmith.userfile.scratch import adds_into, is_zeroed, sets_to_zero
+from gemmsmith.userfile.scratch import adds_into, cleared_bytes, is_zeroed, sets_to_zero
 
 _LARGE_TILE = 256
 _PARTS = 16
@@ -157,8 +157,14 @@ class LaunchMemory:
                 zeroed = is_zeroed(arg.at_launch, frame)
                 if self.second is not None and not adds_into(arg.name, self.facts.reached):
                     zeroed = sets_to_zero(arg.at_launch, frame)  # the first kernel writes what the second may read
-            found.append(ScratchArray(arg.name, room or self._unknown_room(own, size), size, zeroed))
+            room = room or self._unknown_room(own, size)
+            found.append(ScratchArray(arg.name, room, size, self._cleared(arg.at_launch, room, own) if zeroed else 0))
         return tuple(found)
+
+    def _cleared(self, text: str, room: int, problem: Problem) -> int:
+        """How many bytes of an array host code sets to zero: all, unless it says otherwise."""
+        said = cleared_bytes(text, self.site, problem_sizes(problem)) if self.site is not None and text else None
+        return room if said is None else min(room, max(0, said[0]))
 
     def _unknown_room(self, problem: Problem, itemsize: int) -> int:
         """Bytes of a shared array whose size host code does not tell; room for a part of C from each block along z."""

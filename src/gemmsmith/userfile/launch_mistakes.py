@@ -1,4 +1,4 @@
-"""What a launch site does that is wrong for every kernel: grid and block exchanged, leading dimensions that are none."""
+"""What is wrong with a launch, whatever the kernel is: grid and block exchanged, an extent as a leading dimension."""
 
 from __future__ import annotations
 

@@ -1,17 +1,42 @@
-"""Launches that are made for one number of rows or columns: host code passes a constant, which the grid is for."""
+"""Launches that are made for one size: a condition names it, or host code passes a constant, which the grid is for."""
 
 from __future__ import annotations
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, problem_sizes
+from gemmsmith.userfile.kernel_patterns import EQUALS_NUMBER
 from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.values import evaluate_int
 
 _MANY = 64  # times as many rows or columns: more blocks, if the grid depends on them
 
 
-def one_extent(site: SiteValues) -> str:
+class LaunchOfOneSize:
+    """What ``UserLaunch`` knows of sizes that its launch is made for."""
+
+    site: SiteValues | None
+    options: UserOptions
+
+    @property
+    def one_size(self) -> str:
+        """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
+        frame = self.site.site.frame if self.site is not None and not self.options.grid else None
+        while frame is not None:
+            for text, holds in frame.locals.conditions:
+                if holds and len(EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
+                    return text
+            frame = frame.caller
+        return ""
+
+    @property
+    def one_extent(self) -> str:
+        """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
+        return _one_extent(self.site) if self.site is not None and not self.options.grid else ""
+
+
+def _one_extent(site: SiteValues) -> str:
     """The extent that host code has a constant for and a grid that is the same for every other one, as "N = 128"; empty
     if there is none."""
     own = problem_sizes(SAMPLE)

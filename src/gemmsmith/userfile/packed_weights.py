@@ -1,4 +1,4 @@
-"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): refused by name, since such operands are not made."""
+"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): they are refused, as no such operands are made."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Matrices behind a pointer to a struct, ``Mat* A``. In a copy of the file the kernel takes each struct by value, and
-the pointer points to that copy: then check fills its members as it does those of any struct."""
+"""Matrices behind a pointer to a struct, ``Mat* A``, and scalars behind one, ``const float* alpha``. In a copy of the
+file the kernel takes each by value, and the pointer points to that copy: then check fills it as any parameter."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
+from gemmsmith.kernel.role_names import scalar_role
 from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.launch_values import FoundValue
 from gemmsmith.userfile.parts import KernelParameter, KernelSource, SourceFile
@@ -20,11 +21,11 @@ _COPY = "gemmsmith_"  # before the name of a parameter: a pointer to its copy
 def taken_by_value(
     kernel: KernelSource, sources: Sequence[SourceFile], aliases: Mapping[str, str], edited: Edited = ()
 ) -> Edited:
-    """Texts in place of files, in which ``kernel`` takes its structs by value; ``edited`` itself if it has none.
+    """Texts in place of files, in which ``kernel`` takes these by value; ``edited`` itself if it has none.
 
     A kernel that changes a member has to keep its pointer: others see the change.
     """
-    pointed = [p for p in kernel.parameters if pointed_struct(p.type, sources, aliases)]
+    pointed = _pointed(kernel, sources, aliases)
     if not pointed or any(_changes(p.name, kernel.body) for p in pointed):
         return edited
     raw = edited_text(kernel.file, edited)
@@ -46,10 +47,26 @@ def taken_by_value(
 
 def by_value_note(kernel: KernelSource, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> FoundValue:
     """What the report says of such a kernel."""
-    pointed = [p for p in kernel.parameters if pointed_struct(p.type, sources, aliases)]
+    pointed = _pointed(kernel, sources, aliases)
     text = f"{kernel.name}({', '.join(f'{p.type} {p.name}' for p in kernel.parameters)})"
     names = ", ".join(p.name for p in pointed)
     return FoundValue(f"what {names} point to", "passed by value", f"{kernel.file.name}:{kernel.line}", text)
+
+
+def _pointed(kernel: KernelSource, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> list[KernelParameter]:
+    """The parameters that point to a struct, or to alpha or beta."""
+    return [p for p in kernel.parameters
+            if pointed_struct(p.type, sources, aliases) or _points_to_scalar(p, kernel.body)]  # fmt: skip
+
+
+def _points_to_scalar(parameter: KernelParameter, body: str) -> bool:
+    """Whether a pointer is called alpha or beta, and only what it points to is read: not an array of scales."""
+    if parameter.type.count("*") != 1 or "const" not in parameter.type or not scalar_role(parameter.name):
+        return False
+    name = re.escape(parameter.name)
+    used = len(re.findall(rf"\b{name}\b", body))
+    read = len(re.findall(rf"\*\s*{name}\b(?!\s*[\[+])|(?<![\w*&])\b{name}\s*\[\s*0\s*\]", body))
+    return used == read > 0
 
 
 def _declared(parameter: KernelParameter, name: str, value: str) -> str:

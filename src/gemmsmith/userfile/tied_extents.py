@@ -1,6 +1,7 @@
 """Extents that a kernel takes as parameters and that a constant of its file fixes all the same:
 
 const int K = 32, K_TILES = K / 16;   kernel<<<grid, block>>>(a, b, c, M, N, K);   … for (int t = 0; t < K_TILES; ++t)
+#define N 1024   kernel<<<grid, block>>>(a, b, c, N);   … b += 32 * N
 
 Such a kernel is made for the sizes of its file, as one is that takes none.
 """
@@ -25,6 +26,8 @@ def with_tied_extents(signature: Signature, facts: KernelFacts, constants: Mappi
         return signature
     passed = {arg.role: arg.at_launch for arg in signature.arguments if arg.role in EXTENTS}
     texts = {name: text for source in reversed(facts.sources) for name, text in source.constants.items()}
+    if signature.square:  # one size for all of them
+        passed = dict.fromkeys(EXTENTS, next(iter(passed.values()), ""))
     if set(passed) != set(EXTENTS) or not all(name in texts and constants.get(name, 0) > 0 for name in passed.values()):
         return signature
     if not set(passed.values()) & _sources_of(facts.constants_used, texts):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
+from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import EXTENTS, recognise
@@ -21,6 +22,7 @@ from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
+from gemmsmith.userfile.constant_pitches import with_constant_pitches
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.host_allocations import may_be_null
@@ -32,8 +34,8 @@ from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, role
 from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
-from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.packed_weights import refuse_packed
+from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
@@ -47,6 +49,7 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
+_LAUNCHES = re.compile(r"<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
 _SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -77,16 +80,20 @@ def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return None
 
 
-def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
-    """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such."""
+def prepared_kernel(path: Path, options: UserOptions, adds: bool) -> KernelSpec | None:
+    """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such.
+
+    adds  the kernel adds to its result, and the one before it sets that
+    """
     launch = _read(path, options).launch
     if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
         return None
-    arrays = {arg.at_launch for arg in launch.signature.arguments if arg.role in ("A", "B") and arg.at_launch}
+    written = (launch.signature.output,) if adds else ("A", "B")
+    arrays = {arg.at_launch for arg in launch.signature.arguments if arg.role in written and arg.at_launch}
     before = launch_before(launch.site, arrays)
     chain = None
     if before is not None:
-        chain = kernel_chain(before[0], before[0].template()[0], before[1], options.edited)
+        chain = kernel_chain(before[0], before[0].template()[0], before[1], options.edited, adds)
     if before is None or chain is None or chain.second.kernel.qualified != launch.facts.kernel.qualified:
         return None
     try:
@@ -95,8 +102,8 @@ def prepared_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return None
     # What the kernel before reads in place of an operand is that operand; all else means what it does to the product.
     meant = {arg.at_launch: arg.role for arg in launch.signature.arguments if arg.at_launch}
-    operand = meant.pop(before[1])
-    arguments = tuple(replace(arg, role=meant.get(arg.at_launch, operand if arg.code == "P" else arg.role))
+    operand = "" if adds else meant.pop(before[1])
+    arguments = tuple(replace(arg, role=meant.get(arg.at_launch, operand if operand and arg.code == "P" else arg.role))
                       if arg.role != SCRATCH else arg for arg in both.signature.arguments)  # fmt: skip
     return both.read_as(replace(both.signature, arguments=arguments), both.layouts[0])
 
@@ -231,6 +238,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
         raise
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature = with_constant_pitches(signature, facts, launch.constants)
     signature, site, assumed = with_assumed_tile(signature, site)
     if assumed and site is not None:
         launch = UserLaunch(facts, site, template, options)
@@ -240,6 +248,9 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
             found.hint,
         )
+    if not options.signature and site is not None:
+        by_name, signature = signature, with_exchanged_arguments(signature)
+        launch.notes += _exchange_note(by_name, signature, site)
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
@@ -267,12 +278,29 @@ def _recognised(
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
     return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
                      map_parameters(maps), shared, _left_out(parameters, () if places else passed),
-                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros)  # fmt: skip
+                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros, facts.unread,
+                     _passed_on(parameters, () if places else passed, site))  # fmt: skip
+
+
+def _exchange_note(by_name: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
+    """What the report says where the launch passes a leading dimension or a scalar for another one."""
+    pairs = zip(by_name.arguments, passed.arguments, strict=True)
+    told = ", ".join(f"{arg.name} gets {arg.at_launch}" for before, arg in pairs if before.role != arg.role)
+    return (FoundValue("arguments", told, site.site.shown(), site.site.text),) if told else ()
 
 
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
     """The names of parameters for which host code passes a null pointer as such."""
     return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
+
+
+def _passed_on(parameters: list[tuple[str, str]], passed: tuple[str, ...], site: SiteValues | None) -> frozenset[str]:
+    """The names among the arguments of a kernel that goes on with the result: it takes one of this one's arrays, and
+    not two of the others, as another version of the product does."""
+    function = site.site.frame.function if site is not None else None
+    arrays = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind}
+    listed = [set(re.findall(r"\w+", texts)) for texts in _LAUNCHES.findall(function.body)] if function else []
+    return frozenset(word for words in listed if words & arrays and len(arrays - words) > 1 for word in words)
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:

@@ -17,19 +17,19 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
-from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, EQUALS_NUMBER, GRID_SYNC
+from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, GRID_SYNC
 from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
 from gemmsmith.userfile.namesakes import namesake
-from gemmsmith.userfile.one_extent import one_extent
+from gemmsmith.userfile.one_extent import LaunchOfOneSize
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
@@ -41,7 +41,7 @@ _MOST_VERSIONS = 3
 Pairs = tuple[tuple[str, str], ...]
 
 
-class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -109,22 +109,6 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes):
         except (GemmsmithError, RecursionError):
             return ""
         return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
-
-    @property
-    def one_size(self) -> str:
-        """The condition under which host code launches it, where that names one size: M == 8192 && N == 4096."""
-        frame = self.site.site.frame if self.site is not None and not self.options.grid else None
-        while frame is not None:
-            for text, holds in frame.locals.conditions:
-                if holds and len(EQUALS_NUMBER.findall(text)) > 1 and "||" not in text:
-                    return text
-            frame = frame.caller
-        return ""
-
-    @property
-    def one_extent(self) -> str:
-        """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
-        return one_extent(self.site) if self.site is not None and not self.options.grid else ""
 
     @property
     def misread(self) -> str:

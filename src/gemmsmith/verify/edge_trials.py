@@ -6,6 +6,7 @@ scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
+grids     sizes at which host code's grid stops growing as before (tile_trials.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
 shapes    M = N, M < N, M > N, and equal to K
 far       blocks far from the origin along both extents; matrices of more than 2³¹ elements (far_trials.py)
@@ -17,14 +18,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gemmsmith.errors import GemmsmithError, ProblemError
-from gemmsmith.fills import integer_bound
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
-from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.edges import Edge
+from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.tile_trials import MOST_WORK, grid_changes, many_tiles
 from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
@@ -34,16 +35,13 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0))  # fmt: skip
-_MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
-_SUMS_BEYOND_24_BITS = 1040  # times 2¹⁴: as many products of −128 by itself
+_SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
-_FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
-_MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 
 
 def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
@@ -52,8 +50,10 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     for group, trials in (
         ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject, full)),
-        ("leading dimensions", _padded_shapes(subject)), (TILES, _many_tiles(subject)),
-        (EDGES, _edges(subject, full)), ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
+        ("leading dimensions", _padded_shapes(subject)),
+        (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
+        (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
+        ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
     ):  # fmt: skip
@@ -86,25 +86,15 @@ def _obstacle(subject: Subject, trial: Trial) -> str:
     if trial.size is Size.WHOLE and threads > max(_MANY_THREADS, _IDLE * outputs):
         return f"{geometry.blocks} blocks, most of them without a tile, take too long"
     work = outputs * trial.problem.k
-    return "too large to be run as a whole" if trial.size is Size.WHOLE and work > 16 * _MOST_WORK else ""
+    return "too large to be run as a whole" if trial.size is Size.WHOLE and work > 16 * MOST_WORK else ""
 
 
 def _runnable(subject: Subject, trial: Trial) -> Trial:
     """The trial, on some blocks if all of them would take too long."""
     problem = trial.problem
-    if trial.size is Size.WHOLE and problem.m * problem.n * max(1, problem.k) > _MOST_WORK and subject.samples:
+    if trial.size is Size.WHOLE and problem.m * problem.n * max(1, problem.k) > MOST_WORK and subject.samples:
         return far_trial(subject, trial.label, problem, why=trial.why) or trial
     return trial
-
-
-def _exact(subject: Subject, label: str, problem: Problem, why: str = "") -> Trial:
-    """On integers, bit for bit, if the sums allow that: one wrong term shows."""
-    spec = subject.spec
-    try:
-        integer_bound(problem, exact_limit(spec))
-    except ProblemError:
-        return Trial(label, problem, "float", "normal", "lockstep", subject.c, False, why=why)
-    return Trial(label, problem, "exact", "integers", "lockstep", subject.c, False, why=why)
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -134,7 +124,7 @@ def _data(subject: Subject) -> Iterator[Trial]:
     if not rounded and not narrow:
         yield trial("numbers of many magnitudes", "wide")
     if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
-        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, _MOST_WORK // max(1, plain.m * plain.n)))
+        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, MOST_WORK // max(1, plain.m * plain.n)))
         yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
     largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
     for constant in subject.floats:
@@ -149,7 +139,7 @@ def _largest_integers(subject: Subject) -> Iterator[Trial]:
     if base.dtype not in (INT8, UINT8) or base.out_dtype != INT32:
         return
     tile = subject.one_tile(subject.depth)
-    k = min(_SUMS_BEYOND_24_BITS, _MOST_WORK // max(1, tile.m * tile.n))
+    k = min(_SUMS_BEYOND_24_BITS, 4 * MOST_WORK // max(1, tile.m * tile.n))
     problem = subject.one_tile(max(subject.depth, k))
     yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
 
@@ -239,7 +229,7 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     if sum(value > 0 for value in corner.values()) > 1:
         tile = subject.one_tile(usual)
         m, n, k = (max(own, corner[axis] + 1) for own, axis in zip((tile.m, tile.n, tile.k), corner, strict=True))
-        yield _exact(subject, "beyond all edges at once", subject.problem(m, n, k))
+        yield exact_trial(subject, "beyond all edges at once", subject.problem(m, n, k))
 
 
 def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
@@ -251,8 +241,8 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
         return
     base = subject.one_tile(subject.depth + 1) if edge.axis != "K" else subject.one_tile(edge.value)
     # Code that other shapes do not reach may lack a barrier, too.
-    yield replace(_exact(subject, label, subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value))),
-                         edge.text), hazards=True)  # fmt: skip
+    problem = subject.multiples.up(subject.cubed(with_extent(base, edge.axis, edge.value)))
+    yield replace(exact_trial(subject, label, problem, edge.text), hazards=True)
 
 
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
@@ -288,24 +278,24 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
     values += [round_up(1027, step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         # A short K may leave out a part of a pipeline, and with it what orders the rest.
-        yield replace(_exact(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)
+        yield replace(exact_trial(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)
     if full:
         yield from _long_k(subject)
-    yield _exact(subject, NO_K, subject.one_tile(1).with_(k=0))
+    yield exact_trial(subject, NO_K, subject.one_tile(1).with_(k=0))
 
 
 def _long_k(subject: Subject) -> Iterator[Trial]:
     """K beyond what an index of 16 bits holds, where a block's tile is small."""
     for limit in _LONG_K:
         problem = subject.one_tile(round_up(limit + 2 * subject.depth + 3, subject.multiples.k))
-        if problem.m * problem.n * problem.k <= 4 * _MOST_WORK:
-            yield _exact(subject, f"K = {problem.k}", problem)
+        if problem.m * problem.n * problem.k <= 4 * MOST_WORK:
+            yield exact_trial(subject, f"K = {problem.k}", problem)
 
 
 def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
     """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
     be run alone (others have far blocks)."""
-    most = 16 * _MOST_WORK if full else 2 * _MOST_WORK
+    most = 16 * MOST_WORK if full else 2 * MOST_WORK
     steps = dict(zip(subject.edges.narrow, subject.edges.long_steps, strict=False))
     for limit in subject.edges.narrow:
         problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K
@@ -317,7 +307,7 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
             if outputs * problem.k <= most or (
                 axis == "K" and steps.get(limit, most) <= (8 * _MOST_STEPS if full else _MOST_STEPS)
             ):
-                yield _exact(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
+                yield exact_trial(subject, f"{axis} = {getattr(problem, axis.lower())}", problem)
 
 
 def _shapes(subject: Subject) -> Iterator[Trial]:
@@ -336,35 +326,7 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
         "one short of several tiles": (3 * bm - 1, 3 * bn - 1, k),
         "two short of several tiles": (2 * bm - 2, 3 * bn - 2, k),
     }.items():
-        yield _exact(subject, label, subject.problem(m, n, depth))
-
-
-def _many_tiles(subject: Subject) -> Iterator[Trial]:
-    """Of a kernel whose blocks take one tile after another: several tiles along both extents, and very many along one,
-    of which no block can be run alone; with a K that costs little."""
-    if subject.samples or subject.square or subject.spec.signature.square or subject.spec.signature.tied:
-        return
-    bm, bn = subject.tile
-    k = subject.multiples.k
-    for label, rows, columns in (("many rows of tiles", 7, 3), ("many columns of tiles", 3, 7)):
-        # What a tile leaves behind in shared memory, the block's next one may use too early.
-        problem = subject.problem(rows * bm - 1, columns * bn - 1, k)
-        yield replace(_exact(subject, label, problem), hazards=True)
-    for label, along_rows in (("rows", True), ("columns", False)):
-        for tiles in _MOST_TILES:  # the most that the grid allows
-            problem = subject.problem(tiles * bm, bn, k) if along_rows else subject.problem(bm, tiles * bn, k)
-            trial = _exact(subject, f"more than {tiles - 3} {label} of tiles", problem)
-            yield trial
-            if not _obstacle(subject, trial):
-                break
-    for label, axis in (("rows", "M"), ("columns", "N")):
-        for extent in _FAR:
-            problem = subject.multiples.up(with_extent(subject.problem(1, 1, k), axis, extent))
-            if problem.m * problem.n * max(1, problem.k) <= _MOST_WORK // 4:
-                trial = _exact(subject, f"{extent:,} {label}", problem)
-                yield trial
-                if not _obstacle(subject, trial):
-                    break
+        yield exact_trial(subject, label, subject.problem(m, n, depth))
 
 
 def _batches(subject: Subject) -> Iterator[Trial]:
@@ -373,10 +335,10 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         bm, bn = subject.tile
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
         problem = subject.spec.signature.batch_of(subject.problem(2 * bm, bn, k), 7)
-        yield _exact(subject, "a batch of seven", problem)
+        yield exact_trial(subject, "a batch of seven", problem)
         strides = {f"stride_{name}": stride + ld for name, stride, ld in (
             ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),
             ("c", problem.stride_c, problem.ldc),
         ) if subject.spec.signature.has(f"stride{name.upper()}")}  # fmt: skip
         if strides:
-            yield _exact(subject, "a batch with room between its matrices", problem.with_(**strides))
+            yield exact_trial(subject, "a batch with room between its matrices", problem.with_(**strides))

@@ -28,6 +28,7 @@ class KernelEdges:
     tail_k    there is code that runs only where K is no multiple of the k-tile
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
+    counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
     long_steps  integer instructions of a thread, for a product with one output and K beyond each number of ``narrow``
     """
@@ -42,6 +43,7 @@ class KernelEdges:
     tail_k: bool = False
     looks_at_alignment: bool = False
     masks_k: bool = False
+    counted: frozenset[str] = frozenset()
     narrow: tuple[int, ...] = ()
     long_steps: tuple[int, ...] = ()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.element_types import vector_width
 from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
@@ -29,7 +30,7 @@ from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
-_PATIENCE = 4.0  # seconds; two blocks take a tenth of that
+_PATIENCE = 4.0  # seconds; a block takes a tenth of that
 
 
 def fit_subject(
@@ -50,7 +51,8 @@ def fit_subject(
         few = partial(_rounds_down, spec, config, base)
         run = cache(partial(_run, runner))  # some extents are asked for twice
         unit = partial(_grid_unit, spec, config, base)
-        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx))
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx),
+                                max((vector_width(a.ctype) for a in spec.signature.arguments), default=1))  # fmt: skip
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
@@ -118,7 +120,7 @@ def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
 
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:
-    """Whether two blocks of several, run alone, give their tiles."""
+    """Whether the first and the last block of several, each run alone, give one tile."""
     bm, bn = subject.of_block
     rows, columns = subject.tile
     problem = subject.cubed(subject.base.with_(m=2 * rows, n=3 * columns, k=subject.base.k))
@@ -137,13 +139,14 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
     has_larger = not no_launch(subject.spec, subject.config, larger)
     if has_larger and subject.spec.geometry(larger, subject.config).blocks != 2 * total:  # one grid for every product
         return False
-    trial = Trial("two blocks", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS,
-                  (0, total - 1), 2 * bm * bn)  # fmt: skip
-    return _impatient(runner).run(trial).trusted
+    alone = (Trial("one block", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS, (block,),
+                   bm * bn) for block in (0, total - 1))  # fmt: skip
+    # Each on its own: of a grid that is too large, the first blocks may write the tiles of the last ones.
+    return all(_impatient(runner).run(trial).trusted for trial in alone)
 
 
 def _impatient(runner: TrialRunner) -> TrialRunner:
-    """With a short limit of time: two blocks of a kernel whose blocks wait for one another never end."""
+    """With a short limit of time: a block of a kernel whose blocks wait for one another never ends."""
 
     def opened(schedule: str, hazards: bool) -> Device:
         device = runner.open_device(schedule, hazards)

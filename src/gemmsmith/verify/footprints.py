@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.shapes import Shape
-from gemmsmith.verify.linear_probe import LinearProbe, Touched, operands
+from gemmsmith.verify.launch_probe import LaunchProbe, Touched, operands
 
 
-def roles_by_footprint(probe: LinearProbe, candidates: Sequence[tuple[Signature, Shape]]) -> Signature | None:
+def roles_by_footprint(probe: LaunchProbe, candidates: Sequence[tuple[Signature, Shape]]) -> Signature | None:
     """The one of ``candidates``, each with its M, N and K, under which the kernel touches what a product does; None if
     there is none, or several."""
     found: dict[tuple[int, bool], list[tuple[Signature, Shape]]] = {}

@@ -26,7 +26,7 @@ from gemmsmith.verify.extents import far_problem, with_extent
 from gemmsmith.verify.guard_probe import GuardProbe
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL
 from gemmsmith.verify.path_probe import most_steps
-from gemmsmith.verify.source_guards import masks_k
+from gemmsmith.verify.source_guards import counts_whole_tiles, masks_k
 from gemmsmith.verify.thread_walk import Thread, thread_walk
 
 AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
@@ -54,9 +54,9 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         probe = _Probe(spec, config, entry, thread_walk(entry), base)
         narrow = narrow_indices([site.text for site in probe.walk.sites], [each.text for each in entry.instructions])
         steps = tuple(probe.steps_of_one_output(limit) for limit in narrow)
-        return replace(
-            probe.found(), stored=_stored(compiled.ptx), narrow=narrow, long_steps=steps, masks_k=masks_k(spec)
-        )
+        counted = frozenset(axis for axis in "MN" if counts_whole_tiles(spec, axis))
+        return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, long_steps=steps,
+                       masks_k=masks_k(spec), counted=counted)  # fmt: skip
     except GemmsmithError:
         return KernelEdges()
 

@@ -16,6 +16,8 @@ _PLACE = re.compile(
 # The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
 _BATCH = re.compile(r"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*[;,]")
 _TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
+_DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
+_IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
 
 
 def computes_long_indices(code: str) -> bool:
@@ -34,6 +36,39 @@ def computes_long_indices(code: str) -> bool:
         if not re.search(rf"\b{match[1]}\b\s*\)?\s*\*|\*\s*\(?\s*{match[1]}\b", rest):
             code = rest
     return _LONG.search(code) is not None
+
+
+def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
+    """Whether an index of ``pointer``, or of a pointer made of it, has 64-bit parts; None where this is not seen.
+
+    A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
+    not. ``code`` is the kernel with what it calls, without comments.
+    """
+    code = _without_batches(code)
+    names, indices = [pointer], list[str]()
+    for name in names:  # grows by pointers that are made of those before
+        if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", code):
+            return None  # given to a function
+        indices += _indices(code, name)
+        made = re.findall(rf"\*\s*(?:const\s+|__restrict__\s+)*(\w+)\s*=\s*&?\s*\(?\s*{re.escape(name)}\b", code)
+        names += [each for each in made if each not in names]
+    if not indices:
+        return None
+    long_names = set(_DECLARED.findall(code))
+    return any(_IN_64_BITS.search(each) or long_names & set(re.findall(r"\w+", each)) for each in indices)
+
+
+def _indices(code: str, name: str) -> list[str]:
+    """What stands in brackets behind ``name``, and what is added to it."""
+    found = re.findall(rf"\b{re.escape(name)}\s*(?:\+=|\+)\s*([^;,]*)", code)
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\[", code):
+        depth = 1
+        for at in range(match.end(), len(code)):
+            depth += {"[": 1, "]": -1}.get(code[at], 0)
+            if depth == 0:
+                found.append(code[match.end() : at])
+                break
+    return found
 
 
 def _without_batches(code: str) -> str:

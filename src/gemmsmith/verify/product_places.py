@@ -131,8 +131,8 @@ def _shared_by_some(name: str, each: Sequence[Indices], is_output: bool) -> str:
     numbers: dict[bytes, list[int]] = {}
     for number, one in enumerate(each):
         numbers.setdefault(one.tobytes(), []).append(number)
-    one, most = min(map(len, numbers.values())), max(numbers.values(), key=len)
-    if len(most) == one and not (is_output and one > 1):
+    fewest, most = min(len(each) for each in numbers.values()), max(numbers.values(), key=len)
+    if len(most) == fewest and not (is_output and fewest > 1):
         return ""
     return f"products {most[0]} and {most[1]} {'write' if is_output else 'use'} the same matrix of {name}"
 
@@ -175,7 +175,7 @@ def _touched(
         after = device.read(result, poison.size)
         written = np.flatnonzero((after != poison).reshape(count, -1).any(axis=1))
         read = [np.flatnonzero(memory.marks[place][1]) for place in places]
-        found.append(_Touched(*read, written, _is_right(problem, operands, read, after, written)))
+        found.append(_Touched(read[0], read[1], written, _is_right(problem, operands, read, after, written)))
     return found
 
 

@@ -56,10 +56,18 @@ class Raggedness:
     verdict: Verdict | None = None
 
 
+class _Hazardous(Exception):  # noqa: N818 - it ends the search, and is no error
+    """A shape that is tried shows a race, or another hazard that no multiple was meant to avoid."""
+
+    def __init__(self, trial: Trial, verdict: Verdict) -> None:
+        super().__init__(trial.label)
+        self.trial, self.verdict = trial, verdict
+
+
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
-    grid_unit: Callable[[str, int, int], int] = lambda *_: 0, flat: int = 1,
+    grid_unit: Callable[[str, int, int], int] = lambda *_: 0, flat: int = 1, packed: int = 1,
 ) -> Raggedness:  # fmt: skip
     """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
     right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
@@ -67,10 +75,25 @@ def find_raggedness(
     ``rounds_down``: whether the launch has fewer blocks than a product needs, whatever the kernel guards.
     ``grid_unit``: how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile.
     ``flat``: how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that.
+    ``packed``: elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones.
     """
+    try:
+        return _find_raggedness(
+            run, trial, verdict, base, tile, edges, axes, parts, rounds_down, grid_unit, flat, packed
+        )
+    except _Hazardous as found:
+        return Raggedness(Multiples(), "MNK", found.trial, found.verdict)
 
+
+def _find_raggedness(
+    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
+    axes: tuple[str, ...], parts: int, rounds_down: Callable[[Problem], bool],
+    grid_unit: Callable[[str, int, int], int], flat: int, packed: int,
+) -> Raggedness:  # fmt: skip
     def passes(tried: Trial) -> bool:
         judged = run(tried)
+        if judged is not None and is_hazard(judged):
+            raise _Hazardous(tried, judged)
         return judged is not None and judged.trusted
 
     def lost(near: dict[int, Verdict | None], single: Callable[[int], Trial], step: int) -> int:
@@ -114,6 +137,9 @@ def find_raggedness(
             small = word
         if not failed:
             found[axis] = 1
+            continue
+        if packed > 1 and passes(single(packed)):
+            found[axis] = packed
             continue
         if axis == "K":
             for less in failed:
@@ -166,15 +192,18 @@ def find_raggedness(
         judged = near[1]
         if axis == "K" and (less := lost(near, single, found[axis])):
             return Raggedness(Multiples(), axis, single(less), near[less])
-        if axis == "K" and edges.masks_k and judged is not None and judged.wrong and not refuses_extent(judged):
-            return Raggedness(Multiples(), axis, single(1), judged)  # a mask for the last k-tile, which is left out
         if judged is not None and refuses_extent(judged):
             at = vector
             judged = None if small or vector >= min(step, extent) else run(single(at))
+        if axis == "K" and edges.masks_k and judged is not None and judged.wrong and not refuses_extent(judged):
+            return Raggedness(Multiples(), axis, single(at), judged)  # a mask for the last k-tile, which is left out
         if judged is None or refuses_extent(judged):
             continue
         if judged.unwritten and not judged.faulted and rounds_down(single(at).problem):
             continue
+        rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
+        if set(axis) <= edges.counted and judged.unwritten and rest:
+            continue  # the kernel itself rounds down
         if edges.guarded(axis, found[axis]) and (
             _passed_a_guard(judged, edges, axis) or not passes(replace(single(at), slack=_SLACK))
         ):

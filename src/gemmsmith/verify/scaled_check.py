@@ -28,7 +28,7 @@ from gemmsmith.userfile.scaled_parameters import ScaledParameter
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
-from gemmsmith.verify.linear_probe import Operands
+from gemmsmith.verify.launch_probe import Operands
 from gemmsmith.verify.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.scaled_meanings import Meaning, magnitude, meanings, result
 from gemmsmith.verify.source_guards import masks_k

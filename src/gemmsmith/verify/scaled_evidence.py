@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.scaled_parameters import ScaledParameter
-from gemmsmith.verify.linear_probe import PLAIN, Operands, not_linear, probes
+from gemmsmith.verify.launch_probe import Operands
+from gemmsmith.verify.linearity import PLAIN, not_linear, probes, stored_products
 
 Array = NDArray[Any]
 _LARGEST_INTEGER = 10  # the sum of two has a fifth bit, which a packed number of four bits has not
@@ -50,12 +51,12 @@ def is_wrong_product(run: Run, kinds: tuple[Any, Any], shape: Shape, parameters:
     if not_linear([each.astype(np.float64) for each in results], _ERROR, m * n, k / 2):
         return False
     written = results[PLAIN]
-    first, products = written.astype(np.float64), _products(one, shape)
-    by_columns = [product.T.reshape(m, n) for product in products]  # a column-major C, which no meaning has
     error = _ROUNDED.get(str(written.dtype), _EXACT)
-    if not any(_is_near(first, product, error) for product in (*products, *by_columns)):
+    products = list(stored_products(written.astype(np.float64).reshape(-1), one, shape))
+    if not any(_is_near(c, product, error) for _, product, c in products):
         return True
-    if not any(np.array_equal(first, product) for product in products):
+    # No meaning has a column-major C.
+    if not any(np.array_equal(c, product) for layout, product, c in products if not layout.stored[2]):
         return False
     named = [each for each in parameters if each.role in ("scale", "zero") and each.operand in ("A", "B")]
     return any(_is_misplaced(run(one, each.name).reshape(m, n) != written, each.operand) for each in named)
@@ -71,14 +72,6 @@ def _filled(kind: Any, count: int, seed: int) -> Array:
     largest = _LARGEST_INTEGER if kind.kind in "iu" else _LARGEST_REAL
     values = np.random.Generator(np.random.PCG64(seed)).integers(0, largest, count)
     return values.astype(np.float32).astype(kind)
-
-
-def _products(values: Operands, shape: Shape) -> list[Array]:
-    m, n, k = shape
-    a, b = (each.astype(np.float64) for each in values)
-    rows = a.reshape(m, k), a.reshape(k, m).T
-    columns = b.reshape(k, n), b.reshape(n, k).T
-    return [left @ right for left in rows for right in columns]
 
 
 def _is_near(got: Array, product: Array, error: float) -> bool:

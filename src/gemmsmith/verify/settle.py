@@ -16,7 +16,7 @@ from typing import Any
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, SignatureError, UsageError
+from gemmsmith.errors import GemmsmithError, OneGridError, SignatureError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
@@ -35,8 +35,9 @@ from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
-from gemmsmith.verify.linear_probe import FEW_TERMS, LinearProbe, not_a_sum_of_products
+from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.product_evidence import says_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
@@ -185,7 +186,7 @@ def settle(
                     return _settled(spec, own, reading, fitting)
     if first.unknown and blocks is None and not rejected:
         found_roles = _roles_of_wrong_product(
-            LinearProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
+            LaunchProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
         )
         if found_roles is not None:
             return settled_as(*found_roles)
@@ -214,7 +215,7 @@ def settle(
         doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
     if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
         why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
-        raise UsageError(
+        raise OneGridError(
             f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )
@@ -251,7 +252,7 @@ def settle(
                 only, assumed = f"{equal}, as a {accepted[0].layout}", accepted[0].layout
                 break
     if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
-        probe = LinearProbe(open_device, spec, config, compile_fn)
+        probe = LaunchProbe(open_device, spec, config, compile_fn)
         other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
         if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
             raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
@@ -265,7 +266,7 @@ def settle(
 
 
 def _roles_of_wrong_product(
-    probe: LinearProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
+    probe: LaunchProbe, first: Signature, others: Sequence[Signature], shape: Shape, body: str
 ) -> tuple[Signature, str] | None:
     """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
     nothing does, or it computes something else."""

@@ -51,6 +51,14 @@ def masks_k(spec: KernelSpec) -> bool:
     return threads_compare(_LOOP_HEAD.sub(" ", facts.reached), signature.named("K"))
 
 
+def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
+    """Whether the kernel looks at an extent in whole tiles alone (``tile < M / 16``), as a grid rounded down."""
+    text = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
+    name, divided = re.escape(spec.signature.named(axis)), r"\s*(?:/|>>)\s*\w"
+    compared = re.search(rf"[<>]=?\s*{name}\b(?!{divided})|\b{name}\s*(?:[<>]=?(?![<>])|==)", text)
+    return re.search(rf"(?<![-+*/%]\s)\b{name}{divided}", text) is not None and compared is None
+
+
 def _compares(spec: KernelSpec, axis: str, text: str) -> bool:
     name = re.escape(spec.signature.named(axis))
     return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", _LOOP_HEAD.sub(" ", text)) is not None

@@ -26,6 +26,7 @@ EXCHANGED = "grid and block"
 HEADS = "several products"
 STRIDES = "leading dimensions as passed"
 GUARDED = "a ragged edge, which the kernel guards"
+OTHER_SIZE = "another size"
 
 
 class Size(Enum):

@@ -23,10 +23,10 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.render.check_text import show_report
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.output import print_json
+from gemmsmith.cli.scaled_reading import scaled_parameters
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import (
     GemmsmithError,
@@ -173,6 +173,7 @@ def _check_product(asked: _Asked) -> bool:
     except SeveralKernelsError:
         raise
     except SignatureError as error:
+        scaled_parameters(asked.kernel, asked.options, error)  # a refusal comes before slow imports
         from gemmsmith.cli.check_scaled import scaled_report
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
@@ -200,6 +201,8 @@ def _check_plain_product(asked: _Asked) -> bool:
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     else:
+        from gemmsmith.cli.render.check_text import show_report
+
         show_report(report, asked.form is Format.JSON)
     return report.ok
 

@@ -18,7 +18,7 @@ from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.long_indices import computes_long_indices
+from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
 from gemmsmith.verify.raggedness import ANY, Multiples
 from gemmsmith.verify.settle import Settled
 from gemmsmith.verify.settled_text import formula
@@ -84,7 +84,7 @@ class Report:
         if self._subtracts_infinities(verdict) or _only_clamps(verdict):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
-            return not self._has_long_indices
+            return not self._means_long_indices(trial.label[-1])
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
             return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
@@ -99,15 +99,19 @@ class Report:
         alone = verdict.nan_for_inf and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
         return alone and _SUBTRACTS.search(self.compiled.ptx) is not None
 
-    @property
-    def _has_long_indices(self) -> bool:
+    def _means_long_indices(self, matrix: str) -> bool:
+        """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits."""
         facts = getattr(self.spec.geometry, "facts", None)
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
                    for arg in self.spec.signature.arguments)  # fmt: skip
-        return wide or computes_long_indices(code)
+        if wide or not computes_long_indices(code):
+            return wide
+        pointers = {arg.name for arg in self.spec.signature.arguments if arg.role == matrix and arg.code == "P"}
+        seen = [indexes_in_64_bits(code, name) for name in pointers]
+        return not seen or any(each is not False for each in seen)
 
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:

@@ -142,9 +142,12 @@ def _rest(form: Form, in_registers: bool, rest: list[Any]) -> tuple[Any, list[in
 
 def _multiply(machine: Execution, step: Bundle[Product], lanes: Lanes) -> None:
     check_whole(machine, step, lanes)
-    if machine.wave.threads % (WARPS * WARP):
+    whole = machine.wave.threads // (WARPS * WARP) * (WARPS * WARP)  # a last warp may only load, and have no others
+    if machine.wave.threads > whole and (machine.thread[machine.indices(lanes)] >= whole).any():
         raise LaneFault(
-            0, f"wgmma in a block of {machine.wave.threads} threads: it is for whole warpgroups of 128 threads"
+            int(np.argmax(machine.thread[machine.indices(lanes)] >= whole)),
+            f"wgmma by the last {machine.wave.threads - whole} threads of a block of {machine.wave.threads}: it is for "
+            "whole warpgroups of 128 threads",
         )
     if machine.counters is not None:
         form = step.detail.form

@@ -85,18 +85,30 @@ __device__ __forceinline__ void add_cluster(float (&acc)[Rows][Cols], float* buf
         for (int i = 0; i < 4; ++i) buffer[(f * 4 + i) * Team + sum_slot(thread, i)] = four[i];
     });
     cluster_sync();
-#pragma unroll 1
-    for (int f = rank * Teams + threadIdx.x / Team; f < Rows * Cols / 4; f += Blocks * Teams) {
-        float partial[Blocks][4];
+    // All of a thread's sums are read before the first is stored: a read from another block takes long, and so would the
+    // barrier behind stores, since its release waits until they are written.
+    constexpr int FOURS = Rows * Cols / 4, STRIDE = Blocks * Teams, EACH = (FOURS - 1) / STRIDE + 1;
+    const int first = rank * Teams + threadIdx.x / Team;
+    const auto has = [&](int n) { return FOURS % STRIDE == 0 || first + n * STRIDE < FOURS; };
+    float sums[EACH][4];
 #pragma unroll
-        for (int i = 0; i < Blocks * 4; ++i)
-            partial[i / 4][i % 4] =
-                load_cluster_4(shared_address(&buffer[(f * 4 + i % 4) * Team + sum_slot(thread, i % 4)]), i / 4);
+    for (int n = 0; n < EACH; ++n)
+        if (has(n)) {
+            float partial[Blocks][4];
+            const float* const own = &buffer[(first + n * STRIDE) * 4 * Team];
 #pragma unroll
-        for (int i = 4; i < Blocks * 4; ++i) partial[0][i % 4] = __fadd_rn(partial[0][i % 4], partial[i / 4][i % 4]);
-        use(f, partial[0]);
-    }
-    cluster_sync();  // others may still read this block's sums
+            for (int i = 0; i < Blocks * 4; ++i)
+                partial[i / 4][i % 4] =
+                    load_cluster_4(shared_address(&own[i % 4 * Team + sum_slot(thread, i % 4)]), i / 4);
+#pragma unroll
+            for (int i = 0; i < Blocks * 4; ++i)
+                sums[n][i % 4] = i < 4 ? partial[0][i] : __fadd_rn(sums[n][i % 4], partial[i / 4][i % 4]);
+        }
+    cluster_arrive();
+    for_each_row(sums, [&](int n, const float (&four)[4]) {
+        if (has(n)) use(first + n * STRIDE, four);
+    });
+    cluster_wait();  // others may still read this block's sums
 }
 
 // Whether `bytes` of shared memory hold whole rows of the thread tiles of all threads.

@@ -1,0 +1,69 @@
+"""Rows that are a constant apart, in kernels that take M, N and K."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+
+PRODUCT = """
+#define LD 512
+#define ROW(i) ((i) * LD)
+constexpr int PITCH = 512;
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.f;
+    for (int k = 0; k < K; ++k) sum += A[OF_A + k] * B[OF_B + col];
+    C[OF_C + col] = sum;
+}
+void run(const float* a, const float* b, float* c, int m, int n, int k) {
+    product<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(a, b, c, m, n, k);
+}
+"""
+
+
+@pytest.mark.parametrize(("a", "b", "c", "fixed"), [
+    ("row * LD", "k * LD", "row * LD", True),
+    ("ROW(row)", "PITCH * k", "LD * row", True),
+    ("row * 512", "k * 512", "row * 512", True),
+    ("row * K", "k * N", "row * LD", False),  # a mistake in C, more likely
+    ("row * LD", "k * LD", "row * N", False),
+    ("row * K", "k * N", "row * N", False),
+])  # fmt: skip
+def test_pitches(tmp_path: Path, a: str, b: str, c: str, fixed: bool) -> None:
+    path = tmp_path / "product.cu"
+    path.write_text(PRODUCT.replace("OF_A", a).replace("OF_B", b).replace("OF_C", c))
+    found = user_kernel(path, UserOptions()).signature.fixed
+    assert dict(found) == (dict.fromkeys("MNK", 512) if fixed else {})
+
+
+ROWS = """
+#define SIDE 256
+__global__ void product(ARRAYS, int n) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float sum = 0.f;
+    for (int k = 0; k < n; ++k) sum += A[row][k] * B[k][col];
+    C[row][col] = sum;
+}
+void run(float (*a)[SIDE], float (*b)[SIDE], float (*c)[SIDE], int n) {
+    product<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(a, b, c, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("arrays", "fixed"), [
+    ("float A[][SIDE], float B[][SIDE], float C[][SIDE]", 256),
+    ("const float (*A)[SIDE], const float (*B)[SIDE], float (*C)[SIDE]", 256),
+    ("float A[SIDE][SIDE], float B[SIDE][SIDE], float C[SIDE][256]", 256),
+    ("float** A, float** B, float** C", 0),  # arrays of pointers
+])  # fmt: skip
+def test_rows_as_types(tmp_path: Path, arrays: str, fixed: int) -> None:
+    path = tmp_path / "product.cu"
+    path.write_text(ROWS.replace("ARRAYS", arrays))
+    signature = user_kernel(path, UserOptions()).signature
+    assert dict(signature.fixed) == (dict.fromkeys("MNK", fixed) if fixed else {})
+    assert signature.takes_table("A") is not bool(fixed)

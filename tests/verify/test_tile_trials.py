@@ -1,0 +1,61 @@
+"""Trials of many tiles: more than a fixed grid's blocks, and where host code's grid changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.tile_trials import grid_changes, many_tiles
+from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trial_subject import Subject
+
+_TILES = """__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int across = (N + 7) / 8, down = (M + 7) / 8;
+    for (int tile = blockIdx.x + gridDim.x * blockIdx.y; tile < across * down; tile += gridDim.x * gridDim.y) {
+        int row = tile / across * 8 + threadIdx.y, col = tile % across * 8 + threadIdx.x;
+        float sum = 0.0f;
+        if (row < M && col < N) {
+            for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+            C[row * N + col] = sum;
+        }
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    mine<<<GRID, dim3(8, 8)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def subject(grid: str, folder: Path) -> Subject:
+    file = folder / "mine.cu"
+    file.write_text(_TILES.replace("GRID", grid))
+    spec = user_kernel(file, UserOptions())
+    return Subject(spec, spec.config(), Problem(64, 64, 64), (8, 8), KernelEdges((), 8))
+
+
+@pytest.mark.parametrize(
+    ("grid", "sizes"),
+    [
+        ("dim3((N + 7) / 8, (M + 7) / 8)", []),
+        ("dim3(N > 300 ? (N + 15) / 16 : (N + 7) / 8, (M + 7) / 8)", [(7, 304)]),
+        ("dim3((N + 7) / 8, (M + 7) / 8 < 20 ? (M + 7) / 8 : 20)", [(168, 7)]),
+        ("dim3(5, 5)", []),
+    ],
+)
+def test_sizes_at_which_the_grid_changes(grid: str, sizes: list[tuple[int, int]], tmp_path: Path) -> None:
+    assert [(t.problem.m, t.problem.n) for t in grid_changes(subject(grid, tmp_path))] == sizes
+
+
+def test_more_tiles_than_blocks_of_a_fixed_grid(tmp_path: Path) -> None:
+    def waves(grid: str) -> list[Trial]:
+        return [t for t in many_tiles(subject(grid, tmp_path), lambda _: True) if t.label.startswith("more tiles than")]
+
+    fixed = waves("dim3(40)")
+    assert [t.problem.k for t in fixed] == [8, 16]
+    assert all(t.hazards and (t.problem.m + 7) // 8 * 3 > 2 * 40 for t in fixed)
+    assert not waves("dim3((N + 7) / 8, (M + 7) / 8)")
