@@ -101,10 +101,6 @@ def _completed(signature: Signature) -> Iterator[Signature]:
     leading = [role for role in _LEADING if not signature.has(role)]
     if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count
         extents += leading
-    elif (
-        not extents and len(numbers) == 1 and not pointers and not flags
-    ):  # M, N and K are named: a pitch of one of them
-        extents = leading
     if len(pointers) == len(lacking) + 1 and len(lacking) == 2 and not signature.has("bias"):
         lacking.append("bias")  # of a linear layer
     if len(pointers) != len(lacking) or len(numbers) > len(extents):
