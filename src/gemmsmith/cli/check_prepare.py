@@ -23,8 +23,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.device import Loads
-from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.asserted_sizes import asserted_sizes
 from gemmsmith.verify.check_shapes import (

@@ -49,10 +49,11 @@ def _side_and_pitch(signature: Signature) -> Iterator[Signature]:
     """Square matrices with one side, and how far the rows of all of them are apart: ``size`` and ``stride``."""
     numbers = signature.unknown
     pitches = [arg for arg in numbers if _PITCH & set(words(arg.name))]
-    if len(numbers) == 2 and len(pitches) == 1 and all(arg.code in tuple("iIqQ") for arg in numbers):
-        if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
-            arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
-            yield replace(signature, arguments=arguments, square=True)
+    if len(numbers) != 2 or len(pitches) != 1 or any(arg.code not in tuple("iIqQ") for arg in numbers):
+        return
+    if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
+        arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
+        yield replace(signature, arguments=arguments, square=True)
 
 
 def _in_bytes(signature: Signature) -> Iterator[Signature]:

@@ -14,7 +14,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.sim.memory import ASSERTION_FAILED
+from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
 
 _TIMES = (2, 4, 8, 16, 32, 64)
