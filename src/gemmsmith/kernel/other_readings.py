@@ -19,6 +19,7 @@ _SECOND = f"2-({PART})%2"
 _PARTS_OF = {2: (PARTS, PART), 3: (PARTS, _SECOND, f"M//(({PARTS})*({_SECOND}))")}
 ROW_PARTS = frozenset(part for parts in _PARTS_OF.values() for part in parts)
 _ELEMENT_BYTES = {"float": 4, "int": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2}
+_PITCH = frozenset(("stride", "pitch", "ld", "leading"))
 _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
@@ -26,6 +27,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
     """Every other meaning of the parameters that is worth a trial, the likeliest first."""
     if signature.unknown:
         yield from _samples_as_rows(signature)
+        yield from _side_and_pitch(signature)
         yield from _completed(signature)
     else:
         yield from _in_bytes(signature)
@@ -41,6 +43,16 @@ def _samples_as_rows(signature: Signature) -> Iterator[Signature]:
     if len(batch) == 1 and len(numbers) == 2 and not any(signature.has(role) for role in EXTENTS):
         arguments = tuple(replace(arg, role="M") if arg in batch else arg for arg in signature.arguments)
         yield from _completed(replace(signature, arguments=arguments))
+
+
+def _side_and_pitch(signature: Signature) -> Iterator[Signature]:
+    """Square matrices with one side, and how far the rows of all of them are apart: ``size`` and ``stride``."""
+    numbers = signature.unknown
+    pitches = [arg for arg in numbers if _PITCH & set(words(arg.name))]
+    if len(numbers) == 2 and len(pitches) == 1 and all(arg.code in tuple("iIqQ") for arg in numbers):
+        if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
+            arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
+            yield replace(signature, arguments=arguments, square=True)
 
 
 def _in_bytes(signature: Signature) -> Iterator[Signature]:
