@@ -42,8 +42,8 @@ def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int
 
 
 def pitch_by_use(name: str, matrices: Mapping[str, str], body: str) -> str:
-    """The leading dimension that a number is, by the one matrix that is indexed with a row times it, as in a[i * p + k];
-    else empty. In a[(i * H + h) * K + k] H is a number of heads. ``matrices``: the role of each pointer, by its name."""
+    """The leading dimension that a number is, by the one matrix that is indexed with a row times it: a[i * p + k]. Else
+    empty: in a[(i * H + h) * K + k] H counts heads. ``matrices``: the role of each pointer, by its name."""
     word = re.escape(name)
     row = re.compile(rf"\s*(?:[\w.]+\s*\*\s*{word}|{word}\s*\*\s*[\w.]+)\s*")
     found = set()
