@@ -103,6 +103,8 @@ def test_one_pitch_beside_the_extents(tmp_path: Path, capsys: pytest.CaptureFixt
         ("s += A[i * p + k] * B[k * N + j];", "lda"),
         ("s += A[i * K + k] * B[p * k + j];", "ldb"),
         ("C[i * p + j] = A[i * p + k];", ""),  # one number for two matrices
+        ("s += A[(i * p + h) * K + k];", ""),  # heads
+        ("s += A[z * p * K + i * K + k];", ""),  # products
         ("for (int r = 0; r < p; ++r) s += A[i * K + k];", ""),
         ("for (int k = p * z; k < K; ++k) s += A[i * K + k];", ""),
     ],

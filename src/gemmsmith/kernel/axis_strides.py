@@ -42,11 +42,14 @@ def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int
 
 
 def pitch_by_use(name: str, matrices: Mapping[str, str], body: str) -> str:
-    """The leading dimension that a number is, by the one matrix that is indexed with a multiple of it; else empty.
-    ``matrices``: the role of each pointer, by its name."""
+    """The leading dimension that a number is, by the one matrix that is indexed with a row times it: a[i * p + k]. Else
+    empty: in a[(i * H + h) * K + k] H counts heads. ``matrices``: the role of each pointer, by its name."""
     word = re.escape(name)
-    multiple = rf"\[[^\[\];]*(?:\*\s*{word}\b|(?<![\w.]){word}\s*\*)[^\[\];]*\]"
-    found = {role for pointer, role in matrices.items() if re.search(rf"\b{re.escape(pointer)}\s*{multiple}", body)}
+    row = re.compile(rf"\s*(?:[\w.]+\s*\*\s*{word}|{word}\s*\*\s*[\w.]+)\s*")
+    found = set()
+    for pointer, role in matrices.items():
+        indices = re.findall(rf"\b{re.escape(pointer)}\s*\[([^\[\]();]*)\]", body)
+        found |= {role for index in indices if any(row.fullmatch(term) for term in index.split("+"))}
     return f"ld{found.pop().lower()}" if len(found) == 1 and found <= set("ABC") else ""
 
 
