@@ -25,6 +25,7 @@ from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import MOST_WORK, grid_changes, many_tiles
 from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
@@ -79,6 +80,11 @@ def _obstacle(subject: Subject, trial: Trial) -> str:
         return "its mode judges no activation"
     if trial.size is Size.SPARSE and not subject.samples:
         return "its blocks do not each compute a tile of their own"
+    if trial.size is Size.SPARSE and subject.spec.is_rung and not all(
+        runs_on_parts(subject.spec, subject.config, trial.problem.with_(k=k))
+        for k in (trial.problem.k, min(trial.dry_k, trial.problem.k))
+    ):  # fmt: skip
+        return "its prologue needs whole operands"
     geometry = subject.spec.geometry(trial.problem, subject.config)
     if not legal_grid(geometry):
         return f"a grid of {geometry.grid} is too large"
