@@ -11,7 +11,6 @@ from checking import check
 from gemmsmith.kernel.role_names import numbers_a_product
 from gemmsmith.verify.clamped import clamp_of
 from gemmsmith.verify.compare import Comparison
-from gemmsmith.verify.covered import left_out
 
 ROUNDED_DOWN = """
 #define S 64
@@ -235,14 +234,6 @@ def test_sizes_that_are_constants_of_any_names(
         role: found["trials"][0]["problem"][role.lower()] for role in "MNK"
     }.items()
     assert why in str(found["trials"][0]), found["trials"][0]
-
-
-def test_blocks_may_take_tiles_in_any_order() -> None:
-    """Only where there are too few of them is anything left out."""
-    written = np.zeros((4, 8), bool)
-    written[:2, :4] = True  # one block of eight elements
-    assert not left_out(written, 1, 4).any()
-    assert left_out(written, 1, 3).sum() == 32 - 8
 
 
 def test_a_function_of_the_file_that_has_the_name_of_a_known_one(

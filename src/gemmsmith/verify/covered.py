@@ -12,14 +12,16 @@ from gemmsmith.run.memory import POISON
 from gemmsmith.verify.compare import Array, Comparison
 
 
-def left_out(written: NDArray[np.bool_], blocks: int, total: int) -> NDArray[np.bool_]:
+def left_out(written: NDArray[np.bool_], total: int) -> NDArray[np.bool_]:
     """The rows and columns of C behind all that was written, where the grid ends before them.
 
-    ``written`` is what ``blocks`` of ``total`` blocks wrote, the last one among them. Blocks may take tiles in any
-    order: rows and columns are left out only if so many blocks of that size have fewer elements than C.
+    ``written`` is what some of ``total`` blocks wrote, the last one among them. Blocks may take tiles in any order, and
+    those at the edges are partial: rows and columns are left out only if so many of the largest tiles that the blocks
+    may have have fewer elements than C.
     """
     found = np.zeros_like(written)
-    if not written.any() or np.count_nonzero(written) * total >= written.size * blocks:
+    largest = int(written.sum(axis=1).max(initial=0)) * int(written.sum(axis=0).max(initial=0))
+    if not largest or largest * total >= written.size:
         return found
     rows, columns = np.flatnonzero(written.any(axis=1)), np.flatnonzero(written.any(axis=0))
     found[rows[-1] + 1 :, :] = True
@@ -28,12 +30,12 @@ def left_out(written: NDArray[np.bool_], blocks: int, total: int) -> NDArray[np.
 
 
 def written_part(
-    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, sample: tuple[int, int],
+    problem: Problem, comparison: Comparison, got: Array, before: Array, c_is_set: bool, total: int,
     written: int | None,
 ) -> tuple[Comparison, NDArray[np.bool_]]:  # fmt: skip
     """The judgement of the elements that were written; if their number is not the expected one, none is right.
 
-    ``sample``: how many blocks were run, and of how many.
+    ``total``: of how many blocks some were run.
     """
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     poisoned = problem.beta == 0 and not c_is_set
@@ -47,4 +49,4 @@ def written_part(
         return replace(part, wrong=np.ones_like(same)), same
     if too_few or written is not None or problem.batch > 1:
         return part, same if too_few else np.zeros_like(same)
-    return part, left_out(~same | ~comparison.wrong, *sample)
+    return part, left_out(~same | ~comparison.wrong, total)

@@ -232,8 +232,8 @@ def verify_launch(
         after, damage = run_guarded(
             device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
         )
-        sample = None if blocks is None else (len(blocks), spec.geometry(problem, config).blocks)
-        verdict = _judge(blank, spec, data, after, damage, c != "unset", sample, written)
+        total = None if blocks is None else spec.geometry(problem, config).blocks
+        verdict = _judge(blank, spec, data, after, damage, c != "unset", total, written)
         if fill == "zero sums" and verdict.ok:
             verdict = _with_zeros_judged(verdict, after)
         covered = len(races) if found else 0
@@ -305,7 +305,7 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
 
 def _judge(
     blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    sample: tuple[int, int] | None = None, written: int | None = None,
+    total: int | None = None, written: int | None = None,
 ) -> Verdict:  # fmt: skip
     problem, mode = blank.problem, blank.mode
     how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again)
@@ -313,8 +313,8 @@ def _judge(
     if spec.signature.has("D"):  # the output is poisoned, whatever C holds
         problem, c_is_set = replace(problem, beta=0.0), False
     untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
-    if sample is not None:
-        comparison, untouched = written_part(problem, comparison, got, data.c, c_is_set, sample, written)
+    if total is not None:
+        comparison, untouched = written_part(problem, comparison, got, data.c, c_is_set, total, written)
     equal_to: list[str] = []
     if (
         mode not in ("projection", "mod32")
