@@ -331,8 +331,9 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
         if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
             report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted
-        if report.square and means_rectangles(runner.spec):
-            report.square, report.settled = False, replace(report.settled, only="M = N")
+        if report.square and (report.settled.only or means_rectangles(runner.spec)):
+            only = report.settled.only or "M = N"  # known before, as a layout that it does not mean
+            report.square, report.settled = False, replace(report.settled, only=only)
     return trial, verdict
 
 
