@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.raggedness import Multiples
 from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import grid_changes, many_tiles
 from gemmsmith.verify.trial import Size, Trial
@@ -38,7 +40,7 @@ def subject(grid: str, folder: Path) -> Subject:
     file = folder / "mine.cu"
     file.write_text(_TILES.replace("GRID", grid))
     spec = user_kernel(file, UserOptions())
-    return Subject(spec, spec.config(), Problem(64, 64, 64), (8, 8), KernelEdges((), 8))
+    return Subject(spec, spec.config(), Problem(64, 64, 64), (8, 8), KernelEdges((8,)))
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,12 @@ def test_a_rung_whose_prologue_copies_operands_is_not_run_on_parts_of_them() -> 
     sparse = [trial.problem for trial in edge_trials(own) if trial.size is Size.SPARSE]
     assert sparse
     assert all(runs_on_parts(spec, spec.config(), problem) for problem in sparse)
+
+
+def test_extents_are_equal_where_their_multiples_differ(tmp_path: Path) -> None:
+    """Whole tiles of 48 by 64: M = N from 192 on."""
+    own = replace(subject("dim3((N + 7) / 8, (M + 7) / 8)", tmp_path), tile=(48, 64), multiples=Multiples(48, 64, 8))
+    found = {trial.label: trial.problem for trial in edge_trials(own)}
+    assert (found["M = N"].m, found["M = N"].n) == (192, 192)
+    assert found["M = K"].m == found["M = K"].k == 48 * 2
+    assert found["N = K"].n == found["N = K"].k == 64

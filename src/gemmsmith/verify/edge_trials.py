@@ -319,13 +319,19 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
 def _shapes(subject: Subject) -> Iterator[Trial]:
     bm, bn = subject.tile
     side, k = max(bm, bn), subject.depth + 1
+
+    def equal(least: int, axes: str) -> int:
+        """An extent from ``least`` on that all of these may have, with the multiples that each needs."""
+        return round_up(least, math.lcm(*(getattr(subject.multiples, axis) for axis in axes)))
+
+    mn, mnk, mk, nk = equal(side + 1, "mn"), equal(side, "mnk"), equal(side, "mk"), equal(side, "nk")
     for label, (m, n, depth) in {
-        "M = N": (side + 1, side + 1, k),
-        "M = N = K": (side, side, side),
+        "M = N": (mn, mn, k),
+        "M = N = K": (mnk, mnk, mnk),
         "M < N": (bm - 1 or 1, 3 * bn + 1, k),
         "M > N": (3 * bm + 1, bn - 1 or 1, k),
-        "M = K": (side, bn + side, side),
-        "N = K": (bm + side, side, side),
+        "M = K": (mk, bn + mk, mk),
+        "N = K": (bm + nk, nk, nk),
         "one row": (1, 2 * bn, k),
         "one column": (2 * bm, 1, k),
         # What is left of a vector of four in the last of several tiles: three, and two.
