@@ -210,7 +210,7 @@ def _with_places(
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
                 f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
-                "have elements between them that no product uses: parts of a larger tensor, which is not judged",
+                "have elements between them that no product uses: parts of a larger tensor are not judged",
                 "gemmsmith.launch runs it with arguments of your own",
             )
         if found is not None and not unread and (found.wrong or found.beside):
@@ -320,9 +320,7 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (
-        f"it is written with constants for its sizes, or for how far rows are apart: it is judged at {sizes} alone",
-    )
+    return (f"constants of the file fix its sizes or leading dimensions, so it is judged only at {sizes}",)
 
 
 def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:

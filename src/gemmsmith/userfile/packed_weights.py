@@ -26,7 +26,7 @@ def refuse_packed(entry: str, parameters: Sequence[KernelParameter], body: str, 
     if not packed or not real or not (_NIBBLE.search(body) and _SHIFT.search(body)):
         return
     raise SignatureError(
-        f"{entry} unpacks numbers of 4 bits from {' and '.join(packed)}: how they are packed is not told by its types, "
+        f"{entry} unpacks numbers of 4 bits from {' and '.join(packed)}: its types do not say how they are packed, "
         "so no such operands are made and its product is not judged",
         "pack operands of your own and run one launch: gemmsmith.launch, or --grid … --block … --args '…' --expect "
         "FILE.py:FUNCTION, which computes what is expected",

@@ -80,10 +80,10 @@ def _other_use(spec: KernelSpec) -> str:
     if re.search(rf"\b{re.escape(output)}\s*\[[^;=]*\]\s*-=", body):
         return f"it subtracts from {output}, as a step of a factorization does, which is not judged"
     if {signature.ctype(role) for role in ("A", "B")} <= _COMPLEX_TYPES and _COMPLEX.search(body):
-        return "its numbers are complex, which is not judged"
+        return "its numbers are complex, and complex products are not judged"
     factor = rf"\*\s*{re.escape(addend)}\s*\[|\b{re.escape(addend)}\s*\[[^;\]]*\]\s*\*"
     if signature.has("D") and not signature.has("beta") and re.search(factor, body):
-        return f"it multiplies with {addend}, too, which is not judged"
+        return f"it also multiplies by {addend}, which is not judged"
     return ""
 
 
