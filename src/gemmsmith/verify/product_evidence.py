@@ -21,7 +21,9 @@ _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.
 _CONVOLUTION = re.compile(r"conv(?!er)", re.I)
 _COMPLEX_TYPES = frozenset(("float2", "double2"))
 _COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-")  # the real part of a product
-_MODULAR = re.compile(r"=[^;={}]*\w\s*\[[^;{}]*\][^;{}\[\]]*%")  # ``sum = (sum + a[i] * b[j]) % prime``
+# ``sum = (sum + a[i] * b[j]) % prime`` and ``sum += a[i] * b[j] % prime``; remainders in indices are others
+_MODULAR = re.compile(r"\b(\w+)\s*=\s*\(\s*\1\s*\+[^;]*\][^;]*\*[^;]*\]\s*\)\s*%|"
+                      r"\+=[^;]*\]\s*\*\s*[\w()\s]*\w\s*\[[^;\[\]]*\]\s*\)*\s*%")  # fmt: skip
 # Products of other kinds of matrices, or of numbers that are stored in another form.
 _OTHER_KIND = {
     "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
