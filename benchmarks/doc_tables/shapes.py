@@ -21,6 +21,11 @@ def kinds_table() -> str:
     return _means(load("h200_kinds.json"), "h200_kinds.json")
 
 
+def kinds_again_table() -> str:
+    """Four of these kinds on other shapes."""
+    return _means(load("h200_kinds_second.json"), "h200_kinds_second.json")
+
+
 def _means(record: dict[str, Any], name: str) -> str:
     burst, sustained = (record["means"][mode] for mode in ("burst", "sustained"))
     rows = [[kind, str(burst[kind]["shapes"]), *_figures(burst[kind]), *_figures(sustained[kind])]

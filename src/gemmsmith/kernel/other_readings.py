@@ -49,10 +49,11 @@ def _side_and_pitch(signature: Signature) -> Iterator[Signature]:
     """Square matrices with one side, and how far the rows of all of them are apart: ``size`` and ``stride``."""
     numbers = signature.unknown
     pitches = [arg for arg in numbers if _PITCH & set(words(arg.name))]
-    if len(numbers) == 2 and len(pitches) == 1 and all(arg.code in tuple("iIqQ") for arg in numbers):
-        if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
-            arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
-            yield replace(signature, arguments=arguments, square=True)
+    if len(numbers) != 2 or len(pitches) != 1 or any(arg.code not in tuple("iIqQ") for arg in numbers):
+        return
+    if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
+        arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
+        yield replace(signature, arguments=arguments, square=True)
 
 
 def _in_bytes(signature: Signature) -> Iterator[Signature]:
@@ -113,10 +114,6 @@ def _completed(signature: Signature) -> Iterator[Signature]:
     leading = [role for role in _LEADING if not signature.has(role)]
     if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count
         extents += leading
-    elif (
-        not extents and len(numbers) == 1 and not pointers and not flags
-    ):  # M, N and K are named: a pitch of one of them
-        extents = leading
     if len(pointers) == len(lacking) + 1 and len(lacking) == 2 and not signature.has("bias"):
         lacking.append("bias")  # of a linear layer
     if len(pointers) != len(lacking) or len(numbers) > len(extents):
