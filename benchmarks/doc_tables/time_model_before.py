@@ -64,18 +64,27 @@ def third_table() -> str:
 
 
 def fourth_table() -> str:
-    """Kernels of a fourth set of repositories, by the rules as they are and by those that were tried and not kept."""
+    """Kernels of a fourth set of repositories, by rules that were tried before they were timed, and as of today."""
     predicted = load("public_fourth_predicted.json")
     times = {(row["kernel"], row["k"]): row["us"] for row in load("h200_public_fourth.json")["rows"] if "us" in row}
-    rules, rows = predicted["rules"], []
+    now = [row | {"inside": row["low_us"] <= times[row["kernel"], row["size"]] <= row["high_us"]}
+           for row in load("public_fourth_today.json")["rows"]]  # fmt: skip
+    today = {(row["kernel"], row["size"]): row["us"] for row in now}
+    rules, rows = [*predicted["rules"], "today"], []
     ratios: dict[str, list[float]] = {rule: [] for rule in rules}
     for row in predicted["rows"]:
-        us = times[row["kernel"], row["size"]]
-        for rule in rules:
-            ratios[rule].append(row[rule] / us)
-        rows.append([_shown(row["kernel"]), str(row["size"]), f"{us:,.1f}", *(f"{row[r] / us:.2f}" for r in rules)])
-    text = [f"Rules {name}: within 10 %: {near[0]} of {len(rows)}, within 15 %: {near[1]}, within 20 %: {near[2]}."
-            for name, near in ((rule, _near(found)) for rule, found in ratios.items())]  # fmt: skip
+        point = row["kernel"], row["size"]
+        row["today"] = today[point]
+        found = [row[rule] / times[point] for rule in rules]
+        for rule, ratio in zip(rules, found, strict=True):
+            ratios[rule].append(ratio)
+        rows.append([_shown(row["kernel"]), str(row["size"]), f"{times[point]:,.1f}", *(f"{r:.2f}" for r in found)])
+    text = []
+    for rule, each in ratios.items():
+        near = _near(each)
+        name = "Today, after timing" if rule == "today" else f"Before timing, rules {rule}"
+        text.append(f"{name}: within 10 %: {near[0]} of {len(rows)}, within 15 %: {near[1]}, within 20 %: {near[2]}.")
+    text.append(f"Inside their range today: {sum(row['inside'] for row in now)}.")
     heads = ["kernel", "M = N = K", "measured, µs", *(f"ratio, {rule}" for rule in rules)]
     return "\n".join([" ".join(text), "", *table(heads, "lrr" + "r" * len(rules), rows)])
 

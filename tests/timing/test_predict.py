@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.predict import Predictor, predict
@@ -54,6 +55,22 @@ def test_one_size_can_use_what_another_executed() -> None:
     assert second.adopt(first)
     assert second.samples is first.samples
     assert second.predict().us > first.predict().us
+
+
+def test_a_loop_over_a_stride_is_executed_for_every_size(tmp_path: Path) -> None:
+    """K is shortened, the stride of A's rows is not: what K = 448 executed is half of what 896 takes."""
+    file = tmp_path / "stride.cu"
+    file.write_text("""
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc) {
+    float sum = 0.0f;
+    for (int k = 0; k < lda; ++k) sum += A[threadIdx.y * lda + k] * B[k * ldb + threadIdx.x];
+    C[threadIdx.y * ldc + threadIdx.x] = sum;
+}
+""")
+    spec, config = find_kernel(str(file), KernelOptions(block="16,2", grid="1"))
+    first, second = (Predictor(spec, config, spec.problem(2, 16, k), H200) for k in (448, 896))
+    assert not second.adopt(first)
+    assert second.predict().main.cycles / first.predict().main.cycles == pytest.approx(2, rel=0.1)
 
 
 def test_what_ifs_and_reasons_of_a_step() -> None:

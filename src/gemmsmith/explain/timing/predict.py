@@ -73,11 +73,17 @@ class Predictor(Shorter):
         self._without_stalls: dict[_Key, Outcome] = {}
 
     def adopt(self, other: Predictor) -> bool:
-        """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike."""
+        """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike.
+
+        Not if a shorter K executes as much: the kernel loops over something else, such as a row's stride.
+        """
         mine, theirs = self.plan.kernel, other.plan.kernel
         same = (mine.spec, mine.config, mine.geometry.smem) == (theirs.spec, theirs.config, theirs.geometry.smem)
         alike = self.resident == other.resident and self._depths() == other._depths()
         if self.spec.persistent or not same or not alike:
+            return False
+        low, high = other.samples[0], other.samples[-1]
+        if low.k < high.k and issued(low) >= issued(high):
             return False
         self.chosen, self._samples = other.chosen, other.samples
         self._known, self._without_stalls = other._known, other._without_stalls
