@@ -25,7 +25,7 @@ class MixedSpaces(AccessFault):
     """Lanes of one instruction reach several memories through generic pointers: no fault if each is served alone."""
 
     def __init__(self, address: int) -> None:
-        super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
+        super().__init__("mixed-space", 0, address, "one instruction accesses several state spaces by generic address")
 
 
 class Unwritten(AccessFault):

@@ -113,7 +113,7 @@ def _places(
         return None
     if not all(found.right for found in touched):
         number = next(i for i, found in enumerate(touched) if not found.right)
-        return ProductPlaces(problem, f"product {number} of {len(touched)} is not that of its own matrices")
+        return ProductPlaces(problem, f"product {number} of {len(touched)} is not the product of its own matrices")
     return ProductPlaces(problem, beside=tuple(beside), apart=tuple(apart))
 
 
