@@ -88,6 +88,7 @@ def test_blocks_that_no_gpu_has(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (OWN_SIZES.replace("M = 64, N = 96", "M = 640, N = 960"), "k.cu:15"),
         (ANY_SIZE.replace("<<<threads, blocks>>>", "<<<blocks, threads>>>"), ""),
         (ANY_SIZE.replace("<<<threads, blocks>>>", "<<<1, dim3(N, M)>>>"), ""),  # one block for all of C
+        (ANY_SIZE.replace("<<<threads, blocks>>>", "<<<8, dim3(N, M)>>>"), ""),  # one block for each of eight products
     ],
 )
 def test_which_launches_are_exchanged(source: str, place: str, tmp_path: Path) -> None:

@@ -33,15 +33,18 @@ def roles(folder: Path, result: str) -> dict[str, str]:
     return {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
 
 
-def test_they_are_scalars(tmp_path: Path) -> None:
-    assert roles(tmp_path, SCALED) == {"M": "M", "N": "N", "K": "K", "alpha": "alpha", "beta": "beta", "A": "A",
+@pytest.mark.parametrize("result", [SCALED, "sum * *alpha + *beta * C[row * N + col]",
+                                    "sum*alpha[0] + C[row * N + col]*beta[0]"])  # fmt: skip
+def test_they_are_scalars(tmp_path: Path, result: str) -> None:
+    assert roles(tmp_path, result) == {"M": "M", "N": "N", "K": "K", "alpha": "alpha", "beta": "beta", "A": "A",
                                        "B": "B", "C": "C"}  # fmt: skip
 
 
-@pytest.mark.parametrize("result", ["alpha[row] * sum + *beta", "*(alpha + col) * sum + *beta"])
+@pytest.mark.parametrize("result", ["alpha[row] * sum + *beta", "*(alpha + col) * sum + *beta",
+                                    "alpha[row] * sum + *beta * C[row * N + col]"])  # fmt: skip
 def test_arrays_of_scales_are_none(tmp_path: Path, result: str) -> None:
     with contextlib.suppress(GemmsmithError):  # refused, for want of a meaning
-        assert "alpha" not in roles(tmp_path, result).values()
+        assert not {"alpha", "beta"} & set(roles(tmp_path, result).values())
 
 
 @pytest.mark.parametrize(("result", "status"), [

@@ -40,6 +40,14 @@ def test_pitches(tmp_path: Path, a: str, b: str, c: str, fixed: bool) -> None:
     assert dict(found) == (dict.fromkeys("MNK", 512) if fixed else {})
 
 
+def test_rows_that_would_overlap(tmp_path: Path) -> None:
+    path = tmp_path / "product.cu"
+    source = PRODUCT.replace("OF_A", "row * LD").replace("OF_B", "k * LD").replace("OF_C", "row * LD")
+    for columns, fixed in ((512, True), (600, False)):
+        path.write_text(source.replace("(a, b, c, m, n, k);", f"(a, b, c, 300, {columns}, 200);"))
+        assert bool(user_kernel(path, UserOptions()).signature.fixed) == fixed
+
+
 ROWS = """
 #define SIDE 256
 __global__ void product(ARRAYS, int n) {

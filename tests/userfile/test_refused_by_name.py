@@ -61,6 +61,16 @@ def test_which_sums_are_remainders(text: str, modular: bool) -> None:
     assert bool(_MODULAR.search(text)) is modular
 
 
+@pytest.mark.parametrize("place", ["threadIdx.x & 15", "lane & 0xF", "(lane >> 1) & 15"])
+def test_a_place_in_a_tile_beside_scales(place: str, tmp_path: Path) -> None:
+    """An int8 product with a scale for each column has real numbers, too."""
+    source = PACKED.replace("const float* x", "const TYPE* x, const float* scale").replace("TYPE", "signed char")
+    source = source.replace("float sum", f"int lane = threadIdx.x, at = {place}, half = lane >> 4; float sum")
+    source = source.replace("TERM", "w[k * N + col]").replace("= sum;", "= sum * scale[col + 0 * (at + half)];")
+    (tmp_path / "k.cu").write_text(source, encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).signature.has("K")
+
+
 ONE_WIDTH = """
 #define WIDTH 128
 __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -82,4 +92,12 @@ def test_a_grid_for_one_width(tmp_path: Path) -> None:
     any_width = ONE_WIDTH.replace("dim3(8,", "dim3((WIDTH + 15) / 16,").replace("#define WIDTH 128\n", "").replace(
         "int M, int K) {\n    product", "int M, int WIDTH, int K) {\n    product")  # fmt: skip
     (tmp_path / "k.cu").write_text(any_width, encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).geometry.one_extent == ""  # type: ignore[attr-defined]
+
+
+def test_a_loop_over_columns_needs_no_grid_for_them(tmp_path: Path) -> None:
+    source = ONE_WIDTH.replace(
+        "if (row >= M || col >= N) return;", "if (row >= M) return; for (; col < N; col += 128) {"
+    )
+    (tmp_path / "k.cu").write_text(source.replace("= sum;", "= sum; }"), encoding="utf-8")
     assert user_kernel(tmp_path / "k.cu", UserOptions()).geometry.one_extent == ""  # type: ignore[attr-defined]

@@ -24,7 +24,8 @@ _BEFORE, _BEHIND = re.compile(r"\b(\w+)\s*\*"), re.compile(r"\*\s*\(?\s*(\w+)\b(
 def with_constant_pitches(signature: Signature, facts: KernelFacts, constants: Mapping[str, int]) -> Signature:
     """The signature with the M, N and K for which rows of A, B and C are as far apart as constants say.
 
-    Constants in all three: one that only some of them have is a mistake more often.
+    Constants in all three: one that only some of them have is a mistake more often. So is one that is less than the
+    row that host code passes: rows would overlap.
     """
     if signature.fixed or signature.unknown or facts.kernel.template is not None:
         return signature
@@ -33,7 +34,10 @@ def with_constant_pitches(signature: Signature, facts: KernelFacts, constants: M
     if len(pitches) != 3 or not all(pitches.values()):
         return signature
     k, b, n = pitches.values()
-    return replace(signature, fixed=(("M", n), ("N", n), ("K", k))) if b in (n, k) else signature
+    passed = {arg.role: int(arg.passed) for arg in signature.arguments if arg.passed.isdecimal()}
+    if b not in (n, k) or passed.get("N", 0) > n or passed.get("K", 0) > k:
+        return signature
+    return replace(signature, fixed=(("M", n), ("N", n), ("K", k)))
 
 
 def _pitch(name: str, signature: Signature, facts: KernelFacts, constants: Mapping[str, int]) -> int:

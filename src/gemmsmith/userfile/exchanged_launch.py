@@ -16,10 +16,15 @@ _GRID, _BLOCK = 0, 1
 
 
 def is_exchanged(site: SiteValues) -> bool:
-    """Whether the block grows with M and with N and the grid, of more than one block, with neither."""
+    """Whether the block grows with M and with N and the grid, of more than one block, with neither.
+
+    A block with a thread for each output counts no tiles: each block of such a launch has a small product of its own.
+    """
     own = problem_sizes(SAMPLE)
     try:
         grid, block = (site.extent(place, own)[0] for place in (_GRID, _BLOCK))
+        if math.prod(block) >= own["M"] * own["N"]:
+            return False
         larger = [{**own, role: 2 * own[role]} for role in ("M", "N")]
         grows = all(site.extent(_BLOCK, sizes)[0] != block for sizes in larger)
         return grows and math.prod(grid) > 1 and all(site.extent(_GRID, sizes)[0] == grid for sizes in larger)

@@ -7,9 +7,10 @@ import re
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.userfile.host_frame import Asked
-from gemmsmith.userfile.kernel_facts import SAMPLE, problem_sizes
+from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernel_patterns import EQUALS_NUMBER
 from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.names_derived import loop_heads
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.values import evaluate_int
 
@@ -19,6 +20,7 @@ _MANY = 64  # times as many rows or columns: more blocks, if the grid depends on
 class LaunchOfOneSize:
     """What ``UserLaunch`` knows of sizes that its launch is made for."""
 
+    facts: KernelFacts
     site: SiteValues | None
     options: UserOptions
 
@@ -36,16 +38,17 @@ class LaunchOfOneSize:
     @property
     def one_extent(self) -> str:
         """The number of rows or columns that its launch is made for, as "N = 128"; empty: any."""
-        return _one_extent(self.site) if self.site is not None and not self.options.grid else ""
+        return _one_extent(self.site, self.facts) if self.site is not None and not self.options.grid else ""
 
 
-def _one_extent(site: SiteValues) -> str:
+def _one_extent(site: SiteValues, facts: KernelFacts) -> str:
     """The extent that host code has a constant for and a grid that is the same for every other one, as "N = 128"; empty
-    if there is none."""
-    own = problem_sizes(SAMPLE)
+    if there is none. A kernel that loops over an extent needs no grid that grows with it."""
+    own, loops = problem_sizes(SAMPLE), " ".join(loop_heads(facts.reached))
     passed = dict(zip(site.roles.roles, site.site.arguments, strict=False))
-    for role, text in zip(site.roles.roles, site.site.arguments, strict=False):
-        if role not in ("M", "N") or site.roles.places:
+    named = zip(site.roles.roles, site.site.arguments, facts.kernel.parameters, strict=False)
+    for role, text, parameter in named:
+        if role not in ("M", "N") or site.roles.places or re.search(rf"\b{re.escape(parameter.name)}\b", loops):
             continue
         try:
             value = evaluate_int(text, site.scope({}, Asked()))

@@ -50,22 +50,28 @@ def by_value_note(kernel: KernelSource, sources: Sequence[SourceFile], aliases: 
     pointed = _pointed(kernel, sources, aliases)
     text = f"{kernel.name}({', '.join(f'{p.type} {p.name}' for p in kernel.parameters)})"
     names = ", ".join(p.name for p in pointed)
-    return FoundValue(f"what {names} point to", "passed by value", f"{kernel.file.name}:{kernel.line}", text)
+    return FoundValue(
+        f"what {names} {'point' if len(pointed) > 1 else 'points'} to",
+        "passed by value",
+        f"{kernel.file.name}:{kernel.line}",
+        text,
+    )
 
 
 def _pointed(kernel: KernelSource, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> list[KernelParameter]:
-    """The parameters that point to a struct, or to alpha or beta."""
-    return [p for p in kernel.parameters
-            if pointed_struct(p.type, sources, aliases) or _points_to_scalar(p, kernel.body)]  # fmt: skip
+    """The parameters that point to a struct, or to alpha or beta: where one of these is an array, neither is taken."""
+    named = [p for p in kernel.parameters if "*" in p.type and scalar_role(p.name)]
+    scalars = named if all(_points_to_scalar(p, kernel.body) for p in named) else []
+    return [p for p in kernel.parameters if p in scalars or pointed_struct(p.type, sources, aliases)]
 
 
 def _points_to_scalar(parameter: KernelParameter, body: str) -> bool:
-    """Whether a pointer is called alpha or beta, and only what it points to is read: not an array of scales."""
-    if parameter.type.count("*") != 1 or "const" not in parameter.type or not scalar_role(parameter.name):
+    """Whether only the one number is read that a pointer points to: not an array of scales."""
+    if parameter.type.count("*") != 1 or "const" not in parameter.type:
         return False
     name = re.escape(parameter.name)
     used = len(re.findall(rf"\b{name}\b", body))
-    read = len(re.findall(rf"\*\s*{name}\b(?!\s*[\[+])|(?<![\w*&])\b{name}\s*\[\s*0\s*\]", body))
+    read = len(re.findall(rf"\*\s*{name}\b(?!\s*(?:\[|\+\+))|(?<!&)\b{name}\s*\[\s*0\s*\]", body))
     return used == read > 0
 
 

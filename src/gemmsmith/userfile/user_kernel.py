@@ -295,12 +295,13 @@ def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> fro
 
 
 def _passed_on(parameters: list[tuple[str, str]], passed: tuple[str, ...], site: SiteValues | None) -> frozenset[str]:
-    """The names among the arguments of a kernel that goes on with the result: it takes one of this one's arrays, and
-    not two of the others, as another version of the product does."""
+    """The names among the arguments of a kernel that goes on with the result: it takes an array that this one may
+    write, and not two of the others, as another version of the product does."""
     function = site.site.frame.function if site is not None else None
     arrays = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind}
+    written = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind and "const" not in kind}
     listed = [set(re.findall(r"\w+", texts)) for texts in _LAUNCHES.findall(function.body)] if function else []
-    return frozenset(word for words in listed if words & arrays and len(arrays - words) > 1 for word in words)
+    return frozenset(word for words in listed if words & written and len(arrays - words) > 1 for word in words)
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
