@@ -48,7 +48,8 @@ from numpy.typing import NDArray
 
 from gemmsmith.choose.cluster_menu import worth_eight
 from gemmsmith.choose.columns import Column
-from gemmsmith.choose.cost import CONSTANTS, Constants, correction, predicted_seconds
+from gemmsmith.choose.constants import CONSTANTS, Constants
+from gemmsmith.choose.cost import correction, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.fit import fit
 from gemmsmith.choose.inputs import inputs

@@ -18,7 +18,7 @@ from gemmsmith.choose import candidates, choice
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.candidates import ranked
 from gemmsmith.choose.choice import choose, forget
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.determinism import check_deterministic, is_deterministic
 from gemmsmith.choose.export import table_of
 from gemmsmith.choose.fit import Fitted

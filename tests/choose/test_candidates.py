@@ -11,7 +11,7 @@ from fake_hopper import CLUSTER, SPLIT_K
 
 from gemmsmith.choose import candidates
 from gemmsmith.choose.candidates import Candidate, menu, ranked
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.neighbours import neighbours
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry

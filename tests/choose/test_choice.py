@@ -13,7 +13,7 @@ from tuned_tables import ENTRY, KEY, ODD_CONFIG, SQUARE, Tables, ship, table
 from gemmsmith.choose import candidates, choice, simt
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose.choice import choose, forget
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.default import SIMULATOR, default_rung
 from gemmsmith.choose.key import shape_key
 from gemmsmith.choose.models import hopper_model

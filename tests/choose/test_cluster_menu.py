@@ -9,7 +9,7 @@ from cost_cases import CHIP
 from gemmsmith.choose.candidates import is_legal, menu, ranked
 from gemmsmith.choose.cluster_menu import slices_by_gpc, useful_slices
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP32, Problem

@@ -9,7 +9,7 @@ import pytest
 from cost_cases import CHIP, FAST, FITTED, LARGE, SPLIT, SQUARE, STAGED, seconds
 
 from gemmsmith.choose.columns import tiles_of
-from gemmsmith.choose.cost import CONSTANTS, Constants, with_memory_of
+from gemmsmith.choose.constants import CONSTANTS, Constants, with_memory_of
 from gemmsmith.choose.cost_data import (
     SimtCosts,
     SplitCosts,

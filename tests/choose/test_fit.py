@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cost_cases import CHIP, FITTED, LARGE, SPLIT, seconds
 
-from gemmsmith.choose.cost import CONSTANTS, Constants
+from gemmsmith.choose.constants import CONSTANTS, Constants
 from gemmsmith.choose.fit import LEAST_SAMPLES, Sample, fit
 from gemmsmith.choose.key import KIND, ShapeKey
 from gemmsmith.kernel.renamed import DIRECT

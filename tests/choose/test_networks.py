@@ -12,7 +12,8 @@ from cost_cases import CHIP, LARGE, STAGED
 from gemmsmith.choose import table as tables
 from gemmsmith.choose.choice import forget
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, correction, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import correction, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.inputs import inputs
 from gemmsmith.choose.key import alignment

@@ -7,7 +7,8 @@ import pytest
 from gemmsmith.choose.candidates import Candidate, menu, ranked
 from gemmsmith.choose.choice import forget
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import predicted_seconds
 from gemmsmith.choose.models import hopper_model
 from gemmsmith.choose.neighbours import neighbours, steps
 from gemmsmith.choose.waves import Chip

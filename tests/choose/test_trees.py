@@ -14,7 +14,8 @@ from gemmsmith.choose import table as tables
 from gemmsmith.choose.candidates import ranked
 from gemmsmith.choose.choice import forget
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import corrected_seconds, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.models import constants_of
 from gemmsmith.choose.table import shipped_tables, shipped_trees

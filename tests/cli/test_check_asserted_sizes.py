@@ -43,8 +43,8 @@ def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str]) -> tupl
 
 def test_sizes_that_the_asserts_allow_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, SOURCE, capsys)
-    assert (code, found.get("status")) == (0, "right"), found
-    assert "its asserts refuse small sizes, so 3 of its 32 blocks are simulated at 256x384x128" in json.dumps(found)
+    assert (code, found.get("status")) == (0, "whole_tiles"), found
+    assert "multiples of 256 in M, 128 in N" in json.dumps(found)
 
 
 def test_a_wrong_kernel_is_found_at_these_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,4 +57,10 @@ def test_a_wrong_kernel_is_found_at_these_sizes(tmp_path: Path, capsys: pytest.C
 def test_asserts_that_no_size_meets_are_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, SOURCE.replace("rows % TALL == 0", "rows % TALL == 1"), capsys)
     assert code == 2
-    assert "has the same grid for every M, N and K" in found["error"]["message"]
+    assert "its assert `rows % TALL == 1 && columns % WIDE == 0` refuses 64x64x64" in found["error"]["message"]
+
+
+def test_an_assert_on_a_threads_index_is_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SOURCE.replace("float sum = 0;", "assert(r < M - 1);\n        float sum = 0;")
+    code, found = check(tmp_path, text.replace("rows % TALL == 0 && columns % WIDE == 0", "K > 0"), capsys)
+    assert (code, found.get("status")) == (1, "wrong"), found

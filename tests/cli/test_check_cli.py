@@ -161,7 +161,7 @@ WRONG_RESULT: dict[str, tuple[str, str]] = {
         PLAIN.replace(STORE, "if (sum == 12345.0f) " + STORE) + "void run(float* A, float* B, float* C, int M, int N, "
         "int K) { mine<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K); }\n",
         "written|unwritten"),
-    "row and column swapped": (PLAIN.replace("C[row * N + col]", "C[col * N + row]"), "wrong"),
+    "row and column swapped": (PLAIN.replace("C[row * N + col]", "C[col * N + row]"), "wrong|out-of-bounds"),
     "an input overwritten": (PLAIN.replace(STORE, STORE + " ((float*)A)[row * K] = 0;"), "input was changed|wrong"),
 }  # fmt: skip
 

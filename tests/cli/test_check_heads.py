@@ -68,3 +68,41 @@ def test_heads_of_a_packed_tensor_are_not_judged(tmp_path: Path, capsys: pytest.
     code, found = check(tmp_path, packed, capsys)
     assert code == 2, found
     assert "makes B * H products, and the matrices of q and k have elements between them" in found, found
+
+
+def test_a_batch_and_heads_beside_m_n_and_k(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = BESIDE.replace("int B, int H, int T, int D", "int batch, int H, int M, int N, int K").replace(
+        "B, H, T, D", "batch, H, M, N, K"
+    )
+    source = source.replace("B * H", "batch * H").replace("row >= T || col >= T", "row >= M || col >= N")
+    source = (
+        source.replace("(b * T + row)", "(b * M + row)").replace("(b * T + col)", "(b * N + col)").replace("* D", "* K")
+    )
+    source = source.replace("< D", "< K").replace("(b * H + h) * T + row) * T", "(b * H + h) * M + row) * N").replace(
+        "(T + 15) / 16, (T + 15) / 16", "(N + 15) / 16, (M + 15) / 16")  # fmt: skip
+    code, found = check(tmp_path, source, capsys, "--m", "16", "--n", "24", "--k", "8")
+    assert (code, found["status"]) == (0, "right"), found
+    assert "it makes batch * H products" in str(found), found
+
+
+def test_one_matrix_for_all_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that every head uses leave no elements between them."""
+    shared = """
+__global__ void project(const float* X, const float* W, float* Y, int H, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x, h = blockIdx.z;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += X[(row * H + h) * K + k] * W[k * N + col];
+    Y[(h * M + row) * N + col] = sum;
+}
+void run(const float* X, const float* W, float* Y, int H, int M, int N, int K) {
+    project<<<dim3((N + 15) / 16, (M + 15) / 16, H), dim3(16, 16)>>>(X, W, Y, H, M, N, K);
+}
+"""
+    sizes = ("--m", "16", "--n", "24", "--k", "8")
+    packed = shared.replace("(row * H + h) * K", "(h * M + row) * K")
+    for source in (shared, packed):
+        code, found = check(tmp_path, source, capsys, *sizes)
+        assert (code, found["status"]) == (0, "right"), found
+    code, found = check(tmp_path, shared.replace("(row * H + h) * K", "(row * H + h) * N"), capsys, *sizes)
+    assert code != 0, found

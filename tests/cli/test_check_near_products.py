@@ -25,9 +25,9 @@ SUM = "float sum = 0; for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * 
 FLOATS = "const float* A, const float* B, float* C"
 NEAR = {
     "a mask": ("sampled_mm", "const float* A, const float* B, const float* mask, float* C",
-               f"{SUM} C[row * N + col] = sum * mask[row * N + col];", "it multiplies with mask, too"),
+               f"{SUM} C[row * N + col] = sum * mask[row * N + col];", "it also multiplies by mask"),
     "a diagonal": ("a_diag_b", "const float* A, const float* d, const float* B, float* C",
-                   SUM.replace("* B[", "* d[k] * B[") + " C[row * N + col] = sum;", "it multiplies with d, too"),
+                   SUM.replace("* B[", "* d[k] * B[") + " C[row * N + col] = sum;", "it also multiplies by d"),
     "complex numbers": ("cgemm", FLOATS.replace("float", "float2"),
                         "float2 sum = {0, 0}; for (int k = 0; k < K; ++k) { float2 a = A[row * K + k], b = B[k * N + "
                         "col]; sum.x += a.x * b.x - a.y * b.y; sum.y += a.x * b.y + a.y * b.x; } "

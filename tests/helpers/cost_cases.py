@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import predicted_seconds
 from gemmsmith.choose.waves import chip_of
 from gemmsmith.gpus import gpu_named
 from gemmsmith.problem import BF16, Problem

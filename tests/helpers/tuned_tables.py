@@ -6,7 +6,7 @@ import pytest
 from fake_hopper import CLUSTER, H200
 
 from gemmsmith.choose import table as shipped
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey, shape_key
 from gemmsmith.choose.table import Entry, Table

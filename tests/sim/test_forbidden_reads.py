@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.access_faults import AccessFault
+from gemmsmith.sim.memory import GlobalMemory
 
 
 def test_only_what_was_written_may_be_read() -> None:

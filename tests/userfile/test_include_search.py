@@ -55,6 +55,12 @@ def test_a_folder_given_with_i_is_searched(repository: Path, tmp_path: Path) -> 
     assert ".entry" in compiled(file, "#include <given.h>\n" + KERNEL, tmp_path / "other")
 
 
+def test_a_header_that_the_repository_lacks_is_missing_and_not_outside_of_it(repository: Path) -> None:
+    """A submodule that was not fetched: what the kernel does not need of it may be missing."""
+    source = '#include "../half/half.hpp"\n' + KERNEL.replace("V", "1")
+    assert ".entry" in compiled(repository / "kernels" / "k.cu", source)
+
+
 REFUSED = {
     "absolute": '#include "{secret}"',
     "absolute in angle brackets": "#include <{secret}>",

@@ -9,6 +9,7 @@ import pytest
 from gemmsmith.errors import SignatureError
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.verify.product_evidence import _MODULAR
 
 PACKED = """
 __global__ void unpacked(const float* x, const TYPE* w, float* y, int M, int N, int K) {
@@ -34,6 +35,30 @@ def test_a_lane_of_sixteen_is_no_weight(tmp_path: Path) -> None:
     source = PACKED.replace("TYPE", "float").replace("TERM", "w[k * N + ((threadIdx.x >> 1) & 15) + col]")
     (tmp_path / "k.cu").write_text(source, encoding="utf-8")
     assert user_kernel(tmp_path / "k.cu", UserOptions()).signature.has("K")
+
+
+def test_integers_alone_are_not_packed(tmp_path: Path) -> None:
+    """Lanes are counted by sixteen in kernels for mma, whose result may be float."""
+    source = PACKED.replace("const float* x", "const TYPE* x").replace("TYPE", "signed char")
+    source = source.replace("TERM", "w[k * N + ((threadIdx.x >> 1) & 15) + col]")
+    (tmp_path / "k.cu").write_text(source.replace("float* y", "int* y"), encoding="utf-8")
+    assert user_kernel(tmp_path / "k.cu", UserOptions()).signature.has("K")
+
+
+@pytest.mark.parametrize(
+    ("text", "modular"),
+    [
+        ("s = (s + (long long)A[i * K + k] * B[k * N + j]) % p;", True),
+        ("s += A[i * K + k] * B[k * N + j] % MOD;", True),
+        ("s += (A[i] * B[j]) % 7;", True),
+        ("stage = (stage + 1) % 3; s += a[i] * b[j];", False),
+        ("const int4* from = (int4*)(&tile[row][0]) + (lane % 16);", False),
+        ("s += a[i % 4] * b[j % 4];", False),
+        ("at = (at + n * 2) % size;", False),
+    ],
+)
+def test_which_sums_are_remainders(text: str, modular: bool) -> None:
+    assert bool(_MODULAR.search(text)) is modular
 
 
 ONE_WIDTH = """

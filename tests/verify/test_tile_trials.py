@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.raggedness import Multiples
+from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import grid_changes, many_tiles
-from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 
 _TILES = """__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -35,7 +40,7 @@ def subject(grid: str, folder: Path) -> Subject:
     file = folder / "mine.cu"
     file.write_text(_TILES.replace("GRID", grid))
     spec = user_kernel(file, UserOptions())
-    return Subject(spec, spec.config(), Problem(64, 64, 64), (8, 8), KernelEdges((), 8))
+    return Subject(spec, spec.config(), Problem(64, 64, 64), (8, 8), KernelEdges((8,)))
 
 
 @pytest.mark.parametrize(
@@ -59,3 +64,22 @@ def test_more_tiles_than_blocks_of_a_fixed_grid(tmp_path: Path) -> None:
     assert [t.problem.k for t in fixed] == [8, 16]
     assert all(t.hazards and (t.problem.m + 7) // 8 * 3 > 2 * 40 for t in fixed)
     assert not waves("dim3((N + 7) / 8, (M + 7) / 8)")
+
+
+def test_a_rung_whose_prologue_copies_operands_is_not_run_on_parts_of_them() -> None:
+    spec = rung_named("wgmma_tma")
+    assert runs_on_parts(spec, spec.config(), spec.problem(1025, 256, 256))
+    assert not runs_on_parts(spec, spec.config(), spec.problem(1025, 255, 258))  # rows start on no 16 bytes
+    own = Subject(spec, spec.config(), spec.problem(128, 256, 64), (128, 256), KernelEdges((64,)), samples=True)
+    sparse = [trial.problem for trial in edge_trials(own) if trial.size is Size.SPARSE]
+    assert sparse
+    assert all(runs_on_parts(spec, spec.config(), problem) for problem in sparse)
+
+
+def test_extents_are_equal_where_their_multiples_differ(tmp_path: Path) -> None:
+    """Whole tiles of 48 by 64: M = N from 192 on."""
+    own = replace(subject("dim3((N + 7) / 8, (M + 7) / 8)", tmp_path), tile=(48, 64), multiples=Multiples(48, 64, 8))
+    found = {trial.label: trial.problem for trial in edge_trials(own)}
+    assert (found["M = N"].m, found["M = N"].n) == (192, 192)
+    assert found["M = K"].m == found["M = K"].k == 48 * 2
+    assert found["N = K"].n == found["N = K"].k == 64

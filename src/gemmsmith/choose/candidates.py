@@ -22,7 +22,8 @@ from gemmsmith.choose.cluster_menu import (
     worth_eight,
 )
 from gemmsmith.choose.columns import Shapes, Tiles, joined, shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import corrected_seconds, predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import Addresses, alignment
 from gemmsmith.choose.waves import Chip, has_tail_tiles

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose import narrow, registers, simt, split
 from gemmsmith.choose.candidates import Candidate, ranked
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
 from gemmsmith.choose.fp32_candidates import fp32_kernels

@@ -12,66 +12,21 @@ fit's error is kept with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
-from gemmsmith.choose.cost_data import estimates, measured_gpu, wgmma_costs
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost_data import wgmma_costs
 from gemmsmith.choose.features import features
 from gemmsmith.choose.inputs import inputs
-from gemmsmith.choose.networks import Networks
 from gemmsmith.choose.tile_time import dram_reads, rows_from_l2, soft_maximum, tile_seconds
-from gemmsmith.choose.trees import Trees
 from gemmsmith.choose.waves import Chip, resident_blocks, tile_grid, used_sms, waves_by_width
-from gemmsmith.gpus import GPU
 from gemmsmith.ladder.families.hopper import BOX_ROW
 
-
-def _estimate(name: str) -> Any:
-    return field(default_factory=lambda: estimates()[name])
-
-
-@dataclass(frozen=True)
-class Constants:
-    """The fitted constants, in Hz, seconds and bytes per second; tables/h200.toml says what each means.
-
-    Without a value, a constant is the estimate that a fit starts from.
-    """
-
-    clock: float = _estimate("clock")
-    dram: float = _estimate("dram")
-    l2: float = _estimate("l2")
-    ingress: float = _estimate("ingress")
-    latency: float = _estimate("latency")
-    step: float = _estimate("step")
-    tile: float = _estimate("tile")
-    store: float = _estimate("store")
-    launch: float = _estimate("launch")
-    reduction: float = _estimate("reduction")
-    slices: float = _estimate("slices")
-    partials: float = _estimate("partials")
-    capped_flops: float = _estimate("capped_flops")
-    capped_bytes: float = _estimate("capped_bytes")
-    capped_dram: float = _estimate("capped_dram")
-    output: float = _estimate("output")
-    tma_store: float = _estimate("tma_store")
-    direct: float = _estimate("direct")
-    drain: float = _estimate("drain")
-    trees: Trees | None = None  # corrections, not constants; None where none were fitted
-    networks: Networks | None = None
-
-
-_CORRECTIONS = ("trees", "networks")
-CONSTANTS = tuple(each.name for each in fields(Constants) if each.name not in _CORRECTIONS)
 # Of the fastest prediction, and at most so many: what is further away is not worth the time to correct.
 _CORRECTED, _MOST_CORRECTED = 1.4, 128
-
-
-def with_memory_of(constants: Constants, gpu: GPU) -> Constants:
-    """The H200's constants for a GPU with another DRAM, which is taken to reach the same share of its peak."""
-    return replace(constants, dram=constants.dram * gpu.dram_gbs / measured_gpu().dram_gbs)
 
 
 def corrected_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column, fastest: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmsmith.choose.cost import Constants, with_memory_of
+from gemmsmith.choose.constants import Constants, with_memory_of
 from gemmsmith.choose.fit import Sample, fit
 from gemmsmith.choose.key import contiguous, is_16_bit_key, unaligned
 from gemmsmith.choose.models import TYPICAL_HOPPER, known_gpu

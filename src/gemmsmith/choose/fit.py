@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, shape_of, tiles_of
-from gemmsmith.choose.cost import CONSTANTS, Constants, predicted_seconds
+from gemmsmith.choose.constants import CONSTANTS, Constants
+from gemmsmith.choose.cost import predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous
 from gemmsmith.choose.waves import Chip
 

@@ -4,11 +4,12 @@ what share of the predicted time each of the cost model's limits has, and the pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.tile_time import (
     dram_reads,
     epilogue_seconds,
@@ -19,9 +20,6 @@ from gemmsmith.choose.tile_time import (
 )
 from gemmsmith.choose.waves import Chip, resident_blocks, tile_grid, used_sms
 from gemmsmith.ladder.families.hopper import BOX_ROW
-
-if TYPE_CHECKING:
-    from gemmsmith.choose.cost import Constants
 
 _SMALLEST = 1e-4  # shares and extents below are alike
 # Features of which ratios count, not differences.

@@ -9,7 +9,7 @@ from functools import cache
 
 from gemmsmith.choose import table as shipped
 from gemmsmith.choose import tuning_file
-from gemmsmith.choose.cost import Constants, with_memory_of
+from gemmsmith.choose.constants import Constants, with_memory_of
 from gemmsmith.choose.cost_data import measured_gpu
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.table import Entry, Table

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from gemmsmith.choose.candidates import Candidate, is_legal, smem_limit, tail_tiles_help, unaligned_across_clusters
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import predicted_seconds
 from gemmsmith.choose.determinism import DETERMINISTIC, is_deterministic
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.waves import Chip

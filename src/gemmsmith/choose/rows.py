@@ -13,7 +13,7 @@ from functools import cache
 
 from gemmsmith.choose import narrow
 from gemmsmith.choose.candidates import ranked
-from gemmsmith.choose.cost import Constants
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.key import ShapeKey, alignment, alignment_if_tight, contiguous, is_fastest
 from gemmsmith.choose.models import Winners
 from gemmsmith.choose.table import Entry

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gemmsmith.choose.cost import CONSTANTS, Constants
+from gemmsmith.choose.constants import CONSTANTS, Constants
 from gemmsmith.choose.fit import Fitted
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.networks import Networks, networks_from_fields

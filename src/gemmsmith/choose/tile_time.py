@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
+from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.cost_data import wgmma_costs
 from gemmsmith.choose.half_aligned import half_aligned_seconds
 from gemmsmith.choose.waves import Chip, TileGrid
 from gemmsmith.gpus import Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
-
-if TYPE_CHECKING:
-    from gemmsmith.choose.cost import Constants
 
 _SECTOR_COLUMNS = 16  # 16-bit elements of the 32 bytes that memory sends at once
 

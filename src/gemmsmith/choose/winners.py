@@ -11,7 +11,8 @@ from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
 from gemmsmith.choose.columns import shape_of, tiles_of
-from gemmsmith.choose.cost import Constants, corrected_seconds, predicted_seconds
+from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost import corrected_seconds, predicted_seconds
 from gemmsmith.choose.key import ShapeKey, alignment, contiguous, is_fastest
 from gemmsmith.choose.models import Winners
 from gemmsmith.choose.table import Entry

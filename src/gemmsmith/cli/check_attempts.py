@@ -75,7 +75,7 @@ def _at_its_own_size(spec: KernelSpec, config: Config, asked: Asked, check: Chec
     report = check(spec.read_as(signature, spec.layouts[0]), config, asked)
     shown = ", ".join(f"{role}={sizes[role]}" for role in EXTENTS)
     who = "its launch passes" if asked.free else "were given"
-    _add_line(report, f"its grid is the same for every size, so it is judged at the sizes that {who} alone: {shown}")
+    _add_line(report, f"its grid is the same for every size, so it is judged only at the sizes that {who}: {shown}")
     return report
 
 

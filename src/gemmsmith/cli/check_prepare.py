@@ -23,8 +23,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.device import Loads
-from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.verify.arithmetic import as_compiled, notes
 from gemmsmith.verify.asserted_sizes import asserted_sizes
 from gemmsmith.verify.check_shapes import (
@@ -57,6 +57,7 @@ _WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
 _MOST_ROUNDS_WORK = 2**22  # multiply-adds
 _MOST_BLOCKS = 256  # of such a launch: more take too long
 _MEANINGS_S = 4.0  # for trying all meanings again on larger shapes
+_LARGER = 4  # times the first shape, at most
 _FEWEST_LAUNCHES = 4  # of trying them once
 
 
@@ -209,7 +210,7 @@ def _with_places(
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
                 f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
-                "have elements between them that no product uses: parts of a larger tensor, which is not judged",
+                "have elements between them that no product uses: parts of a larger tensor are not judged",
                 "gemmsmith.launch runs it with arguments of your own",
             )
         if found is not None and not unread and (found.wrong or found.beside):
@@ -319,9 +320,7 @@ def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
         return ()
     sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (
-        f"it is written with constants for its sizes, or for how far rows are apart: it is judged at {sizes} alone",
-    )
+    return (f"constants of the file fix its sizes or leading dimensions, so it is judged only at {sizes}",)
 
 
 def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:
@@ -347,11 +346,11 @@ def _larger(
     bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
     options: KernelOptions,
 ) -> tuple[Settled, CheckShapes]:  # fmt: skip
-    """Larger shapes for a kernel that accesses memory outside its matrices, or asserts a multiple: its tile or its
-    pipeline may be larger."""
+    """Larger shapes for a kernel that accesses memory outside its matrices, asserts a multiple or is not launched: its
+    tile or its pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
     pace, end = 0.0, seconds_used() + _MEANINGS_S
-    for times, deeper in ((1, 1), (2, 2), (4, 4)) if equal else ((1, 1), (2, 1), (4, 1), (2, 4)):
+    for times, deeper in ((1, 1), (2, 2), (_LARGER, _LARGER)) if equal else ((1, 1), (2, 1), (_LARGER, 1), (2, 4)):
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
         unread = times > 1 and settled.reading is None
         # Where launches take long, meanings are tried only on a shape that is large enough.
@@ -359,6 +358,8 @@ def _larger(
         if unread and not short:
             settled = _settled(bench, settled.spec, config, tried, compiled, options, None, end - seconds_used())
         problem, before = _problem(settled.spec, tried.base, _bias(settled)), seconds_used()
+        if times < _LARGER and no_launch(settled.spec, config, problem):  # a grid that is rounded down has no block yet
+            continue
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
         pace = (seconds_used() - before) / math.prod(tried.base)

@@ -31,6 +31,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
+from gemmsmith.verify.asserted_sizes import refuse_asserted
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.exchanged_launch import too_many_threads
@@ -217,6 +218,7 @@ def _plain_trials(
             paces.stepped(trial, took)
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
+            refuse_asserted(prepared.spec, verdict)
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
             prepared.settled.refuse_doubtful_launch()
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
@@ -329,8 +331,9 @@ def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verd
         report.square = runner.run(replace(trial, label=SQUARE, problem=square(base))).trusted
         if report.square:  # right for M > N as well: it takes any extents, and confuses two of them
             report.square = not runner.run(replace(trial, label=SQUARE, problem=taller(base))).trusted
-        if report.square and means_rectangles(runner.spec):
-            report.square, report.settled = False, replace(report.settled, only="M = N")
+        if report.square and (report.settled.only or means_rectangles(runner.spec)):
+            only = report.settled.only or "M = N"  # known before, as a layout that it does not mean
+            report.square, report.settled = False, replace(report.settled, only=only)
     return trial, verdict
 
 

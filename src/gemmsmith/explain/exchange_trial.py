@@ -81,7 +81,7 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: boo
         return found
     if gain < _WORTH:
         staged = replace(
-            first, fix=staging_fix(first.pattern), tried="Tried in a copy: x and y exchanged is no faster."
+            first, fix=staging_fix(first.pattern), tried="Tried in a copy: exchanging x and y is no faster."
         )
         return replace(found, findings=tuple(staged if each is first else each for each in found.findings))
     op = "st" if first.kind.endswith("stores") else "ld"

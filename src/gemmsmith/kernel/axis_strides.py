@@ -1,7 +1,8 @@
-"""Strides of both axes of every matrix, by their names: stride_am and stride_ak, rs_a and cs_a, lda_row and lda_col."""
+"""Strides by name or by use: stride_am and stride_ak, rs_a and cs_a, lda_row and lda_col; p in a[i * p]."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gemmsmith.kernel.role_names import words
@@ -10,6 +11,18 @@ from gemmsmith.kernel.role_names import words
 _AXES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 _FIRST, _SECOND = frozenset(("row", "rows", "rs", "0", "r")), frozenset(("col", "column", "cols", "cs", "1", "c"))
 _NOISE = frozenset(("stride", "strides", "s", "inc", "ld", "st", "step"))
+
+
+def stride_roles(
+    names: Mapping[int, str], known: Mapping[int, str], matrices: Mapping[str, str], body: str
+) -> dict[int, str]:
+    """The roles of strides among the integers ``names`` that are not ``known``, by place: those of both axes, and the
+    one number beside M, N and K that is a pitch. ``matrices``: the role of each pointer, by its name."""
+    found = axis_strides(names, known)
+    lacking = [place for place in names if not known.get(place) and place not in found]
+    if len(lacking) == 1 and {"M", "N", "K"} <= set(known.values()):
+        found[lacking[0]] = pitch_by_use(names[lacking[0]], matrices, body)
+    return found
 
 
 def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int, str]:
@@ -26,6 +39,18 @@ def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int
         meant = {first: "1" if by_column else f"ld{matrix}", second: f"ld{matrix}" if by_column else "1"}
         found |= {place: role for place, role in meant.items() if not known.get(place)}
     return found
+
+
+def pitch_by_use(name: str, matrices: Mapping[str, str], body: str) -> str:
+    """The leading dimension that a number is, by the one matrix that is indexed with a row times it: a[i * p + k]. Else
+    empty: in a[(i * H + h) * K + k] H counts heads. ``matrices``: the role of each pointer, by its name."""
+    word = re.escape(name)
+    row = re.compile(rf"\s*(?:[\w.]+\s*\*\s*{word}|{word}\s*\*\s*[\w.]+)\s*")
+    found = set()
+    for pointer, role in matrices.items():
+        indices = re.findall(rf"\b{re.escape(pointer)}\s*\[([^\[\]();]*)\]", body)
+        found |= {role for index in indices if any(row.fullmatch(term) for term in index.split("+"))}
+    return f"ld{found.pop().lower()}" if len(found) == 1 and found <= set("ABC") else ""
 
 
 def stored_by_columns(names: Mapping[str, str]) -> tuple[bool, bool, bool] | None:

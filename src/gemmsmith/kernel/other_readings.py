@@ -19,6 +19,7 @@ _SECOND = f"2-({PART})%2"
 _PARTS_OF = {2: (PARTS, PART), 3: (PARTS, _SECOND, f"M//(({PARTS})*({_SECOND}))")}
 ROW_PARTS = frozenset(part for parts in _PARTS_OF.values() for part in parts)
 _ELEMENT_BYTES = {"float": 4, "int": 4, "double": 8, "half": 2, "__half": 2, "__nv_bfloat16": 2}
+_PITCH = frozenset(("stride", "pitch", "ld", "leading"))
 _REALS = ("f", "d", "e", "bf16")  # codes of scalars
 
 
@@ -26,6 +27,7 @@ def readings(signature: Signature) -> Iterator[Signature]:
     """Every other meaning of the parameters that is worth a trial, the likeliest first."""
     if signature.unknown:
         yield from _samples_as_rows(signature)
+        yield from _side_and_pitch(signature)
         yield from _completed(signature)
     else:
         yield from _in_bytes(signature)
@@ -41,6 +43,17 @@ def _samples_as_rows(signature: Signature) -> Iterator[Signature]:
     if len(batch) == 1 and len(numbers) == 2 and not any(signature.has(role) for role in EXTENTS):
         arguments = tuple(replace(arg, role="M") if arg in batch else arg for arg in signature.arguments)
         yield from _completed(replace(signature, arguments=arguments))
+
+
+def _side_and_pitch(signature: Signature) -> Iterator[Signature]:
+    """Square matrices with one side, and how far the rows of all of them are apart: ``size`` and ``stride``."""
+    numbers = signature.unknown
+    pitches = [arg for arg in numbers if _PITCH & set(words(arg.name))]
+    if len(numbers) != 2 or len(pitches) != 1 or any(arg.code not in tuple("iIqQ") for arg in numbers):
+        return
+    if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
+        arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
+        yield replace(signature, arguments=arguments, square=True)
 
 
 def _in_bytes(signature: Signature) -> Iterator[Signature]:
@@ -101,10 +114,6 @@ def _completed(signature: Signature) -> Iterator[Signature]:
     leading = [role for role in _LEADING if not signature.has(role)]
     if len(numbers) == len(extents) + len(leading):  # each of them has one: not a flag or a count
         extents += leading
-    elif (
-        not extents and len(numbers) == 1 and not pointers and not flags
-    ):  # M, N and K are named: a pitch of one of them
-        extents = leading
     if len(pointers) == len(lacking) + 1 and len(lacking) == 2 and not signature.has("bias"):
         lacking.append("bias")  # of a linear layer
     if len(pointers) != len(lacking) or len(numbers) > len(extents):

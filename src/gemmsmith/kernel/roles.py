@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
-from gemmsmith.kernel.axis_strides import axis_strides
+from gemmsmith.kernel.axis_strides import stride_roles
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
@@ -111,7 +111,7 @@ def recognise(
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
     integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
-    roles |= axis_strides(integers, roles)
+    roles |= stride_roles(integers, roles, {found[i].name: role for i, role in pointers.items()}, body)
     roles |= _numbers_beside_extents(roles, found, computed)
     roles |= unread_roles(found, roles, unread, {i: _number(t) for i, t in enumerate(site_arguments)}, for_others)
     for i, text in enumerate(computed[: len(found)]):

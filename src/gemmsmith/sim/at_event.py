@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.faults import describe_fault
 from gemmsmith.sim.lanes import compact
-from gemmsmith.sim.memory import AccessFault
 from gemmsmith.sim.stepper import Group, Stepper
 
 # So many polls of everybody who can only poll, with no progress, and the kernel hangs.

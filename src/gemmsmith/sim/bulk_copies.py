@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.async_hazards import INIT_FENCE, WAIT_READ, ProxyFences, side
 from gemmsmith.sim.bundle import single
 from gemmsmith.sim.clocks import Clock, ordered
@@ -20,7 +21,6 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.faults import describe_fault
 from gemmsmith.sim.hazards import WAIT_PHASE, Hazard, HazardKind
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
-from gemmsmith.sim.memory import AccessFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.shadow_records import Landing
 from gemmsmith.sim.traits import Access, Effect, Space

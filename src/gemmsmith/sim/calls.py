@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.special import FRAME
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.window_memory import WindowMemory

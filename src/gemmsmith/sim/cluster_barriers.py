@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.clocks import Clock
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.mbarriers import MBarriers
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.types import Array
 
 

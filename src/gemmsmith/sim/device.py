@@ -17,6 +17,7 @@ from gemmsmith.gpus import cuda_limits, gpu_named, largest_smem
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Program, most_operations
 from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
@@ -25,7 +26,7 @@ from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
 from gemmsmith.sim.hazards import HazardError, HazardLog
 from gemmsmith.sim.lower import lower
 from gemmsmith.sim.machine import Machine
-from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.memory import GlobalMemory
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import FILE_DTYPES, Lowered
 from gemmsmith.sim.ptx import REGISTER_UNIT, mentioned, parse, registers_at_launch

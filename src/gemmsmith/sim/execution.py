@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.access_faults import Unwritten
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.global_shadow import Look
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory, Unwritten, resolve_generic
+from gemmsmith.sim.memory import GlobalMemory, resolve_generic
 from gemmsmith.sim.memory_order import shared_between_threads
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.read_back import ReadBack

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import SimulationError, TimeLimitError
+from gemmsmith.sim.access_faults import AccessFault, ArrayFault, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import AccessFault, ArrayFault, GlobalMemory, LaneFault
+from gemmsmith.sim.memory import GlobalMemory
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.pointer_parameters import meant_parameters
 from gemmsmith.sim.shared_arrays import SharedArray, array_at, meant_arrays

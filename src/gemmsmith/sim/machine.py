@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import SimulationError
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.at_block import AtBlock
 from gemmsmith.sim.at_event import AtEvent
 from gemmsmith.sim.at_warp import AtWarp
@@ -30,7 +31,7 @@ from gemmsmith.sim.faults import (
 from gemmsmith.sim.global_shadow import Look
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, compact
-from gemmsmith.sim.memory import AccessFault, GlobalMemory
+from gemmsmith.sim.memory import GlobalMemory
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.schedule import Schedule
 from gemmsmith.sim.spots import BackEdge

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.async_hazards import side
 from gemmsmith.sim.clocks import Clock, Moment, ordered
 from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind
-from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, Unwritten
+from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 

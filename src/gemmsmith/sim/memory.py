@@ -1,8 +1,7 @@
-"""Global memory of the simulator: allocations with hard edges. And the faults of any memory.
+"""Global memory of the simulator: allocations with hard edges.
 
-Every access is checked for bounds and alignment before it happens. A violation raises ``AccessFault`` with the position
-of the first offending lane; ``faults.py`` turns that into a message with instruction, source line, block, thread and
-address. Shared and local memory are in ``window_memory.py``.
+Every access is checked for bounds and alignment first. A violation raises ``AccessFault`` (access_faults.py)
+with the position of the first offending lane. Shared and local memory are in ``window_memory.py``.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.run.texture import Sampling, Texels
+from gemmsmith.sim.access_faults import AccessFault, MixedSpaces
 from gemmsmith.sim.element_text import element_text
 from gemmsmith.sim.forbidden_reads import ForbiddenReads
 from gemmsmith.sim.heap import DeviceHeap, arena_bytes
@@ -47,50 +47,6 @@ PEER_SHIFT = 24
 PEER_OFFSET = (1 << PEER_SHIFT) - 1
 
 SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
-
-
-class AccessFault(Exception):  # noqa: N818 - the usual word for it
-    """An access that a GPU would fault on, or that reads undefined data.
-
-    ``position`` counts lanes in the order of the access, ``address`` is within ``space``.
-    """
-
-    def __init__(self, kind: str, position: int, address: int, detail: str, space: Space = Space.GENERIC) -> None:
-        super().__init__(kind)
-        self.kind, self.position, self.address, self.detail, self.space = kind, position, address, detail, space
-
-
-class MixedSpaces(AccessFault):
-    """Lanes of one instruction reach several memories through generic pointers: no fault if each is served alone."""
-
-    def __init__(self, address: int) -> None:
-        super().__init__("mixed-space", 0, address, "one instruction reaches several memories through generic pointers")
-
-
-class Unwritten(AccessFault):
-    """A read of bytes that were never written; ``index`` is their position in all windows."""
-
-    def __init__(self, position: int, address: int, index: int, space: Space) -> None:
-        super().__init__("uninitialised", position, address, f"no thread has written these {space} bytes", space)
-        self.index = index
-
-
-class ArrayFault(AccessFault):
-    """An access by ``lane`` to an array that ``operation``, one of a bundle, does not mean."""
-
-    def __init__(self, operation: object, lane: int, address: int, detail: str) -> None:
-        super().__init__("out-of-bounds", 0, address, detail, Space.SHARED)
-        self.operation, self.lane = operation, lane
-
-
-ASSERTION_FAILED = "assertion failed"  # how the detail of a failing assert begins
-
-
-class LaneFault(AccessFault):
-    """A fault of a lane that does not come from a memory; ``detail`` is the whole message."""
-
-    def __init__(self, position: int, detail: str) -> None:
-        super().__init__("lane", position, 0, detail)
 
 
 def check_alignment(addresses: Array, width: int, space: Space) -> None:

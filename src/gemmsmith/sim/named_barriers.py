@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.async_hazards import side
 from gemmsmith.sim.clocks import Clock, Moment, joined, ordered
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind, Side
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.spots import spot
 from gemmsmith.sim.types import Array

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 

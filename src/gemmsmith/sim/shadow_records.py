@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import ArrayFault
 from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.lanes import WaveState
 from gemmsmith.sim.live_parts import live_bytes
-from gemmsmith.sim.memory import ArrayFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.race_pairs import Event
 from gemmsmith.sim.shared_arrays import SharedArray, meant_arrays, plain_name

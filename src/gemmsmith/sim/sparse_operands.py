@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.matrix_arithmetic import Matrix
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 

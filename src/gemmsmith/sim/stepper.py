@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault, MixedSpaces, Unwritten
 from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
 from gemmsmith.sim.bulk_copies import BulkCopies
 from gemmsmith.sim.bundle import Bundle, Program, single
@@ -18,7 +19,7 @@ from gemmsmith.sim.global_shadow import Look, touches, watched
 from gemmsmith.sim.grid_dependency import GridDependency
 from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, compact
-from gemmsmith.sim.memory import AccessFault, GlobalMemory, MixedSpaces, Unwritten, space_of
+from gemmsmith.sim.memory import GlobalMemory, space_of
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.remote_accesses import RemoteAccesses
 from gemmsmith.sim.traits import Effect, Executed, Space

@@ -12,9 +12,10 @@ import numpy as np
 
 from gemmsmith.run.device import Bytes
 from gemmsmith.run.texture import Sampling, Texels
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import GlobalMemory, LaneFault, TextureObject
+from gemmsmith.sim.memory import GlobalMemory, TextureObject
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmsmith.sim.memory import PEER_OFFSET, PEER_SHIFT, RAW, SHIFT, AccessFault, Unwritten, check_alignment
+from gemmsmith.sim.access_faults import AccessFault, Unwritten
+from gemmsmith.sim.memory import PEER_OFFSET, PEER_SHIFT, RAW, SHIFT, check_alignment
 from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 

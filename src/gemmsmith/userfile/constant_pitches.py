@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gemmsmith.kernel.signature import Signature
+from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.kernel_facts import KernelFacts
 from gemmsmith.userfile.preprocessor import closing
 
 _ROW = re.compile(r"\*\s*\)?\s*\[\s*(\w+)\s*\]\s*$")  # float A[][N]
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\s*(?:\.|->)\s*[A-Za-z_]\w*)*")  # lda, a.stride
 _BEFORE, _BEHIND = re.compile(r"\b(\w+)\s*\*"), re.compile(r"\*\s*\(?\s*(\w+)\b(?!\s*\()")
 
 
@@ -47,7 +48,7 @@ def _pitch(name: str, signature: Signature, facts: KernelFacts, constants: Mappi
         if use[1] is None:  # given to a function, or moved
             return 0
         index = body[use.end() : closing(body, use.end() - 1)]
-        if sizes & set(_WORD.findall(index)):
+        if sizes & set(map(path_of, _PATH.findall(index))):
             return 0
         factors = {*_BEFORE.findall(index), *_BEHIND.findall(index)}
         values = {int(word) if word.isdecimal() else constants.get(word, 0) for word in factors} - {0}

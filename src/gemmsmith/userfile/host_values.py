@@ -77,10 +77,9 @@ class HostScope(HostTypes):
         return _DEVICE[last]
 
     def whole(self, text: str) -> Value | None:
-        """The size that a whole expression stands for: ``B * T``, if the launch passes that for M."""
-        if not self.sizes.expressions:
-            return None
-        found = self.sizes.expressions.get(plain_expression(text))
+        """The size that a whole expression stands for: ``B * T`` or ``dims[0]``, if the launch passes that for M."""
+        found = self.sizes.expressions.get(plain_expression(text)) if self.sizes.expressions else None
+        found = found or self.sizes.bound.get(path_of(text))
         if found is None:
             return None
         self.asked.sized = True

@@ -76,12 +76,12 @@ class IncludeSearch:
     def _find(self, spelling: str, quoted: bool, folder: Path) -> Included:
         if not spelling or "\0" in spelling:
             return Included("missing")
-        outside = False
+        outside = lacking = False
         for base in (folder,) if quoted else ():
             kind, path = self._file(base, spelling)
             if path is not None:
                 return Included("file", path)
-            outside |= kind == "refused"
+            outside, lacking = kind == "refused", kind == "missing"
         plain = not os.path.isabs(spelling) and ".." not in PurePosixPath(spelling).parts
         if plain and (known := self._known(spelling, quoted)) is not None:
             return known
@@ -89,7 +89,7 @@ class IncludeSearch:
             kind, path = self._file(base, spelling)
             if path is not None:
                 return Included("file", path)
-            outside |= kind == "refused"
+            outside |= kind == "refused" and not lacking  # ../x.h of a folder in the repository is no file beside it
         if (path := self._anywhere(spelling, folder)) is not None:
             return Included("file", path)
         if outside:

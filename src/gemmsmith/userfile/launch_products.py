@@ -107,14 +107,17 @@ class LaunchProducts:
         counts parts of K where blocks add to one place, or where a second kernel adds their sums up."""
         if self.site is None or "blockIdx.z" not in self.facts.reached or getattr(self, "second", None) is not None:
             return ()
-        if _adds_atomically(self.facts.reached) or self.signature.has("batch"):
+        if _adds_atomically(self.facts.reached):
             return ()
         last = _THIRD.search(self.site.origin(0)[1])
         asked = [word.strip() for word in last[1].split("*")] if last is not None else []
         numbers = {arg.at_launch: arg.name for arg in self.signature.arguments
-                   if arg.at_launch and (arg.role.isdecimal() or (not arg.role and arg.code in _INTEGERS))}  # fmt: skip
+                   if arg.at_launch and (arg.role.isdecimal() or arg.role == "batch"
+                                         or (not arg.role and arg.code in _INTEGERS))}  # fmt: skip
         if len(asked) not in (1, 2) or not all(word in numbers for word in asked):
             return ()
+        if self.signature.has("batch") and (len(asked) == 1 or self.signature.named("batch") not in numbers.values()):
+            return ()  # the products of a batch alone
         return tuple(numbers[word] for word in asked)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, problem_sizes
 from gemmsmith.userfile.kernel_patterns import EQUALS_NUMBER
@@ -40,6 +43,7 @@ def _one_extent(site: SiteValues) -> str:
     """The extent that host code has a constant for and a grid that is the same for every other one, as "N = 128"; empty
     if there is none."""
     own = problem_sizes(SAMPLE)
+    passed = dict(zip(site.roles.roles, site.site.arguments, strict=False))
     for role, text in zip(site.roles.roles, site.site.arguments, strict=False):
         if role not in ("M", "N") or site.roles.places:
             continue
@@ -48,6 +52,18 @@ def _one_extent(site: SiteValues) -> str:
             grids = {site.extent(0, {**own, role: times * own[role]})[0] for times in (1, _MANY)}
         except (GemmsmithError, RecursionError):
             continue
-        if len(grids) == 1:
+        if len(grids) == 1 and not _is_for_less(site, grids.pop(), passed.get("K", ""), value):
             return f"{role} = {value}"
     return ""
+
+
+def _is_for_less(site: SiteValues, grid: Dim3, depth: str, value: int) -> bool:
+    """Whether the grid counts blocks by K in place of this extent, and host code's own K is less than the extent."""
+    if re.search(r"\batomic|\bblockIdx\s*\.\s*z\b", site.site.kernel.body):  # blocks may share the sum of an output
+        return False
+    own = problem_sizes(SAMPLE)
+    try:
+        deeper = site.extent(0, {**own, "K": _MANY * own["K"]})[0]
+        return deeper[:2] != grid[:2] and evaluate_int(depth, site.scope({}, Asked())) < value
+    except (GemmsmithError, RecursionError):
+        return False

@@ -237,7 +237,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
             names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
             error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
         raise
-    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants)
+    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants, site)
     signature = with_constant_pitches(signature, facts, launch.constants)
     signature, site, assumed = with_assumed_tile(signature, site)
     if assumed and site is not None:

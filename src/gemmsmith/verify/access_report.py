@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.faults import Fault
-from gemmsmith.sim.memory import ASSERTION_FAILED
 from gemmsmith.sim.shared_arrays import array_at
 from gemmsmith.sim.spots import Spot
 from gemmsmith.verify.element_names import operand_at, shared_name

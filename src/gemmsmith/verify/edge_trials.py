@@ -25,6 +25,7 @@ from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import MOST_WORK, grid_changes, many_tiles
 from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
@@ -79,6 +80,11 @@ def _obstacle(subject: Subject, trial: Trial) -> str:
         return "its mode judges no activation"
     if trial.size is Size.SPARSE and not subject.samples:
         return "its blocks do not each compute a tile of their own"
+    if trial.size is Size.SPARSE and subject.spec.is_rung and not all(
+        runs_on_parts(subject.spec, subject.config, trial.problem.with_(k=k))
+        for k in (trial.problem.k, min(trial.dry_k, trial.problem.k))
+    ):  # fmt: skip
+        return "its prologue needs whole operands"
     geometry = subject.spec.geometry(trial.problem, subject.config)
     if not legal_grid(geometry):
         return f"a grid of {geometry.grid} is too large"
@@ -313,13 +319,19 @@ def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
 def _shapes(subject: Subject) -> Iterator[Trial]:
     bm, bn = subject.tile
     side, k = max(bm, bn), subject.depth + 1
+
+    def equal(least: int, axes: str) -> int:
+        """An extent from ``least`` on that all of these may have, with the multiples that each needs."""
+        return round_up(least, math.lcm(*(getattr(subject.multiples, axis) for axis in axes)))
+
+    mn, mnk, mk, nk = equal(side + 1, "mn"), equal(side, "mnk"), equal(side, "mk"), equal(side, "nk")
     for label, (m, n, depth) in {
-        "M = N": (side + 1, side + 1, k),
-        "M = N = K": (side, side, side),
+        "M = N": (mn, mn, k),
+        "M = N = K": (mnk, mnk, mnk),
         "M < N": (bm - 1 or 1, 3 * bn + 1, k),
         "M > N": (3 * bm + 1, bn - 1 or 1, k),
-        "M = K": (side, bn + side, side),
-        "N = K": (bm + side, side, side),
+        "M = K": (mk, bn + mk, mk),
+        "N = K": (bm + nk, nk, nk),
         "one row": (1, 2 * bn, k),
         "one column": (2 * bm, 1, k),
         # What is left of a vector of four in the last of several tiles: three, and two.

@@ -21,7 +21,9 @@ _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.
 _CONVOLUTION = re.compile(r"conv(?!er)", re.I)
 _COMPLEX_TYPES = frozenset(("float2", "double2"))
 _COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-")  # the real part of a product
-_MODULAR = re.compile(r"=[^;={}]*\w\s*\[[^;{}]*\][^;{}\[\]]*%")  # ``sum = (sum + a[i] * b[j]) % prime``
+# ``sum = (sum + a[i] * b[j]) % prime`` and ``sum += a[i] * b[j] % prime``; remainders in indices are others
+_MODULAR = re.compile(r"\b(\w+)\s*=\s*\(\s*\1\s*\+[^;]*\][^;]*\*[^;]*\]\s*\)\s*%|"
+                      r"\+=[^;]*\]\s*\*\s*[\w()\s]*\w\s*\[[^;\[\]]*\]\s*\)*\s*%")  # fmt: skip
 # Products of other kinds of matrices, or of numbers that are stored in another form.
 _OTHER_KIND = {
     "one triangle of C": re.compile(r"(?:^|_)(?:tri|triu|tril|trmm|syrk)(?:_|\d|$)|(?:upper|lower)tri|triang", re.I),
@@ -78,10 +80,10 @@ def _other_use(spec: KernelSpec) -> str:
     if re.search(rf"\b{re.escape(output)}\s*\[[^;=]*\]\s*-=", body):
         return f"it subtracts from {output}, as a step of a factorization does, which is not judged"
     if {signature.ctype(role) for role in ("A", "B")} <= _COMPLEX_TYPES and _COMPLEX.search(body):
-        return "its numbers are complex, which is not judged"
+        return "its numbers are complex, and complex products are not judged"
     factor = rf"\*\s*{re.escape(addend)}\s*\[|\b{re.escape(addend)}\s*\[[^;\]]*\]\s*\*"
     if signature.has("D") and not signature.has("beta") and re.search(factor, body):
-        return f"it multiplies with {addend}, too, which is not judged"
+        return f"it also multiplies by {addend}, which is not judged"
     return ""
 
 

@@ -100,7 +100,8 @@ def _places(
         name = spec.signature.named(spec.signature.output if role == "C" else role)
         if wrong := _shared_part(name, each) or _shared_by_some(name, each, is_output=role == "C"):
             return ProductPlaces(problem, wrong)
-        if not np.array_equal(np.sort(np.concatenate(each)), np.arange(size * len(each))):
+        own = np.unique(np.concatenate(each))
+        if not np.array_equal(own, np.arange(size * len({one.tobytes() for one in each}))):
             if wrong := _lost(name, each):
                 return ProductPlaces(problem, wrong)
             apart.append(name)
@@ -112,7 +113,7 @@ def _places(
         return None
     if not all(found.right for found in touched):
         number = next(i for i, found in enumerate(touched) if not found.right)
-        return ProductPlaces(problem, f"product {number} of {len(touched)} is not that of its own matrices")
+        return ProductPlaces(problem, f"product {number} of {len(touched)} is not the product of its own matrices")
     return ProductPlaces(problem, beside=tuple(beside), apart=tuple(apart))
 
 
@@ -144,7 +145,7 @@ def _lost(name: str, each: Sequence[Indices]) -> str:
     size = each[0].size
     if len(different) == len(each) or not size * len(different) < reached <= size * len(each):
         return ""
-    return f"{len(each)} products use {len(different)} matrices of {name}, and parts of the others between them"
+    return f"{len(each)} products use {len(different)} matrices of {name}; those between them are never used"
 
 
 def _touched(

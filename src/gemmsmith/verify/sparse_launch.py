@@ -22,6 +22,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.memory import ALIGNMENT
 from gemmsmith.verify.arithmetic import exact_limit
 
 Array = NDArray[Any]
@@ -49,6 +50,12 @@ class _Matrix:
         return self.stored.T if self.transposed else self.stored
 
 
+def runs_on_parts(spec: KernelSpec, config: Config, problem: Problem) -> bool:
+    """Whether a launch needs nothing but its operands: a prologue copies all of them, a workspace is shared."""
+    plan = plan_launches(spec, config, problem, Addresses(*(ALIGNMENT * place for place in range(1, 5))))
+    return not (plan.prologue or plan.scratch or spec.workspace is not None)
+
+
 def sparse_reasons(
     device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, blocks: Sequence[int], written: int,
     compile_fn: binding.CompileFn, dry_k: int, corner: bool = False,
@@ -69,7 +76,7 @@ def sparse_reasons(
 
     def run(product: Problem) -> None:
         plan = plan_launches(spec, config, product, addresses)
-        if plan.prologue or plan.scratch or spec.workspace is not None:
+        if not runs_on_parts(spec, config, product):
             raise SimulationError("a kernel with a prologue is not run on parts of its operands")
         room = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0  # of tensor maps
         for step in binding.load_plan(device, plan, compile_fn).steps(addresses, room):

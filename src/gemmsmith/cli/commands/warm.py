@@ -54,7 +54,7 @@ class WhereOptions(OptionGroup):
     into: Annotated[
         Path | None, typer.Option("--into", help="A folder of its own instead of the cache: for a wheel, or CI.")
     ] = None
-    jobs: Annotated[int, typer.Option("--jobs", show_default="one per core, 16 at most", help="Processes.")] = 0
+    jobs: Annotated[int, typer.Option("--jobs", min=0, show_default="one per core, 16 at most", help="Processes.")] = 0
 
 
 def command(asked: WarmOptions, where: WhereOptions, cache: CacheOptions, output: OutputOptions) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Moment
@@ -29,7 +30,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
 from gemmsmith.sim.mbarriers import MBarriers
-from gemmsmith.sim.memory import RAW, AccessFault, check_alignment
+from gemmsmith.sim.memory import RAW, check_alignment
 from gemmsmith.sim.operation import Operation, Slot, Source
 from gemmsmith.sim.shadow_records import Landing
 from gemmsmith.sim.syntax import Instruction, Negated, Operand

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault, LaneFault
 from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
 from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES
 from gemmsmith.sim.bundle import Bundle
@@ -33,7 +34,6 @@ from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items
 from gemmsmith.sim.mbarriers import BYTES, MBarriers
-from gemmsmith.sim.memory import AccessFault, LaneFault
 from gemmsmith.sim.operation import Operation, Source
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
 from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box

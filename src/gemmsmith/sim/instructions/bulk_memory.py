@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import UnsupportedError
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bulk_reductions import TYPES, reduced
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import parameter_bytes
 from gemmsmith.sim.map_changes import MapChanges
 from gemmsmith.sim.mbarriers import BYTES
-from gemmsmith.sim.memory import RAW, LaneFault, check_alignment, resolve_generic
+from gemmsmith.sim.memory import RAW, check_alignment, resolve_generic
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
 from gemmsmith.sim.traits import Space

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.errors import UnknownInstructionError
+from gemmsmith.sim.access_faults import ASSERTION_FAILED, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.calls import Call, Callee, CallStack, Copy
 from gemmsmith.sim.execution import Execution
@@ -19,7 +20,6 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.linking import function_label
 from gemmsmith.sim.lowering import Frame, Lowering, Refused
-from gemmsmith.sim.memory import ASSERTION_FAILED, LaneFault
 from gemmsmith.sim.operation import Pointer
 from gemmsmith.sim.printing import formatted, parts_of
 from gemmsmith.sim.syntax import Address, Instruction, Operand, Register, Symbol, Vector

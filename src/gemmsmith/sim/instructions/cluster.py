@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.cluster_barriers import ClusterBarriers
 from gemmsmith.sim.execution import Execution
@@ -18,7 +19,7 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.memory import PEER_SHIFT, LaneFault
+from gemmsmith.sim.memory import PEER_SHIFT
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
 from gemmsmith.sim.types import Array

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.calls import CallStack
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Branch
 from gemmsmith.sim.special import WORKSPACE
 from gemmsmith.sim.syntax import Instruction, Symbol

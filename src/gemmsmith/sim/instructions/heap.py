@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.call import call_site, parameter, parameter_words
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Bundling
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.fragments import matrix_registers, matrix_rows
@@ -21,7 +22,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, items, operands
-from gemmsmith.sim.memory import RAW, AccessFault, LaneFault, resolve_generic
+from gemmsmith.sim.memory import RAW, resolve_generic
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.types import Array

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
@@ -18,7 +19,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, expected_count, pending_count, phase_number, state
-from gemmsmith.sim.memory import RAW, LaneFault, resolve_generic
+from gemmsmith.sim.memory import RAW, resolve_generic
 from gemmsmith.sim.syntax import SINK, Address, Immediate, Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
 from gemmsmith.sim.types import Array

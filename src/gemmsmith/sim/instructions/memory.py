@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
@@ -16,7 +17,7 @@ from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.live_parts import live_bytes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW, AccessFault
+from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.read_back import check_unmarked, marked
 from gemmsmith.sim.syntax import Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.global_shadow import Footprint
@@ -13,7 +14,7 @@ from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import LaneFault, TextureObject
+from gemmsmith.sim.memory import TextureObject
 from gemmsmith.sim.operation import Source
 from gemmsmith.sim.syntax import Instruction, Operand, Sampled
 from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, corners_of, four_channels, integer_axis

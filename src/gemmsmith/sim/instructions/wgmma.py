@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
@@ -30,7 +31,6 @@ from gemmsmith.sim.instructions.wgmma_operands import (
 from gemmsmith.sim.lanes import Lanes, compact
 from gemmsmith.sim.lowering import Lowering, Refused, items, literal
 from gemmsmith.sim.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
-from gemmsmith.sim.memory import AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.sparse_operands import positions, row_metadata, sparse_product
 from gemmsmith.sim.syntax import Instruction, Negated, Vector
 from gemmsmith.sim.tile_origins import Read, TileOrigins

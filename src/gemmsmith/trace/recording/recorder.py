@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import MixedSpaces
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import MixedSpaces, resolve_generic
+from gemmsmith.sim.memory import resolve_generic
 from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.traits import Bundling, Effect, Space

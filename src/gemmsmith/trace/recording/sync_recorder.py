@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.mbarriers import MBarriers, phase_number
-from gemmsmith.sim.memory import AccessFault
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.traits import Wait
 from gemmsmith.sim.types import Array as Numbers

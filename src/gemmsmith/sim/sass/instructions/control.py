@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.barrier import Meet, Vote, WholeBlock
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.memory import LaneFault
 from gemmsmith.sim.operation import Branch, Slot
 from gemmsmith.sim.sass import convergence
 from gemmsmith.sim.sass.code import Code
