@@ -121,6 +121,7 @@ def test_meanings_are_tried_again_where_it_is_worth_the_seconds(
     monkeypatch.setattr(check_prepare, "seconds_used", lambda: clock[0])
     monkeypatch.setattr(check_prepare, "verify_launch", launched)
     monkeypatch.setattr(check_prepare, "_settled", read_again)
+    monkeypatch.setattr(check_prepare, "no_launch", lambda *_: "")
     bench: Any = SimpleNamespace(open=lambda: None)
     none: Any = None
     _, shapes = _larger(bench, settled, none, CheckShapes((64, 64, 64), (64, 128, 192)), none, none)

@@ -118,6 +118,8 @@ def config_from_fields(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 def write_whole(path: Path, text: str) -> None:
     """Write atomically: readers see the whole file or none."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file", "name another file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

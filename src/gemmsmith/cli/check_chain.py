@@ -79,7 +79,7 @@ def kernel_before(spec: KernelSpec, asked: Asked, adds: bool, check: Check) -> R
     options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
     options = replace(options, entry=options.entry or launch.facts.kernel.qualified)
     try:
-        both = prepared_kernel(Path(spec.source), options, adds)
+        both = prepared_kernel(Path(spec.source), options, adds, launch)
         if both is None or both.signature.unknown or both.signature.fixed:
             return None
         found = check(both, both.config(), asked)

@@ -16,9 +16,13 @@ def inline(name: str) -> str:
 def replace_file(path: str | Path, text: str) -> Path:
     """Replace ``path`` with ``text``. Atomic for readers; not durable across power loss.
 
-    Bytes of a command line that are no UTF-8 are escaped.
+    Bytes of a command line that are no UTF-8 are escaped. A device or a pipe (``/dev/null``) is written to.
     """
     target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with target.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        return target
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:

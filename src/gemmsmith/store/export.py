@@ -61,6 +61,8 @@ def write_table(table: FlatTable, kind: str, path: Path, *, overwrite: bool = Fa
         raise UsageError(f"there is no folder {path.parent}", "create it, or choose another path with --out")
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder, not a file", "name a file with --out")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is a device or a pipe, not a file", "name a file with --out")
     if path.exists() and not overwrite:
         raise _exists(path)
     data = FORMATS[kind](table)

@@ -80,12 +80,15 @@ def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
         return None
 
 
-def prepared_kernel(path: Path, options: UserOptions, adds: bool) -> KernelSpec | None:
+def prepared_kernel(
+    path: Path, options: UserOptions, adds: bool, launch: UserLaunch | None = None
+) -> KernelSpec | None:  # fmt: skip
     """The kernel in ``path`` and the one before it, which writes one of its operands, as one; None: no such.
 
-    adds  the kernel adds to its result, and the one before it sets that
+    adds    the kernel adds to its result, and the one before it sets that
+    launch  of the kernel, where it has been read
     """
-    launch = _read(path, options).launch
+    launch = launch or _read(path, options).launch
     if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
         return None
     written = (launch.signature.output,) if adds else ("A", "B")
