@@ -13,6 +13,7 @@ from unsimulated import unsimulated
 from gemmsmith.cli.render.climb_tables import _ladder, _published, _timed, _title, print_climb, reasons
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import BF16, FP16, Problem
+from gemmsmith.report import reasons as reasons_of_steps
 from gemmsmith.report.collect import CollectedRung, ladder_config, rungs_of
 from gemmsmith.report.report_model import Made, ReportModel
 from gemmsmith.report.speeds import _agrees, is_ladder_timing
@@ -51,6 +52,14 @@ def test_the_largest_reason_is_told_and_not_the_prediction() -> None:
     assert "register_block" not in told(), "it has none before it"
 
 
+@pytest.fixture
+def invented_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the model predicts changes with its rules; what is made of it does not."""
+    ratios = {"block_tile_1d": 1.37, "async_copy": 0.77}
+    monkeypatch.setattr(reasons_of_steps, "_predicted_ratio", lambda rung, _: ratios.get(rung.name, 2.0))
+
+
+@pytest.mark.usefixtures("invented_predictions")
 def test_a_rung_that_is_predicted_to_be_slower_says_so() -> None:
     assert told()["async_copy"] == f"predicted to run at 77% of the speed of warp_tile. {why('async_copy')[1]}"
 
@@ -61,6 +70,7 @@ def test_timings_go_before_the_model() -> None:
     assert told(register_block=20.0, block_tile_1d=25.0)["block_tile_1d"] == why("block_tile_1d")[1]
 
 
+@pytest.mark.usefixtures("invented_predictions")
 def test_a_step_that_the_model_does_not_explain_has_the_rungs_idea_and_not_the_models_reason() -> None:
     slow = told(register_block=20.0, block_tile_1d=16.0)["block_tile_1d"]
     assert slow == (
