@@ -30,7 +30,7 @@ RECORD = Path(__file__).parent / "results" / "h200_candidates.json"
 TUNED = Path(__file__).parent / "results" / "h200_tuning.jsonl"
 DEVICE = "NVIDIA H200"
 FIRST_TESTING_SEED = 100
-# How often shapes count: those that were timed with the kernels of now more than earlier ones, and those that were
+# How often shapes count: those that were timed with current kernels more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
 # Testing shapes that were timed since a launch may give up a stage for outputs.
@@ -49,7 +49,7 @@ class Timed:
     cublas: float
     samples: tuple[Sample, ...]
     old: float  # seconds of the choice before this model; NaN where unknown
-    of_now: bool = False  # timed with the kernels of now
+    current_kernels: bool = False  # timed with the current kernels
 
     @property
     def seed(self) -> int:
@@ -61,7 +61,7 @@ class Timed:
 
     @property
     def weight(self) -> float:
-        if self.of_now or self.seed in BOTH_SEEDS:
+        if self.current_kernels or self.seed in BOTH_SEEDS:
             return BOTH
         return RECENT if self.seed in RECENT_SEEDS else 1.0
 

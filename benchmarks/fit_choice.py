@@ -77,11 +77,11 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public")) and each.key.batch == 1
-        clearly = (each.of_now or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
+        clearly = (each.current_kernels or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
         is_new = each.key not in known or (clearly and dict(known[each.key].config) != dict(best.config))
         if named and is_new:
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
-            measured = best.seconds + (0.0 if each.of_now else saved_since(dict(best.config)))
+            measured = best.seconds + (0.0 if each.current_kernels else saved_since(dict(best.config)))
             found[each.key] = Entry(kernel, best.config, round(measured * 1e6, 3), each.cublas * 1e6)
     return found
 
@@ -259,7 +259,7 @@ def main() -> int:
         report(f"{name}, cost model", shapes, replace(constants, trees=None))
         report(f"{name}, trees", shapes, replace(constants, networks=None))
         report(name, shapes, constants)
-    report("testing, kernels of now", [each for each in tested if each.of_now], constants)
+    report("testing, current kernels", [each for each in tested if each.current_kernels], constants)
     for kind in sorted({each.kind for each in tested}):
         report(f"testing: {kind}", [each for each in tested if each.kind == kind], constants)
     for layout in ("NT", "NN", "TN", "TT"):

@@ -46,7 +46,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 
 _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor is not used: tuning tried too few
-_SAVED_SINCE = 0.7  # µs that kernels of now take less than those that most shipped winners were timed with
+_SAVED_SINCE = 0.7  # µs that current kernels take less than those that most shipped winners were timed with
 _EQUAL = 1.005
 _FEWEST, _FEW_UNKNOWN = 16, 1.3
 _FEW_ACROSS_K, _FEW_ALONG_K = 0.9, ((16, 1.05), (32, 1.0), (math.inf, 0.97))  # by rows at most

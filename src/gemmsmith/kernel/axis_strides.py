@@ -65,12 +65,11 @@ def stored_by_columns(names: Mapping[str, str]) -> tuple[bool, bool, bool] | Non
 
 def _axis(name: str) -> tuple[str, int] | None:
     """The matrix and the number of the axis that a stride is named after."""
-    told = words(name)
+    told = [each for each in words(name) if each not in _NOISE]
     for matrix, axes in _AXES.items():
         for number, (letter, sides) in enumerate(zip(axes, (_FIRST, _SECOND), strict=True)):
             for word in (*sides, letter):
                 spelled = ([matrix, word], [word, matrix], [matrix + word], [f"ld{matrix}", word])
-                rest = [each for each in told if each not in _NOISE] if word not in _NOISE else told
-                if rest in spelled:
+                if told in spelled:
                     return matrix, number
     return None

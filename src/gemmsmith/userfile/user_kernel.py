@@ -7,18 +7,18 @@ template's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import GemmsmithError, SignatureError, TemplateValueError, UnknownKernelError
+from gemmsmith.errors import GemmsmithError, SignatureError, UnknownKernelError
 from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.roles import EXTENTS, recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import FP32, DType, Problem
+from gemmsmith.problem import FP32, Problem
 from gemmsmith.userfile.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.built_arguments import built_on_device
 from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_note
@@ -31,6 +31,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_paramete
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.name_expression import name_expression, template_names, without_value
 from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
@@ -43,7 +44,6 @@ from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_paramet
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
-from gemmsmith.userfile.template_guesses import template_guesses
 from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
@@ -135,7 +135,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
         out_dtypes=(out_dtype,),
         layouts=(operations,),
         batched=batched,
-        extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(read.entry.kernel)),
+        extra_defines=tuple(pair for pair in read.defines if pair[0] not in template_names(read.entry.kernel)),
         declared_signature=read.options.signature,
         known_signature=signature,
         unit=launch.facts.project.path,
@@ -175,7 +175,7 @@ def scaled_kernel(path: Path, options: UserOptions) -> tuple[KernelSpec, tuple[S
         path.name, path, f"{kernel.name} in {path.name}", "", launch.read_as(signature),
         entry=name_expression(kernel, dict(read.defines), FP32), known_signature=signature,
         unit=launch.facts.project.path, include=read.options.include, edited=read.options.edited,
-        extra_defines=tuple(pair for pair in read.defines if pair[0] not in _template_names(kernel)),
+        extra_defines=tuple(pair for pair in read.defines if pair[0] not in template_names(kernel)),
     )  # fmt: skip
     return spec, parameters
 
@@ -331,52 +331,10 @@ def launched_name(path: Path, entry: str) -> str:
     return name_expression(found.kernel, values, FP32)
 
 
-def name_expression(kernel: KernelSource, values: Mapping[str, str], dtype: DType) -> str:
-    """The kernel's name as C++ spells it: a template's with its arguments, "ns::gemm<64, float>".
-
-    Arguments that are not among ``values`` keep their defaults; a type without one is the type of the inputs.
-    """
-    if kernel.template is None:
-        return kernel.qualified
-    given = [i for i, parameter in enumerate(kernel.template) if parameter.name in values or not parameter.default]
-    arguments: dict[str, str] = {}
-    for parameter in kernel.template[: max(given, default=-1) + 1]:
-        if parameter.pack:
-            break
-        text = values.get(parameter.name) or parameter.default
-        if not text and parameter.kind != "typename":
-            raise _without_values(kernel, _missing(kernel, values))
-        known = re.sub(r"[A-Za-z_]\w*", lambda word: arguments.get(word[0], word[0]), text)
-        arguments[parameter.name] = known or dtype.cuda
-    return f"{kernel.qualified}<{', '.join(arguments.values())}>"
-
-
 def missing_values(path: Path, options: UserOptions) -> tuple[TemplateParameter, ...]:
     """The parameters of a kernel template that nothing gives a value; a type without one is that of the inputs."""
     read = _read(path, options)
-    return _missing(read.entry.kernel, dict(read.defines))
-
-
-def _missing(kernel: KernelSource, values: Mapping[str, str]) -> tuple[TemplateParameter, ...]:
-    return tuple(p for p in kernel.template or () if not p.pack and p.kind != "typename"
-                 and not (values.get(p.name) or p.default))  # fmt: skip
-
-
-def _without_values(kernel: KernelSource, missing: Sequence[TemplateParameter]) -> TemplateValueError:
-    names = ", ".join(parameter.name for parameter in missing)
-    many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
-    guess = next(template_guesses(missing), ())
-    example = " ".join(f"-D {name}={value}" for name, value in guess or ((p.name, "64") for p in missing))
-    every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
-    return TemplateValueError(
-        f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
-        f"give {every}, for example {example}",
-    )
-
-
-def _template_names(kernel: KernelSource) -> set[str]:
-    """Names that are no macros: ``-D BM=64`` would turn ``template <int BM>`` into ``template <int 64>``."""
-    return {parameter.name for parameter in kernel.template or ()}
+    return without_value(read.entry.kernel, dict(read.defines))
 
 
 def _text(path: Path) -> str:
