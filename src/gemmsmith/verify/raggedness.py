@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec
 
 from gemmsmith.problem import Problem
 from gemmsmith.verify.edges import KernelEdges
@@ -18,6 +20,7 @@ from gemmsmith.verify.trial import Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 
 Run = Callable[[Trial], Verdict | None]
+_Given = ParamSpec("_Given")
 _SHORT_BY = (1, 2, 3)
 _USUAL_DEPTHS = (8, 16, 32)
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
@@ -64,6 +67,18 @@ class _Hazardous(Exception):  # noqa: N818 - it ends the search, and is no error
         self.trial, self.verdict = trial, verdict
 
 
+def _ends_at_a_hazard(search: Callable[_Given, Raggedness]) -> Callable[_Given, Raggedness]:
+    @wraps(search)
+    def searched(*given: _Given.args, **named: _Given.kwargs) -> Raggedness:
+        try:
+            return search(*given, **named)
+        except _Hazardous as found:
+            return Raggedness(Multiples(), "MNK", found.trial, found.verdict)
+
+    return searched
+
+
+@_ends_at_a_hazard
 def find_raggedness(
     run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
     axes: tuple[str, ...] = ("M", "N", "K"), parts: int = 1, rounds_down: Callable[[Problem], bool] = lambda _: False,
@@ -77,19 +92,7 @@ def find_raggedness(
     ``flat``: how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that.
     ``packed``: elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones.
     """
-    try:
-        return _find_raggedness(
-            run, trial, verdict, base, tile, edges, axes, parts, rounds_down, grid_unit, flat, packed
-        )
-    except _Hazardous as found:
-        return Raggedness(Multiples(), "MNK", found.trial, found.verdict)
 
-
-def _find_raggedness(
-    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
-    axes: tuple[str, ...], parts: int, rounds_down: Callable[[Problem], bool],
-    grid_unit: Callable[[str, int, int], int], flat: int, packed: int,
-) -> Raggedness:  # fmt: skip
     def passes(tried: Trial) -> bool:
         judged = run(tried)
         if judged is not None and is_hazard(judged):
