@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.found_value import FoundValue
+from gemmsmith.userfile.launch_values import SiteValues
 
 _TILE = "16"
 _SIZES = {"M": 1024, "N": 1024, "K": 1024, "lda": 1024, "ldb": 1024, "ldc": 1024, "batch": 1}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmsmith.userfile.edited import Edited, edited_text
-from gemmsmith.userfile.launch_values import FoundValue
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.pointed_structs import parameters_at
 from gemmsmith.userfile.preprocessor import closing

@@ -10,10 +10,11 @@ from typing import Self
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_allocations import allocated_by_owner
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.preprocessor import closing
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import extent_role
-from gemmsmith.kernel.signature import Signature, formula_value, is_formula
+from gemmsmith.kernel.signature import formula_value, is_formula
 from gemmsmith.userfile.argument_text import last_value, uncast, with_values
 from gemmsmith.userfile.batch_names import batch_names
 from gemmsmith.userfile.host_choices import path_of
@@ -20,6 +20,7 @@ from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_triple import NoBlocksError, triple
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
+from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.span_parameters import without_accessor
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
@@ -29,41 +30,6 @@ from gemmsmith.userfile.values import UnknownValueError, evaluate, evaluate_int,
 
 _EXTENTS = ("M", "N", "K")
 _MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
-_LONGEST = 100  # characters of a text that are shown
-
-
-@dataclass(frozen=True)
-class Roles:
-    """What each parameter of a kernel means: ("M", "N", "", "A", …), and the parameters' names.
-
-    places  of fields of structs: which of the kernel's parameters each belongs to; empty where there is no struct
-    """
-
-    roles: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()
-
-
-def roles_of(signature: Signature) -> Roles:
-    """The roles of a signature."""
-    named = signature.arguments
-    places = tuple(map(signature.place, range(len(named)))) if any("." in arg.name for arg in named) else ()
-    return Roles(tuple(arg.role for arg in named), tuple(arg.name for arg in named), places)
-
-
-@dataclass(frozen=True)
-class FoundValue:
-    """A value with the text that it came from: block = 16x16 from runner.cu:132 ``dim3 block(16, 16)``."""
-
-    what: str
-    value: str
-    place: str
-    text: str
-
-    def __str__(self) -> str:
-        text = "".join(char if char.isprintable() else "?" for char in self.text)
-        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-        return f"{self.what} {self.value} from {self.place} `{text}`"
 
 
 def _paths_in(texts: Iterable[str]) -> set[str]:

@@ -25,12 +25,13 @@ from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_no
 from gemmsmith.userfile.constant_pitches import with_constant_pitches
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_loops import counters_at
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.name_expression import name_expression, template_names, without_value
 from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -42,6 +43,7 @@ from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
 from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.scratch import scratch_names
+from gemmsmith.userfile.site_roles import Roles, roles_of
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.tied_extents import with_tied_extents

@@ -17,6 +17,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -27,12 +28,13 @@ from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.one_extent import LaunchOfOneSize
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
+from gemmsmith.userfile.site_roles import roles_of
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
