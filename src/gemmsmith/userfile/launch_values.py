@@ -20,6 +20,7 @@ from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_triple import NoBlocksError, triple
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
+from gemmsmith.userfile.product_axis import grid_counter
 from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.span_parameters import without_accessor
 from gemmsmith.userfile.struct_parameters import flat_arguments
@@ -109,11 +110,8 @@ class SiteValues:
             if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
                 bound[path] = frozenset(sizes[role] for role in extents - {"K"})
         bound |= self._same_number(bound) if len(set(_EXTENTS) & set(self.roles.roles)) in (1, 3) else {}
-        if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
-            # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
-            held = {name: variable.value for name, variable in self.site.frame.locals.variables.items()}
-            texts = (*self.site.configuration, *held, *held.values())
-            for path in batch_names(_paths_in(texts), self.site.configuration, held):
+        if "batch" in sizes and "batch" not in self.roles.roles:
+            for path in self._batch_paths():
                 bound.setdefault(path, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
@@ -129,10 +127,23 @@ class SiteValues:
         return {name: passed[value] for name, value in held.items()
                 if name not in bound and value in passed and extent_role(name)}  # fmt: skip
 
-    def _counts_products(self) -> bool:
-        """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes
-        a third index of blocks."""
-        return "strideA" in self.roles.roles or "blockIdx.z" in self.site.kernel.body
+    def _batch_paths(self) -> list[str]:
+        """Host code's names for the number of products, where only the grid tells it: `const int batch = 4` is as good
+        as `const int M = 512`. The kernel has strides of a batch, or takes a third index of blocks."""
+        counted = [self.counter] if self.counter else []
+        if "strideA" not in self.roles.roles and "blockIdx.z" not in self.site.kernel.body:
+            return counted
+        held = {name: variable.value for name, variable in self.site.frame.locals.variables.items()}
+        texts = (*self.site.configuration, *held, *held.values())
+        return [*batch_names(_paths_in(texts), self.site.configuration, held), *counted]
+
+    @cached_property
+    def counter(self) -> str:
+        """Host code's variable that counts products in the grid alone; empty for none."""
+        grid = self.site.configuration[0]
+        variable = self.site.frame.locals.variables.get(grid)
+        extents = [name for role, name in zip(self.roles.roles, self.roles.names, strict=False) if role in _EXTENTS]
+        return grid_counter(self.site.kernel.body, variable.value if variable else grid, self.site.arguments, extents)
 
     def _paths(self, text: str) -> list[str]:
         """The variable that is passed, and those that it is a plain copy of."""

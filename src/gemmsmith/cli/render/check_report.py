@@ -15,6 +15,7 @@ from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.userfile.product_axis import product_number
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.certificate import Certificate
@@ -107,10 +108,11 @@ class Report:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
                    for arg in self.spec.signature.arguments)  # fmt: skip
-        if wide or not computes_long_indices(code):
+        number = product_number(code)[0] if getattr(self.spec.geometry, "counts_products", False) else "blockIdx.z"
+        if wide or not computes_long_indices(code, number):
             return wide
         pointers = {arg.name for arg in self.spec.signature.arguments if arg.role == matrix and arg.code == "P"}
-        seen = [indexes_in_64_bits(code, name) for name in pointers]
+        seen = [indexes_in_64_bits(code, name, number) for name in pointers]
         return not seen or any(each is not False for each in seen)
 
     @property
