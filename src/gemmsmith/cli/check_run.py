@@ -35,7 +35,9 @@ from gemmsmith.verify.asserted_sizes import refuse_asserted
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.float_constants import adds_in_memory
+from gemmsmith.verify.footprints import touches_as_product
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.passed_strides import overlapping_rows
@@ -219,7 +221,9 @@ def _plain_trials(
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_asserted(prepared.spec, verdict)
-            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
+            probe = LaunchProbe(runner.open_device, prepared.spec, runner.config, runner.compile_fn)
+            touches = partial(touches_as_product, probe, prepared.shapes.distinct)
+            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict, touches)
             prepared.settled.refuse_doubtful_launch()
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()

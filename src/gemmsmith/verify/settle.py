@@ -21,7 +21,6 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
-from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
@@ -30,15 +29,15 @@ from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.candidate_roles import candidate_roles
 from gemmsmith.verify.check_shapes import check_shapes
 from gemmsmith.verify.contradiction import contradiction
-from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
+from gemmsmith.verify.fitting_shapes import fitting, own_shape, restricted_extents
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_evidence import fits
 from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
-from gemmsmith.verify.product_evidence import says_product
+from gemmsmith.verify.near_products import OTHER_FUNCTION, refuse_near_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled_text import told
@@ -49,7 +48,6 @@ _NEVER_ENDS = "never completes"
 _SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
 _SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
 _JUDGED = ("A·B", "relu", *SMOOTH)
-_OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def settle(
     def settled_as(meant: Signature, told_by: str) -> Settled:
         """The kernel with the meaning that something else than its result tells."""
         read = spec.read_as(meant, spec.layouts[0])
-        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
+        settled = settle(open_device, read, config, [own_shape(read, meant, config) or shapes[0]], compiled, layout)
         return replace(settled, lines=(f"by {told_by}, {_said(first, meant)}", *settled.lines))
 
     rejected = activation = ""
@@ -142,8 +140,8 @@ def settle(
             if candidate.unknown or late:
                 continue
             for launched in launches:
-                how = (launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed)
-                launched_work += math.prod(_fitting(candidate, shape))
+                how = (launched, config, candidate, fitting(candidate, shape), compile_fn, blocks, failed)
+                launched_work += math.prod(fitting(candidate, shape))
                 found = find_readings(open_device(), *how)
                 if smooth and all(reading.signature.activation == "relu" for reading in found):
                     found = find_readings(open_device(), *how, smooth=True)  # integers are too far from 0
@@ -167,23 +165,23 @@ def settle(
         scalars = first.has("alpha") or first.has("beta")  # which may belong to the function: x · sigmoid(beta · x)
         activation = "" if scalars else said_function(own.entry)
         if not activation or find_readings(
-            open_device(), spec, config, first, _fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
+            open_device(), spec, config, first, fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
         ):
             what = f"what it gives is none of {', '.join(_JUDGED)}"
             raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                                 f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
+                                 f"not judged: {what}", OTHER_FUNCTION)  # fmt: skip
     if not first.unknown and not rejected and blocks is None:
         version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
         if version is not None:
             return version
     if first.unknown and blocks is None:
         for candidate in others:  # with its roles the launch may have a larger tile
-            fitting = _own_shape(spec, candidate, config)
-            if candidate.unknown or fitting is None or fitting in shapes or time.process_time() > end:
+            own_size = own_shape(spec, candidate, config)
+            if candidate.unknown or own_size is None or own_size in shapes or time.process_time() > end:
                 continue
-            for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
+            for reading in find_readings(open_device(), spec, config, candidate, own_size, compile_fn):
                 if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
-                    return _settled(spec, own, reading, fitting)
+                    return _settled(spec, own, reading, own_size)
     if first.unknown and blocks is None and not rejected:
         found_roles = _roles_of_wrong_product(
             LaunchProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
@@ -237,7 +235,7 @@ def settle(
     only, assumed = "", layout_in_name(own.entry) if layout is None else None
     pace = (time.process_time() - start) / max(1, launched_work) / _GROWS
     if not rejected and blocks is None and not first.fixed and not first.square:
-        for equal, shape, *besides in _restricted_extents(shapes[0]):
+        for equal, shape, *besides in restricted_extents(shapes[0]):
             if time.process_time() + pace * math.prod(shape) > end:
                 continue  # the next may be smaller
             found = find_readings(open_device(), spec, config, first, shape, compile_fn)
@@ -251,12 +249,8 @@ def settle(
             if accepted:
                 only, assumed = f"{equal}, as a {accepted[0].layout}", accepted[0].layout
                 break
-    if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
-        probe = LaunchProbe(open_device, spec, config, compile_fn)
-        other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
-            raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
-                                 _OTHER_FUNCTION)  # fmt: skip
+    if not rejected and not only and blocks is None and not spec.declared_signature:
+        refuse_near_product(open_device, spec, config, first, fitting(first, shapes[0]), compile_fn)
     meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
     if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
         read = Reading(meant, assumed).applied(spec)  # as its name says, or as it is right for some extents
@@ -270,11 +264,11 @@ def _roles_of_wrong_product(
 ) -> tuple[Signature, str] | None:
     """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
     nothing does, or it computes something else."""
-    tried = [(each, _fitting(each, shape)) for each in others if not each.unknown]
+    tried = [(each, fitting(each, shape)) for each in others if not each.unknown]
     touched, indexed = roles_by_footprint(probe, tried), extents_by_use(first, body)
-    if touched is not None and not_a_sum_of_products(probe, touched, _fitting(touched, shape)) == "":
+    if touched is not None and not_a_sum_of_products(probe, touched, fitting(touched, shape)) == "":
         return touched, "what it reads and writes"
-    if indexed is not None and not_a_sum_of_products(probe, indexed, _fitting(indexed, shape)) in (None, "", FEW_TERMS):
+    if indexed is not None and not_a_sum_of_products(probe, indexed, fitting(indexed, shape)) in (None, "", FEW_TERMS):
         return indexed, "its indices"
     return None
 
@@ -308,14 +302,6 @@ def _table_hint(signature: Signature) -> str:
             f"--grid … --block … --args '…, {own}' --expect FILE.py:FUNCTION")  # fmt: skip
 
 
-def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
-    """The shape that fits the launch where the parameters mean this; None if the launch is not known."""
-    try:
-        return _fitting(candidate, check_shapes(spec.read_as(candidate, "NN"), config).distinct)
-    except GemmsmithError:
-        return None
-
-
 def _assertion(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> str:
     """The assert that fails at a shape, as the end of a sentence; empty if none does."""
     m, n, k = shape
@@ -334,16 +320,6 @@ def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
     return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
 
 
-def _restricted_extents(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
-    """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
-    made for a C of M rows and M columns, which is enough up to there."""
-    m, n, k = shape
-    deep, side, wide = math.lcm(m, k), math.lcm(m, n), n * (m // n + 1)
-    tall = next(rows for rows in range(m * (n // m + 1), 1 << 20, m) if rows != k)
-    return [("N = K", (m, n, n)), ("N ≤ M", (tall, n, k)), ("M = K", (deep, n, deep), (m, wide, m)),
-            ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]  # fmt: skip
-
-
 def _version_found(
     open_device: Callable[[], Device], spec: KernelSpec, config: Config, first: Signature, own: Signature,
     compile_fn: CompileFn, layout: Layout | None,
@@ -352,7 +328,7 @@ def _version_found(
     versions = getattr(spec.geometry, "versions", None)
     for launch in versions() if versions is not None else ():
         tried = replace(spec, geometry=launch)
-        shape = _own_shape(tried, first, config)
+        shape = own_shape(tried, first, config)
         if shape is None:
             continue
         for reading in find_readings(open_device(), tried, config, first, shape, compile_fn):
@@ -369,7 +345,7 @@ def _launch_found(
     for launch in search_launches(open_device(), spec.read_as(first, "NN"), config, compiled.ptx, compile_fn):
         tried = replace(spec, geometry=launch)
         shape = check_shapes(tried.read_as(first, "NN"), config).distinct
-        for reading in find_readings(open_device(), tried, config, first, _fitting(first, shape), compile_fn):
+        for reading in find_readings(open_device(), tried, config, first, fitting(first, shape), compile_fn):
             if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
                 settled = _settled(tried, own, reading, shape)
                 words = (*settled.words, *shlex.split(str(launch)))
@@ -382,16 +358,6 @@ def _other_launches(spec: KernelSpec) -> list[Any]:
     """Launches that are as likely as the guessed one; none where the file or the user says it."""
     alternatives = getattr(spec.geometry, "alternatives", None)
     return alternatives() if alternatives is not None else []
-
-
-def _fitting(signature: Signature, shape: Shape) -> Shape:
-    """The shape, or a cube for a kernel with one extent; with equal extents where one parameter is two of them."""
-    side = max(shape[:2])
-    if signature.tied:
-        own = dict(zip(EXTENTS, shape, strict=True))
-        own[signature.tied[1]] = own[signature.tied[0]]
-        return own["M"], own["N"], own["K"]
-    return (side, side, side) if signature.square and not signature.fixed else shape
 
 
 def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
