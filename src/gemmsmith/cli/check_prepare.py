@@ -41,7 +41,8 @@ from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.product_evidence import refuse_modular
 from gemmsmith.verify.product_places import ProductPlaces
-from gemmsmith.verify.settle import SETTLE_S, Settled, settle
+from gemmsmith.verify.settle import SETTLE_S, settle
+from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"

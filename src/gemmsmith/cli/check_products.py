@@ -13,7 +13,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.product_places import ProductPlaces, product_places
-from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.shared_operand import shares, shares_in_groups
 
 _OWN_ARGUMENTS = "gemmsmith.launch runs it with arguments of your own"
