@@ -221,7 +221,7 @@ def _plain_trials(
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_asserted(prepared.spec, verdict)
-            probe = LaunchProbe(runner.open_device, prepared.spec, runner.config, runner.compile_fn)
+            probe = LaunchProbe(prepared.bench.open, prepared.spec, runner.config, runner.compile_fn)
             touches = partial(touches_as_product, probe, prepared.shapes.distinct)
             refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict, touches)
             prepared.settled.refuse_doubtful_launch()
