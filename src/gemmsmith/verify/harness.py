@@ -29,7 +29,7 @@ from gemmsmith.errors import (
 from gemmsmith.fills import Array, Operands, operands
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.signature import Signature, undetermined
+from gemmsmith.kernel.signature import EVERY_LD, Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
@@ -89,6 +89,8 @@ def refusal(signature: Signature, problem: Problem) -> str:
         if not signature.has(role) and not signature.has(map_role) and getattr(problem, name) != getattr(tight, name):
             own = _TRANSPOSED_LD.get(name, name) if signature.column_major else name
             return f"{signature.entry} takes no {own}, so {_lines(signature)} must be contiguous"
+    if signature.has(EVERY_LD) and len({problem.lda, problem.ldb, problem.ldc}) > 1:
+        return f"{signature.entry} takes one {signature.named(EVERY_LD)} for the rows of all three matrices"
     if problem.bias and not signature.has("bias"):
         return f"{signature.entry} takes no bias"
     return _extents_refusal(signature, problem)
