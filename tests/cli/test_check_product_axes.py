@@ -105,4 +105,5 @@ def test_products_that_share_without_a_word(tmp_path: Path, capsys: pytest.Captu
     untold = SHARED_KEYS.replace("blockIdx.z / 4", "blockIdx.z / H").replace("int K) {", "int K, int H) {").replace(
         "M, N, K);", "M, N, K, 3);")  # fmt: skip
     code, found = check(tmp_path, untold, capsys, *SIZES)
-    assert code == 2 and "3 in a row use one matrix of k" in found, found
+    assert code == 2, found
+    assert "3 in a row use one matrix of k" in found, found
