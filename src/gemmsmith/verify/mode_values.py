@@ -38,7 +38,7 @@ def modes_of(argument: Argument, body: str, code: str) -> tuple[str, ...]:
     if not found or argument.ctype != "char":
         return found
     asked = re.findall(rf"(?<![\w.]){re.escape(argument.name)}\s*[=!]=\s*'([A-Za-z])'", code)
-    letters = asked if len(set(asked)) != 1 else [*asked, *"NT"]
+    letters = asked if len(set(asked)) != 1 else [*"NT", *asked]
     return tuple(dict.fromkeys(str(ord(letter)) for letter in letters))
 
 
