@@ -96,7 +96,7 @@ def _constants(kernel: KernelSource, sources: Sequence[SourceFile]) -> list[_Con
             name, _, extent = (word.strip() for word in part.partition("["))
             count = int(extent.rstrip("] \n")) if extent else 0
             word = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
-            if name in taken or not word.search(kernel.body):
+            if taken & {name, f"{name}_0"} or not word.search(kernel.body):
                 continue
             taken_at = r"&\s*" if not count else r"&?\s*"
             copied = re.compile(_COPIED.format(name=re.escape(name), taken=taken_at))
