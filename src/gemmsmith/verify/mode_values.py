@@ -20,9 +20,10 @@ def mode_values(name: str, body: str) -> tuple[str, ...]:
     """The values, as texts of numbers, between which a kernel chooses by ``name``; empty where it does more with it."""
     word = re.escape(name)
     equal, bits = rf"{word}\s*[=!]=\s*(\d+)|(\d+)\s*[=!]=\s*{word}", rf"{word}\s*&\s*(\d+)"
-    plain = rf"!\s*{word}|(?<=\()\s*{word}(?=\s*\))|{word}(?=\s*(?:\?|&&|\|\|))|(?<=&&)\s*{word}|(?<=\|\|)\s*{word}"
     before, after = r"(?<![\w.])(?:", r")(?!\w)"
-    rest = re.sub(before + f"{equal}|{bits}|{plain}" + after, "", body)
+    # As a condition of its own, and not as the right side of a comparison: ``if (i < n && flag)``.
+    alone = rf"(?:[(!&|?:]|(?<![=!<>])=)\s*{word}(?=\s*(?:\?|&&|\|\|))|[(&|]\s*{word}(?=\s*\))|!\s*{word}\b"
+    rest = re.sub(alone, " ", re.sub(before + f"{equal}|{bits}" + after, " ", body))
     if not re.search(rf"(?<![\w.]){word}\b", body) or re.search(rf"(?<![\w.]){word}\b", rest):
         return ()
     if masks := sorted({int(mask) for mask in re.findall(before + bits + after, body)} - {0})[:_MOST_BITS]:
