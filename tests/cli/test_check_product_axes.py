@@ -107,3 +107,25 @@ def test_products_that_share_without_a_word(tmp_path: Path, capsys: pytest.Captu
     code, found = check(tmp_path, untold, capsys, *SIZES)
     assert code == 2, found
     assert "3 in a row use one matrix of k" in found, found
+
+
+NAMED_AFTER_AN_EXTENT = """
+__global__ void tensor_matmul(const float* A, const float* B, float* C, int N, int M, int K, int L) {
+    int n = blockIdx.z, m = blockIdx.y * blockDim.y + threadIdx.y, l = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= N || m >= M || l >= L) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[n * M * K + m * K + k] * B[k * L + l];
+    C[n * M * L + m * L + l] = sum;
+}
+void solution(float* a, float* b, float* c, int N, int M, int K, int L) {
+    tensor_matmul<<<dim3((L + 15) / 16, (M + 15) / 16, N), dim3(16, 16)>>>(a, b, c, N, M, K, L);
+}
+"""
+
+
+def test_a_batch_that_is_called_n(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """N products of M rows and L columns: L is no pitch, and one B is for all."""
+    code, found = check(tmp_path, NAMED_AFTER_AN_EXTENT, capsys, *SIZES)
+    assert (code, found["status"]) == (0, "right"), found
+    code, found = check(tmp_path, NAMED_AFTER_AN_EXTENT.replace("n * M * L", "n * M * K"), capsys, *SIZES)
+    assert (code, found["status"]) == (1, "wrong"), found

@@ -28,14 +28,14 @@ def with_shared_operand(
     strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
     if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
         return settled
-    for shared in ("", "B", "A"):
+    for shared in (signature.shared,) if signature.shared else ("", "B", "A"):
         read = replace(signature, shared=shared)
         verdict = verify_launch(open_device(), spec, config, read.batch_of(base, 3), fill="integers", mode="exact",
                                 c="set", compile_fn=lambda *_: compiled)  # fmt: skip
-        if verdict.trusted and (not shared or shares(spec, read)):
+        if verdict.trusted and (shared == signature.shared or shares(spec, read)):
             line = f"one {read.named(shared)} is used for all products of the batch"
             return replace(settled, spec=replace(spec, known_signature=read),
-                           lines=(*settled.lines, *([line] if shared else [])))  # fmt: skip
+                           lines=(*settled.lines, *([line] if shared != signature.shared else [])))  # fmt: skip
     return settled
 
 

@@ -118,6 +118,13 @@ class LaunchProducts:
         other.products = self.site.counter
         return other
 
+    def _misnamed(self, asked: list[str]) -> str:
+        """The extent that the number of products is named after, as N of ``A (N, M, K)``, if a number besides M, N and
+        K has no meaning yet: that is the extent."""
+        named = {arg.at_launch: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
+        spare = [arg for arg in self.signature.unknown if arg.code in _INTEGERS]
+        return named.get(asked[0], "") if len(asked) == 1 and len(named) == 3 and len(spare) == 1 else ""
+
     def _counters(self) -> tuple[str, ...]:
         """One or two parameters of unknown meaning that the launch passes what the grid's third extent is, too. It
         counts parts of K where blocks add to one place, or where a second kernel adds their sums up."""
@@ -128,7 +135,7 @@ class LaunchProducts:
         last = _THIRD.search(self.site.origin(0)[1])
         asked = [word.strip() for word in last[1].split("*")] if last is not None else []
         numbers = {arg.at_launch: arg.name for arg in self.signature.arguments
-                   if arg.at_launch and (arg.role.isdecimal() or arg.role == "batch"
+                   if arg.at_launch and (arg.role.isdecimal() or arg.role in ("batch", self._misnamed(asked))
                                          or (not arg.role and arg.code in _INTEGERS))}  # fmt: skip
         if len(asked) not in (1, 2) or not all(word in numbers for word in asked):
             return ()

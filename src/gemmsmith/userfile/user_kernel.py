@@ -123,7 +123,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
     launch = launch.read_as(signature)
     batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A")
     batched = batched or bool(launch.products) or launch.counts_products
-    if batched and not signature.has("batch") and launch.shared_operand:
+    if batched and (not signature.has("batch") or launch.products) and launch.shared_operand:
         launch.notes += (launch.shared_note(),)
         signature = replace(signature, shared=launch.shared_operand)
     return KernelSpec(
