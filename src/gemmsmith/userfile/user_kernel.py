@@ -41,6 +41,7 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
+from gemmsmith.userfile.row_pointers import refuse_row_pointers
 from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.site_roles import Roles, roles_of
@@ -272,6 +273,7 @@ def _recognised(
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     if not declared:
         refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
+    refuse_row_pointers(facts.kernel.name, facts.kernel.parameters, facts.kernel.body, aliases)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
