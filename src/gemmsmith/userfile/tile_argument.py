@@ -1,0 +1,65 @@
+"""The side of a tile that a kernel takes as a parameter, where host code tells its value:
+
+int tile = 8;   kernel<<<grid, block, bytes>>>(A, B, C, n, tile, tile * tile * sizeof(float));
+
+The kernel's own text says that it is one: it counts tiles, ``(n + tile - 1) / tile``, or finds its own by it,
+``blockIdx.x * tile``. An extent does neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gemmsmith.errors import UsageError
+from gemmsmith.kernel.signature import Argument, Signature
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.values import evaluate_int
+
+_INTEGERS = tuple("iIqQ")
+_MOST = 1024  # rows or columns of a tile
+
+
+def with_tile_argument(
+    signature: Signature, site: SiteValues | None, body: str
+) -> tuple[Signature, tuple[FoundValue, ...]]:
+    """The signature in which such a parameter, and those that host code computes from it, have their numbers as roles;
+    and what the report says of them.
+
+    ``body``: the kernel's text. The signature itself where there is none, or its number is not known.
+    """
+    if site is None or not signature.unknown or len(site.site.arguments) != len(signature.arguments):
+        return signature, ()
+    passed = dict(zip((arg.name for arg in signature.arguments), site.site.arguments, strict=True))
+    integers = [arg for arg in signature.unknown if arg.code in _INTEGERS]
+    tiles = [arg for arg in integers if _counts_tiles(arg, signature, body)]
+    numbers = {arg.name: value for arg in tiles if 0 < (value := _number(passed[arg.name], site)) <= _MOST}
+    words = {passed[name] for name in numbers if passed[name].isidentifier()}
+    for arg in integers:
+        if arg.name not in numbers and words & set(re.findall(r"[A-Za-z_]\w*", passed[arg.name])):
+            numbers |= {arg.name: value for value in [_number(passed[arg.name], site)] if value > 0}
+    found = tuple(FoundValue(name, str(value), site.site.shown(), passed[name]) for name, value in numbers.items())
+    return replace(signature, arguments=tuple(
+        replace(arg, role=str(numbers[arg.name])) if arg.name in numbers else arg for arg in signature.arguments
+    )), found  # fmt: skip
+
+
+def _counts_tiles(arg: Argument, signature: Signature, body: str) -> bool:
+    """Whether the kernel divides another parameter by ``arg``, or multiplies a block's number by it."""
+    name = re.escape(arg.name)
+    others = "|".join(re.escape(other.name) for other in signature.arguments if other is not arg)
+    blocks = "|".join((r"blockIdx\.[xyz]", *re.findall(r"\b(\w+)\s*=\s*blockIdx\.[xyz]\s*[,;]", body)))
+    divides = rf"\b(?:{others})\b[^;,=<>]*/\s*{name}\b"
+    places = rf"\b(?:{blocks})\s*\*\s*{name}\b|\b{name}\s*\*\s*(?:{blocks})\b"
+    return re.search(f"{divides}|{places}", body) is not None
+
+
+def _number(text: str, site: SiteValues) -> int:
+    """What host code passes, where it depends on no size; 0 where that is not known."""
+    asked = Asked()
+    try:
+        value = evaluate_int(text, site.scope({}, asked))
+    except (UsageError, RecursionError):
+        return 0
+    return 0 if asked.sized else value
