@@ -13,7 +13,7 @@ SQUARE = """
 __global__ void multiply(const float* x, const float* y, float* z, int N, int edge, size_t first) {
     extern __shared__ char memory[];
     float *left = (float*)memory, *right = (float*)(memory + first);
-    int bx = blockIdx.x, row = blockIdx.y * edge + threadIdx.y, col = bx * edge + threadIdx.x;
+    int row = blockIdx.y * edge + threadIdx.y, col = blockIdx.x * edge + threadIdx.x;
     float sum = 0;
     for (int t = 0; t < (N + edge - 1) / edge; ++t) {
         int i = t * edge + threadIdx.x, j = t * edge + threadIdx.y;

@@ -2,8 +2,7 @@
 
 int tile = 8;   kernel<<<grid, block, bytes>>>(A, B, C, n, tile, tile * tile * sizeof(float));
 
-The kernel's own text says that it is one: it counts tiles, ``(n + tile - 1) / tile``, or finds its own by it,
-``blockIdx.x * tile``. An extent does neither.
+The kernel counts its tiles, ``(n + tile - 1) / tile``, and the launch's block has as many rows or columns.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues
 from gemmsmith.userfile.values import evaluate_int
 
 _INTEGERS = tuple("iIqQ")
-_MOST = 1024  # rows or columns of a tile
+_SIZES = {"M": 1024, "N": 1024, "K": 1024, "lda": 1024, "ldb": 1024, "ldc": 1024, "batch": 1}
 
 
 def with_tile_argument(
@@ -34,25 +33,30 @@ def with_tile_argument(
     passed = dict(zip((arg.name for arg in signature.arguments), site.site.arguments, strict=True))
     integers = [arg for arg in signature.unknown if arg.code in _INTEGERS]
     tiles = [arg for arg in integers if _counts_tiles(arg, signature, body)]
-    numbers = {arg.name: value for arg in tiles if 0 < (value := _number(passed[arg.name], site)) <= _MOST}
+    sides = _block(site)
+    numbers = {arg.name: value for arg in tiles if (value := _number(passed[arg.name], site)) > 1 and value in sides}
     words = {passed[name] for name in numbers if passed[name].isidentifier()}
     for arg in integers:
         if arg.name not in numbers and words & set(re.findall(r"[A-Za-z_]\w*", passed[arg.name])):
             numbers |= {arg.name: value for value in [_number(passed[arg.name], site)] if value > 0}
     found = tuple(FoundValue(name, str(value), site.site.shown(), passed[name]) for name, value in numbers.items())
-    return replace(signature, arguments=tuple(
+    arguments = tuple(
         replace(arg, role=str(numbers[arg.name])) if arg.name in numbers else arg for arg in signature.arguments
-    )), found  # fmt: skip
+    )
+    return replace(signature, arguments=arguments), found
 
 
 def _counts_tiles(arg: Argument, signature: Signature, body: str) -> bool:
-    """Whether the kernel divides another parameter by ``arg``, or multiplies a block's number by it."""
-    name = re.escape(arg.name)
+    """Whether the kernel divides another parameter by ``arg``; of a thread's own number that tells a row."""
     others = "|".join(re.escape(other.name) for other in signature.arguments if other is not arg)
-    blocks = "|".join((r"blockIdx\.[xyz]", *re.findall(r"\b(\w+)\s*=\s*blockIdx\.[xyz]\s*[,;]", body)))
-    divides = rf"\b(?:{others})\b[^;,=<>]*/\s*{name}\b"
-    places = rf"\b(?:{blocks})\s*\*\s*{name}\b|\b{name}\s*\*\s*(?:{blocks})\b"
-    return re.search(f"{divides}|{places}", body) is not None
+    return re.search(rf"\b(?:{others})\b[^;,=<>]*/\s*{re.escape(arg.name)}\b", body) is not None
+
+
+def _block(site: SiteValues) -> tuple[int, ...]:
+    try:
+        return site.extent(1, _SIZES)[0]
+    except (UsageError, RecursionError):
+        return ()
 
 
 def _number(text: str, site: SiteValues) -> int:
