@@ -17,14 +17,15 @@ from gemmsmith.userfile.launch_values import FoundValue, SiteValues
 from gemmsmith.userfile.values import evaluate_int
 
 _INTEGERS = tuple("iIqQ")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _SIZES = {"M": 1024, "N": 1024, "K": 1024, "lda": 1024, "ldb": 1024, "ldc": 1024, "batch": 1}
 
 
 def with_tile_argument(
     signature: Signature, site: SiteValues | None, body: str
 ) -> tuple[Signature, tuple[FoundValue, ...]]:
-    """The signature in which such a parameter, and those that host code computes from it, have their numbers as roles;
-    and what the report says of them.
+    """The signature in which such a parameter, and those that host code computes from it alone, have their numbers as
+    roles; and what the report says of them.
 
     ``body``: the kernel's text. The signature itself where there is none, or its number is not known.
     """
@@ -37,8 +38,9 @@ def with_tile_argument(
     numbers = {arg.name: value for arg in tiles if (value := _number(passed[arg.name], site)) > 1 and value in sides}
     words = {passed[name] for name in numbers if passed[name].isidentifier()}
     for arg in integers:
-        if arg.name not in numbers and words & set(re.findall(r"[A-Za-z_]\w*", passed[arg.name])):
-            numbers |= {arg.name: value for value in [_number(passed[arg.name], site)] if value > 0}
+        names = set(_NAME.findall(re.sub(r"\bsizeof\s*\([^()]*\)", "", passed[arg.name])))
+        if arg.name not in numbers and names and names <= words and (value := _number(passed[arg.name], site)) > 0:
+            numbers[arg.name] = value
     found = tuple(FoundValue(name, str(value), site.site.shown(), passed[name]) for name, value in numbers.items())
     arguments = tuple(
         replace(arg, role=str(numbers[arg.name])) if arg.name in numbers else arg for arg in signature.arguments
