@@ -15,12 +15,13 @@ from gemmsmith.errors import UsageError
 from gemmsmith.problem import Problem
 
 
-def _report(misread: str, mere: bool = False, **verdict: Any) -> Report:
+def _report(misread: str, mere: bool = False, text: str = "", **verdict: Any) -> Report:
     problem = Problem(223, 23, 1)
     failed = {"problem": problem, "unwritten": 0, "wrong": 0, "total": 5129, "faulted": False, "hazards": (),
               "reasons": (), "faults": (), "damage": ()} | verdict  # fmt: skip
+    launch = SimpleNamespace(misread=misread, is_mere_guess=mere, facts=SimpleNamespace(reached=text))
     found = SimpleNamespace(
-        spec=SimpleNamespace(geometry=SimpleNamespace(misread=misread, is_mere_guess=mere)), entry="mine", own=str,
+        spec=SimpleNamespace(geometry=launch), entry="mine", own=str,
         failed=[(SimpleNamespace(label="many rows of tiles"), SimpleNamespace(**failed))],
         only_warns=lambda *_: False,
     )  # fmt: skip
@@ -57,6 +58,7 @@ def test_what_another_launch_may_not_do(verdict: dict[str, Any]) -> None:
 
 def test_wrong_numbers_are_the_kernel_s() -> None:
     refuse_mere_guess(_report("", mere=True, wrong=7))
+    refuse_mere_guess(_report("", mere=True, text="i += blockDim.x", reasons=("a race on shared memory",)))
 
 
 UNUSUAL = """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.verify.verdict import Verdict, is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
+
+# What tells a kernel how many threads its block has: it may then be made for any number.
+_ASKS_FOR_THREADS = re.compile(r"\b(?:blockDim|meta_group_size|num_threads|group_dim)\b|\.size\(\)|%ntid")
 
 
 def refuse_guessed_grid(report: Report) -> None:
@@ -23,13 +28,14 @@ def refuse_guessed_grid(report: Report) -> None:
 
 
 def refuse_mere_guess(report: Report) -> None:
-    """Raise where nothing tells the launch, and the guess races, leaves the arrays or leaves outputs unwritten: another
-    number of threads or blocks may do neither."""
-    failed = _failed(report)
-    if failed is None or not getattr(report.spec.geometry, "is_mere_guess", False):
+    """Raise where nothing tells the launch, and a failure may be the guess's own: outputs that its blocks leave
+    unwritten; races and faults of a kernel that does not ask for the number of its threads."""
+    failed, geometry = _failed(report), report.spec.geometry
+    if failed is None or not getattr(geometry, "is_mere_guess", False):
         return
     races = any(" race on " in reason for reason in failed.reasons)
-    if races or failed.faults or failed.faulted or 0 < failed.unwritten >= failed.wrong:
+    asks = _ASKS_FOR_THREADS.search(geometry.facts.reached)  # type: ignore[attr-defined]
+    if 0 < failed.unwritten >= failed.wrong or (not asks and (races or failed.faults or failed.faulted)):
         raise UsageError(
             f"{report.entry}: no launch of it is in its repository, and with the one that was guessed it fails for "
             f"{report.own(failed.problem)}, which may be the guess's fault",
