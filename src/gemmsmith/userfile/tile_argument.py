@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Argument, Signature
+from gemmsmith.userfile.assumed_tile import known_block
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.launch_values import FoundValue, SiteValues
 from gemmsmith.userfile.values import evaluate_int
 
 _INTEGERS = tuple("iIqQ")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_SIZES = {"M": 1024, "N": 1024, "K": 1024, "lda": 1024, "ldb": 1024, "ldc": 1024, "batch": 1}
 
 
 def with_tile_argument(
@@ -34,7 +34,7 @@ def with_tile_argument(
     passed = dict(zip((arg.name for arg in signature.arguments), site.site.arguments, strict=True))
     integers = [arg for arg in signature.unknown if arg.code in _INTEGERS]
     tiles = [arg for arg in integers if _counts_tiles(arg, signature, body)]
-    sides = _block(site)
+    sides = known_block(site) or ()
     numbers = {arg.name: value for arg in tiles if (value := _number(passed[arg.name], site)) > 1 and value in sides}
     words = {passed[name] for name in numbers if passed[name].isidentifier()}
     for arg in integers:
@@ -52,13 +52,6 @@ def _counts_tiles(arg: Argument, signature: Signature, body: str) -> bool:
     """Whether the kernel divides another parameter by ``arg``; of a thread's own number that tells a row."""
     others = "|".join(re.escape(other.name) for other in signature.arguments if other is not arg)
     return re.search(rf"\b(?:{others})\b[^;,=<>]*/\s*{re.escape(arg.name)}\b", body) is not None
-
-
-def _block(site: SiteValues) -> tuple[int, ...]:
-    try:
-        return site.extent(1, _SIZES)[0]
-    except (UsageError, RecursionError):
-        return ()
 
 
 def _number(text: str, site: SiteValues) -> int:
