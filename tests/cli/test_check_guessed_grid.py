@@ -59,6 +59,7 @@ def test_what_another_launch_may_not_do(verdict: dict[str, Any]) -> None:
 def test_wrong_numbers_are_the_kernel_s() -> None:
     refuse_mere_guess(_report("", mere=True, wrong=7))
     refuse_mere_guess(_report("", mere=True, text="i += blockDim.x", reasons=("a race on shared memory",)))
+    refuse_mere_guess(_report("", mere=True, text="i += gridDim.x", unwritten=9, wrong=9))
 
 
 UNUSUAL = """

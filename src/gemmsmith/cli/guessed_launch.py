@@ -10,8 +10,9 @@ from gemmsmith.verify.verdict import Verdict, is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
 
-# What tells a kernel how many threads its block has: it may then be made for any number.
+# What tells a kernel how many threads its block has, and how many blocks there are: it is then made for any number.
 _ASKS_FOR_THREADS = re.compile(r"\b(?:blockDim|meta_group_size|num_threads|group_dim)\b|\.size\(\)|%ntid")
+_ASKS_FOR_BLOCKS = re.compile(r"\b(?:gridDim|num_blocks)\b|%nctaid")
 
 
 def refuse_guessed_grid(report: Report) -> None:
@@ -28,14 +29,15 @@ def refuse_guessed_grid(report: Report) -> None:
 
 
 def refuse_mere_guess(report: Report) -> None:
-    """Raise where nothing tells the launch, and a failure may be the guess's own: outputs that its blocks leave
-    unwritten; races and faults of a kernel that does not ask for the number of its threads."""
+    """Raise where nothing tells the launch, and a failure may be the guess's own: outputs that are left unwritten by a
+    kernel that does not ask for the number of blocks; races and faults of one that does not ask for its threads."""
     failed, geometry = _failed(report), report.spec.geometry
     if failed is None or not getattr(geometry, "is_mere_guess", False):
         return
     races = any(" race on " in reason for reason in failed.reasons)
-    asks = _ASKS_FOR_THREADS.search(geometry.facts.reached)  # type: ignore[attr-defined]
-    if 0 < failed.unwritten >= failed.wrong or (not asks and (races or failed.faults or failed.faulted)):
+    text: str = geometry.facts.reached  # type: ignore[attr-defined]
+    left_out = 0 < failed.unwritten >= failed.wrong and not _ASKS_FOR_BLOCKS.search(text)
+    if left_out or ((races or failed.faults or failed.faulted) and not _ASKS_FOR_THREADS.search(text)):
         raise UsageError(
             f"{report.entry}: no launch of it is in its repository, and with the one that was guessed it fails for "
             f"{report.own(failed.problem)}, which may be the guess's fault",
