@@ -21,6 +21,7 @@ from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -97,6 +98,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_one_size(report)
         _refuse_one_extent(report)
         refuse_guessed_grid(report)
+        refuse_mere_guess(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
@@ -139,20 +141,6 @@ def _refuse_one_extent(report: Report) -> None:
             f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
             f"{failed.total} outputs of {report.own(failed.problem)} are not written",
             "choose that size with --m, --n and --k, or give a grid with --grid",
-        )
-
-
-def refuse_guessed_grid(report: Report) -> None:
-    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
-    place = getattr(report.spec.geometry, "misread", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not place or failed is None or is_hazard(failed) or failed.faulted:
-        return
-    if 0 < failed.unwritten >= failed.wrong:
-        raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
-            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
-            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
         )
 
 
