@@ -163,6 +163,20 @@ BLOCKS = {
         }
         __syncthreads();
         if (last && t == 5) counter = 0;""", WAW),
+    "without a fence, the last block but one resets the counter": Pair("""
+        if (t == 0 && atomicAdd(&counter, 1) == gridDim.x - 2 [[+ 1]]) counter = 0;""", WAW),
+    "a second counter, whose atomics nobody waited for": Pair("""
+        if (t == 0) {
+            [[out[blockIdx.x] =]] atomicAdd(&gate, 1);
+            if (atomicAdd(&counter, 1) == gridDim.x - 1) { gate = 0; counter = 0; }
+        }""", WAW),
+    "a counter that is set back orders no data": Pair("""
+        partial[blockIdx.x * 64 + t] = in[t];
+        __syncthreads();
+        if (t == 0) {
+            [[__threadfence();]]
+            if (atomicAdd(&counter, 1) == gridDim.x - 1) { __threadfence(); out[0] = partial[64]; counter = 0; }
+        }""", RAW),
     "not quite the last block": Pair("""
         __shared__ bool last;
         partial[blockIdx.x * 64 + t] = in[t];
@@ -343,6 +357,15 @@ LEGAL = {
         if (t == 0) last = atomicAdd(&gate, 1) == 2;
         __syncthreads();
         if (last) out[t] = partial[64 + t] + partial[128 + t];"""),
+    "tickets, whose counters the last block sets back": (64, 3, """
+        __shared__ unsigned mine;
+        for (unsigned ticket = 0; ticket < 5;) {
+            if (t == 0) mine = atomicAdd(&gate, 1);
+            __syncthreads();
+            ticket = mine;
+            __syncthreads();
+        }
+        if (t == 40 && atomicAdd(&counter, 1) == gridDim.x - 1) { gate = 0; counter = 0; }"""),
     "three of four: padding that is never used": (64, 1, """
         __shared__ float4 d[64];
         float* f = reinterpret_cast<float*>(d);
