@@ -193,7 +193,9 @@ def test_words_beyond_the_last_pair_of_words_are_lost(masks: bool, axis: str) ->
             found = replace(found, reasons=("4096 of 4096 outputs are wrong",), wrong=4096)
         return replace(found, total=4096)
 
-    found = find_raggedness(run, RAGGED, run(RAGGED), BASE.with_(dtype=INT8), (64, 64), KernelEdges((32,), masks_k=masks))
+    found = find_raggedness(
+        run, RAGGED, run(RAGGED), BASE.with_(dtype=INT8), (64, 64), KernelEdges((32,), masks_k=masks)
+    )
     assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 8))
 
 

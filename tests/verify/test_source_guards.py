@@ -11,7 +11,7 @@ SEEN = [
     "int tx = threadIdx.x; As[tx] = k0 + tx < K ? A[k0 + tx] : 0;",
     "int tx = threadIdx.x; int own = k0 + tx; bool in = row < M && own < K;",
     "int a = threadIdx.x % 8; if (k0 + a >= K) return;",
-    "int w = 0, t = threadIdx.x; for (int e = t; e < 64; e += 32) { int r = e / 8, k = e % 8; x = k0 + k < K ? 1 : 0; }",
+    "int t = threadIdx.x; for (int e = t; e < 64; e += 32) { int r = e / 8, k = e % 8; x = k0 + k < K ? 1 : 0; }",
 ]
 NOT_SEEN = [
     "if (k0 + 16 < K) prefetch(k0 + 16);",

@@ -11,9 +11,9 @@ has a barrier in its place may read stale data from L1, and such reads are races
 what the flag's writer released, and count as ordered. So does what follows a counter that is updated once: the last
 block of a reduction in the CUDA C++ Programming Guide has a barrier there, and no fence.
 
-Flags themselves need no fence. An atomic whose result was used is performed: its thread waited for the result. A thread
-that sees a later write of the same thread, at any flag, comes after it, and may set the flag back by a plain store. This
-holds of flags only: data that was written before needs the fence.
+Flags themselves need no fence. An atomic whose result was used is performed: its thread waited for the result. Who sees
+a later write of that thread, at any flag, comes after the atomic, and may set its flag back by a plain store. So it is
+with flags only: data that was written before needs the fence.
 """
 
 from __future__ import annotations
