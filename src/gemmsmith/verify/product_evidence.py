@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.exchanged_arguments import exchanges_scalars
 from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
@@ -61,6 +62,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
+    computed = "" if exchanges_scalars(signature) else computed
     if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
         return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
                 f"the {computed} of its launch it may be for a part of C")  # fmt: skip
