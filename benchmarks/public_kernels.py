@@ -119,7 +119,7 @@ FIFTH = (
            "src/kernels/42_bf16AB_wmma_bank_conflict.cuh"),
     Public("Sundaresan-G/HGEMM_CUDA", "837d0ff17091d8622d2b26e3c1d3259452f9531f",
            "src/kernels/4_hierarchialTilingVectorizeDoubleBuffering.cuh"),
-    Public("LessUp/sgemm-optimization", "4b39e857e13d110aa8a0dae9a8e2d001cc64192d", "src/kernels/tensor_core_sgemm.cuh"),
+    Public("bokutotu/cuda-gemm", "eaf5c7f5ccb1469410f1230114874d2eb70951e5", "gemm_shared_cp_async.cuh"),
     Public("hwchen2017/Optimize_SGEMM_on_Nvidia_GPU", "7c28120535a397b51856734d0b1f92b423f78ed8",
            "sgemm_header_file/kernel9.cuh"),
     Public("AyakaGEMM/Hands-on-GEMM", "378e63f93799ebb2ef4dba44c7a3f0e43aee3b7d",
