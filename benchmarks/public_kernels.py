@@ -131,8 +131,7 @@ FIFTH = (
            "blocked_sram_sgemm_kernel_N_N"),
     Public("alexkato29/cuda-gemm", "3c9becfc7f4224ab0501a081ad25b2809e738be8",
            "src/kernels/03_vectorized_dram/kernel.cu"),
-    Public("prateekbashista/hgemm-tensor-core-implementation", "e7fbdc94397f2221ac9e9d49b06816429c148dab",
-           "tensor_hgemm.cu", "tensor_sharedmem"),
+    Public("aeft/SGEMM_CUDA", "459992af189b2d626d418a0f3329d94dacbd6faf", "src/kernels/10_kernel_warptiling.cuh"),
 )  # fmt: skip
 SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 
