@@ -220,6 +220,6 @@ VALUES = [
                   "const uint cRow = blockIdx.x;\n  const uint cCol = blockIdx.y;").replace("//!", ""),
            "swapped-grid"),
     Faulty("shuffle_mask", change(SHUFFLE, "0xffffffff", "0x0000ffff"), "wrong-mask"),
-    Faulty("shuffle_distance", change(SHUFFLE, "int offset = 16;", "int offset = 8;"), "shuffle-distance"),
+    Faulty("shuffle_distance", change(SHUFFLE, "int offset = 16;", "int offset = 8;"), "reduction-distance"),
     Faulty("divergent_barrier", DIVERGENT, "divergent-barrier"),
 ]  # fmt: skip

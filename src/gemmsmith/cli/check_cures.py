@@ -28,6 +28,7 @@ from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel, user_kernel
+from gemmsmith.verify.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -145,6 +146,8 @@ class _CopyBench:
             spec, config = self._kernel(edited)
             problem, arch = self.trial.problem, self.runner.compiled.arch
             compiled = self.asked.cache.compiler(spec, config, problem, arch)
+            if self.trial.label in LAUNCH_MISTAKES and trial is None:
+                return Outcome(launch_mistake(spec, config, problem, self.report.verdicts[-1][1]) is None)
             if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
                 return None
             runner = replace(self.runner, spec=spec, config=config).with_code(compiled)
@@ -242,7 +245,8 @@ class _CopyBench:
         earlier = {each.label for each, _ in self.report.verdicts}
         other = trial.label not in earlier and report.spec.signature == self.runner.spec.signature
         plain = replace(trial, hazards=trial.hazards and bool(fault.races))  # a race of the original would hide it
-        same = other and fault_of(self.runner.run(plain), self.names).key == fault.key
+        before = self.runner.run(plain) if other else None
+        same = before is not None and not before.trusted and fault_of(before, self.names).key == fault.key
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"{passed} trials pass; a second fault is left, which the kernel has without this change, too: "
         return Outcome(False, fault, trial, same, f"{tried}{trial.label}")

@@ -36,12 +36,11 @@ from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.launch_mistakes import launch_mistake
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
-from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.too_many_threads import too_many_threads
-from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
+from gemmsmith.verify.trial import CLEARED, DISTINCT, HEADS, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -276,17 +275,15 @@ def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
 
 
 def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
-    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
+    """Whether host code launches blocks that a GPU has, and passes the sizes and strides that the kernel needs."""
     trial, last = report.verdicts[-1]
     if not free or report.only:
         return True
-    spec, problem = prepared.spec, prepared.distinct
-    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
-                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
-        if found is not None:
-            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
-            return False
-    return True
+    found = launch_mistake(prepared.spec, config, prepared.distinct, last)
+    if found is not None:
+        label, verdict = found
+        report.verdicts.append((replace(trial, label=label, problem=verdict.problem), verdict))
+    return found is None
 
 
 def _are_right(prepared: Prepared, report: Report) -> bool:

@@ -7,7 +7,10 @@ from itertools import chain, islice
 
 from gemmsmith.cure import (
     accumulators,
+    block_shapes,
+    block_steps,
     bounds,
+    counterparts,
     counters,
     epilogues,
     fragments,
@@ -15,9 +18,13 @@ from gemmsmith.cure import (
     index_arithmetic,
     indices,
     launches,
+    like_expressions,
+    pointer_steps,
+    reductions,
     scalars,
     scales,
     stages,
+    sum_types,
     swizzles,
     tails,
     warp_functions,
@@ -30,6 +37,7 @@ from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.overflow import overflows
 
 
@@ -76,6 +84,8 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
+            yield from pointer_steps.missing_block_terms(program)
+            yield from _block_numbers(program)
             yield from atomics(program, fault)
             yield from barriers(program, fault)
             yield from _edges(program, fault)
@@ -97,6 +107,8 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from late_returns(program)
         yield from warp_functions.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
+    elif fault.kind == "launch":
+        yield from passed_arguments(program)
     elif fault.kind == "mask":
         yield from warp_functions.masks(program)
     elif fault.kind in ("bounds", "alignment"):
@@ -105,7 +117,9 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         if fault.beyond_shared:
             yield from launches.more_shared_memory(program)
         yield from bounds.comparisons(program, fault, tighter=True)
+        yield from _block_numbers(program)
         yield from indices.leading_dimensions(program)[0]
+        yield from pointer_steps.steps_of_loops(program)
         yield from _edges(program, fault)
         yield from _indices(program)
         yield from tails.short_loops(program)
@@ -117,6 +131,26 @@ def _by_fragments(program: Program) -> bool:
     """Whether lanes hold fragments, whose rows and columns the kernel computes itself."""
     texts = "".join(function.code.of(function.body) for function in program.reached)
     return "mma.sync" in texts or "ldmatrix" in texts
+
+
+def _block_numbers(program: Program) -> Iterator[Candidate]:
+    """Which part of C a block makes: the axes, the steps and the threads of kernel and launch must agree."""
+    yield from counterparts.mismatched_axes(program)
+    yield from block_steps.launched_steps(program)
+    yield from block_steps.warp_grids(program)
+    yield from block_shapes.flat_blocks(program)
+
+
+def _sums(program: Program) -> Iterator[Candidate]:
+    """What is added to a sum: its type, its first value, and each element of a vector or pair once."""
+    yield from sum_types.narrow_sums(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.unfilled_fragments(program)
+    yield from counterparts.repeated_components(program)
+    yield from counterparts.other_halves(program)
+    yield from reductions.wrong_distances(program)
+    yield from accumulators.not_reset(program)
+    yield from accumulators.reset_too_often(program)
 
 
 def _extents(program: Program) -> Iterator[Candidate]:
@@ -164,14 +198,13 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from index_arithmetic.other_numbers(program)
         yield from index_arithmetic.other_factors(program)
     if fault.unwritten:
+        yield from _block_numbers(program)
         yield from launches.floor_grids(program)
         yield from index_arithmetic.counterpart_divisors(program)
         yield from likely
         yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
-    yield from accumulators.unset(program)
-    yield from accumulators.not_reset(program)
-    yield from accumulators.reset_too_often(program)
+    yield from _sums(program)
     yield from counters.missing_counters(program)
     yield from epilogues.too_often(program)
     yield from epilogues.late_biases(program)
@@ -181,15 +214,19 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
     yield from warp_functions.masks(program)
-    yield from warp_functions.shuffles(program)
     yield from late_returns(program)
+    yield from _block_numbers(program)
+    yield from pointer_steps.steps_of_loops(program)
+    yield from counterparts.other_layouts(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
     yield from _in_turn(
+        like_expressions.unlike_expressions(program),
         tails.short_loops(program),
         others,
+        counterparts.other_threads(program),
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
-        chain(launches.swapped_axes(program), launches.other_blocks(program)),
+        chain(launches.swapped_axes(program), block_shapes.other_blocks(program)),
         indices.exchanged_indices(program),
         chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
         chain(counters.other_counters(program), bounds.exchanged_guards(program)),

@@ -13,6 +13,7 @@ Place = tuple[str, int]
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
 _SHARED_BYTES = re.compile(r"the block has \d+ bytes of shared\s+memory")
 _KINDS = (
+    ("host code: the launch at", "launch"),
     ("out-of-bounds", "bounds"), ("out of bounds", "bounds"), ("overrun", "bounds"), ("misaligned", "alignment"),
     ("divergent barrier", "barrier"), ("barrier never completes", "barrier"), ("member mask", "mask"),
     ("did not end", "endless"),
@@ -44,7 +45,8 @@ class Race:
 
 @dataclass(frozen=True)
 class Fault:
-    """kind: "race", "bounds", "alignment", "barrier", "mask", "endless", or "value": the result is wrong.
+    """kind: "race", "bounds", "alignment", "barrier", "mask", "endless", "launch" (what host code passes is wrong), or
+    "value": the result is wrong.
 
     scaled  alpha or beta is not 0 or 1
     large   a matrix has more elements than an int can count

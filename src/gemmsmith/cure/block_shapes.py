@@ -1,0 +1,51 @@
+"""The threads of a block as the launch has them, where the kernel needs others."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from gemmsmith.cure.code import Program
+from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.launches import block_extents, configured
+
+_MOST_THREADS = 1024
+
+
+def flat_blocks(program: Program) -> Iterator[Candidate]:
+    """`<<<grid, T * T>>>` becomes `<<<grid, dim3(T, T)>>>` for a kernel that uses threadIdx.y."""
+    used = any("threadIdx.y" in function.code.of(function.body) for function in program.reached)
+    for code, asked in configured(program, 1) if used else ():
+        listed = block_extents(code, asked)
+        if len(listed) != 1:
+            continue
+        text, line = code.of(listed[0]), code.line(listed[0].start_byte)
+        factors = [part.strip() for part in text.split("*")]
+        if text.isdecimal() and math.isqrt(int(text)) ** 2 == int(text):
+            factors = [str(math.isqrt(int(text)))] * 2
+        if len(factors) != 2 or not all(re.fullmatch(r"\w+", factor) for factor in factors):
+            continue
+        new = f"dim3({', '.join(factors)})"
+        yield Candidate("flat-block", f"the launch has blocks of {text} threads along x alone (line {line}), and the "
+                        "kernel uses threadIdx.y, which is then always 0", f"write `{new}` in line {line}",
+                        (Edit(code.path, asked.start_byte, asked.end_byte, new),))  # fmt: skip
+
+
+def other_blocks(program: Program) -> Iterator[Candidate]:
+    """The threads of a block, where they are numbers: as many along one side as along another, twice as many, half."""
+    for code, asked in configured(program, 1):
+        listed = block_extents(code, asked)
+        texts = [code.of(node) for node in listed]
+        numbers = [text for text in texts if text.isdecimal()]
+        for node in listed:
+            old, line = code.of(node), code.line(node.start_byte)
+            if not old.isdecimal():
+                continue
+            for new in dict.fromkeys((*numbers, str(2 * int(old)), str(int(old) // 2))):
+                sides = [new if each.id == node.id else code.of(each) for each in listed]
+                if new in (old, "0") or math.prod(int(side) for side in sides if side.isdecimal()) > _MOST_THREADS:
+                    continue
+                yield Candidate("wrong-block", f"the launch has blocks of {'x'.join(texts)} threads (line {line}), and "
+                                f"the kernel needs {'x'.join(sides)}", f"write `{', '.join(sides)}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
