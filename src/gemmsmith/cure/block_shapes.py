@@ -49,3 +49,21 @@ def other_blocks(program: Program) -> Iterator[Candidate]:
                 yield Candidate("wrong-block", f"the launch has blocks of {'x'.join(texts)} threads (line {line}), and "
                                 f"the kernel needs {'x'.join(sides)}", f"write `{', '.join(sides)}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def smaller_blocks(program: Program) -> Iterator[Candidate]:
+    """The constant that both sides of a block have, made smaller until a GPU takes the block."""
+    texts = {code: block_extents(code, asked) for code, asked in configured(program, 1)}
+    for code, listed in texts.items():
+        for name in dict.fromkeys(code.of(node) for node in listed if code.of(node).isidentifier()):
+            for each in program.files:
+                for match in re.finditer(rf"(?:#\s*define\s+{name}\s+|\b{name}\s*=\s*)(\d+)\b", each.text):
+                    times = sum(code.of(node) == name for node in listed)
+                    new = int(match[1])
+                    while new**times > _MOST_THREADS:
+                        new //= 2
+                    line = each.line(match.start(1))
+                    yield Candidate("too-many-threads", f"a block has {name} = {match[1]} threads along {times} "
+                                    f"axes, {int(match[1]) ** times:,} in all; a GPU allows {_MOST_THREADS:,}",
+                                    f"write {new} for {match[1]} in line {line}",
+                                    (Edit(each.path, match.start(1), match.end(1), str(new)),))  # fmt: skip

@@ -33,12 +33,14 @@ from gemmsmith.cure import (
 from gemmsmith.cure.atomics import atomics
 from gemmsmith.cure.barriers import barriers
 from gemmsmith.cure.branches import dissolved_branches, early_returns, late_returns, moved_barriers, opened_branches
+from gemmsmith.cure.cleared_outputs import cleared_before
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.overflow import overflows
+from gemmsmith.cure.shared_overlap import overlapping_arrays
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -84,6 +86,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
+            yield from cleared_before(program, fault)
             yield from pointer_steps.missing_block_terms(program)
             yield from _block_numbers(program)
             yield from atomics(program, fault)
@@ -91,6 +94,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from _edges(program, fault)
             yield from _indices(program)
         else:
+            yield from overlapping_arrays(program)
             yield from stages.unlike_stages(program)
             yield from stages.unswitched(program)
             yield from stages.racing_stores(program, fault)
@@ -107,6 +111,8 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from late_returns(program)
         yield from warp_functions.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
+    elif fault.kind == "threads":
+        yield from block_shapes.smaller_blocks(program)
     elif fault.kind == "launch":
         yield from passed_arguments(program)
     elif fault.kind == "mask":
@@ -204,6 +210,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from likely
         yield from bounds.exchanged_guards(program)
         yield from launches.swapped_axes(program)
+    yield from overlapping_arrays(program)
     yield from _sums(program)
     yield from counters.missing_counters(program)
     yield from epilogues.too_often(program)

@@ -20,7 +20,7 @@ _CAST = re.compile(r"^\s*(\(\s*(?:(?:unsigned|long|int|size_t|int64_t)\s*)+\)|)\
 
 def passed_arguments(program: Program) -> Iterator[Candidate]:
     """Another axis of a tensor; another product of two extents, or another extent, at each argument of the launch."""
-    for code, listed in _launched(program):
+    for code, listed in launched_arguments(program):
         yield from _tensor_axes(code, listed)
         arguments = [node for node in listed.named_children if node.type != "comment"]
         names = [code.of(node) for node in arguments if node.type == "identifier"]
@@ -61,7 +61,7 @@ def _tensor_axes(code: Code, listed: Node) -> Iterator[Candidate]:
                             tuple(Edit(code.path, node.start_byte, node.end_byte, new) for node in group))  # fmt: skip
 
 
-def _launched(program: Program) -> Iterator[tuple[Code, Node]]:
+def launched_arguments(program: Program) -> Iterator[tuple[Code, Node]]:
     """The argument lists of the kernel's launches."""
     for code in program.files:
         for call in below(code.root, "kernel_call_syntax"):

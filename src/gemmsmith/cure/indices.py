@@ -102,6 +102,8 @@ def exchanged_indices(program: Program) -> Iterator[Candidate]:
     """`As[tx][ty]` for `As[ty][tx]`; row and column exchanged in one index of a matrix."""
     for function in program.reached:
         yield from _brackets(function)
+    for function in program.reached[1:]:
+        yield from _parameters(function)
     for access in global_accesses(program):
         row, column, code = access.row, access.column, access.code
         words = [row, *(part.strip() for part in column.split("+"))]
@@ -109,6 +111,17 @@ def exchanged_indices(program: Program) -> Iterator[Candidate]:
         for i, one in enumerate(plain):
             for other in plain[i + 1 :]:
                 yield from _exchanged(code, access.index, one, other)
+
+
+def _parameters(function: Function) -> Iterator[Candidate]:
+    """Two parameters of a helper function exchanged in its index: `m.data[col * m.stride + row]`."""
+    code = function.code
+    names = re.findall(r"(\w+)\s*(?=[,)])", function.head[function.head.find("(") :])
+    for listed in below(function.body, "subscript_argument_list"):
+        used = list(dict.fromkeys(code.of(each) for each in below(listed, "identifier") if code.of(each) in names))
+        used = [name for name in used if not re.search(rf"\b{name}\s*(?:\.|->)", code.of(listed))]
+        if len(used) == 2 and listed.named_child_count == 1:
+            yield from _exchanged(code, listed.named_children[0], *used)
 
 
 def _brackets(function: Function) -> Iterator[Candidate]:
