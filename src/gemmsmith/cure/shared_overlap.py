@@ -1,5 +1,5 @@
-"""Arrays in dynamic shared memory that overlap: two `extern __shared__` arrays start at the same byte, and a pointer may
-start inside the array before it."""
+"""Arrays in dynamic shared memory that overlap: two `extern __shared__` arrays start at the same byte, and a pointer
+may start inside the array before it."""
 
 from __future__ import annotations
 
