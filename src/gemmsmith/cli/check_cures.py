@@ -121,7 +121,7 @@ def _is_copy(asked: Asked) -> bool:
 
 
 def _telling(report: Report) -> tuple[Trial, Verdict]:
-    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts,
+    """The failed trial that tells most: swapped extents before what follows from them, then the first that counts,
     then one that no misaligned vector ends."""
     for trial, verdict in report.failed:
         if trial.label in (DISTINCT, VECTORS) or not report.only_warns(trial, verdict):
@@ -186,7 +186,7 @@ class _CopyBench:
         spec = runner.spec
         swapped = spec.signature.column_major
         own = spec.signature.transposed() if swapped else spec.signature
-        # A square hides exchanged extents.
+        # A square hides swapped extents.
         problem = max((t.problem for t in self.report.trials if t.problem.batch == 1 and _is_small(t.problem)),
                       key=lambda p: len({p.m, p.n, p.k}), default=self.trial.problem)  # fmt: skip
         shape = (problem.n, problem.m, problem.k) if swapped else (problem.m, problem.n, problem.k)

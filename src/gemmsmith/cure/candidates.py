@@ -44,7 +44,7 @@ from gemmsmith.cure.shared_overlap import overlapping_arrays
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """Distinct changes, the likeliest first. What exchanges extents that are equal in the failing trial comes last: it
+    """Distinct changes, the likeliest first. What swaps extents that are equal in the failing trial comes last: it
     changes nothing there, but may reveal the product of another layout."""
     seen, later = set(), []
     for candidate in _ordered(program, fault):
@@ -70,7 +70,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from scales.wrong_scales(program)
     if fault.squares_pass:
         yield from _extents(program)
-    yield from launches.exchanged_configurations(program)
+    yield from launches.swapped_configurations(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
@@ -100,7 +100,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from stages.racing_stores(program, fault)
             yield from barriers(program, fault)
             yield from stages.other_stages(program)
-            yield from indices.exchanged_indices(program)
+            yield from indices.swapped_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
             yield from index_arithmetic.counterpart_divisors(program)
             yield from index_arithmetic.other_strides(program)
@@ -164,13 +164,13 @@ def _extents(program: Program) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
-    yield from _in_turn(launches.swapped_axes(program), bounds.exchanged_guards(program), others)
+    yield from _in_turn(launches.swapped_axes(program), bounds.swapped_guards(program), others)
 
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from bounds.logical_operators(program)
-    yield from bounds.exchanged_guards(program)
+    yield from bounds.swapped_guards(program)
     yield from guards.missing_guards(program)
 
 
@@ -181,7 +181,7 @@ def _indices(program: Program) -> Iterator[Candidate]:
     yield from _in_turn(
         launches.swapped_axes(program),
         others,
-        indices.exchanged_indices(program),
+        indices.swapped_indices(program),
         chain(indices.tile_constants(program), index_arithmetic.other_operators(program)),
         index_arithmetic.other_strides(program),
         chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
@@ -208,7 +208,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from launches.floor_grids(program)
         yield from index_arithmetic.counterpart_divisors(program)
         yield from likely
-        yield from bounds.exchanged_guards(program)
+        yield from bounds.swapped_guards(program)
         yield from launches.swapped_axes(program)
     yield from overlapping_arrays(program)
     yield from _sums(program)
@@ -234,9 +234,9 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         counterparts.other_threads(program),
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
         chain(launches.swapped_axes(program), block_shapes.other_blocks(program)),
-        indices.exchanged_indices(program),
-        chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
-        chain(counters.other_counters(program), bounds.exchanged_guards(program)),
+        indices.swapped_indices(program),
+        chain(indices.swapped_arrays(program), zero_fill.unfilled_tiles(program)),
+        chain(counters.other_counters(program), bounds.swapped_guards(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
         tails.wrong_steps(program, computed=False),
         index_arithmetic.other_strides(program),

@@ -1,4 +1,4 @@
-"""The launch: a grid for whole tiles only, rows and columns exchanged, too few bytes of shared memory."""
+"""The launch: a grid for whole tiles only, rows and columns swapped, too few bytes of shared memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _helpers(program: Program, called: set[str]) -> Iterator[Candidate]:
 
 
 def swapped_axes(program: Program) -> Iterator[Candidate]:
-    """x and y of the grid exchanged, in the launch or everywhere in the kernel."""
+    """x and y of the grid swapped, in the launch or everywhere in the kernel."""
     for code, arguments in grid_arguments(program):
         if len(arguments) >= 2:
             one, two = arguments[:2]
@@ -74,13 +74,13 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
             edits = (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
                      Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
             if code.of(one) != code.of(two):
-                cause = f"the grid of line {line} has x and y exchanged for this kernel"
+                cause = f"the grid of line {line} has x and y swapped for this kernel"
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
 
 
-def exchanged_configurations(program: Program) -> Iterator[Candidate]:
+def swapped_configurations(program: Program) -> Iterator[Candidate]:
     """`<<<block, grid>>>` becomes `<<<grid, block>>>`, where sizes are divided for the second and not for the first."""
     for (code, grid), (_, block) in zip(configured(program, 0), configured(program, 1), strict=False):
         line, (one, two) = code.line(grid.start_byte), (code.of(grid), code.of(block))
@@ -88,7 +88,7 @@ def exchanged_configurations(program: Program) -> Iterator[Candidate]:
             any(re.search(r"[/(]", code.of(part)) for part in block_extents(code, each)) for each in (grid, block)
         ]
         if divided == [False, True]:
-            yield Candidate("exchanged-launch", f"the launch of line {line} has grid and block exchanged",
+            yield Candidate("swapped-launch", f"the launch of line {line} has grid and block swapped",
                             f"write `<<<{two}, {one}` in line {line}",
                             (Edit(code.path, grid.start_byte, grid.end_byte, two),
                              Edit(code.path, block.start_byte, block.end_byte, one)))  # fmt: skip
@@ -141,8 +141,8 @@ def _is_factor(code: Code, node: Node) -> bool:
     return node.type == "number_literal" or (sign is not None and code.of(sign) == "*")
 
 
-def exchanged_grid(program: Program) -> tuple[Edit, ...]:
-    """x and y of the grid exchanged where it is written; empty where it is not found, or has one extent only."""
+def swapped_grid(program: Program) -> tuple[Edit, ...]:
+    """x and y of the grid swapped where it is written; empty where it is not found, or has one extent only."""
     for code, arguments in grid_arguments(program):
         if len(arguments) >= 2:
             one, two = arguments[:2]
@@ -161,8 +161,8 @@ def _swapped_in_kernel(program: Program, what: str) -> Iterator[Candidate]:
                 lines.append(code.line(node.start_byte))
         if len(edits) > 1:
             where = ", ".join(map(str, dict.fromkeys(lines)))
-            yield Candidate("swapped-axes", f"{what}.x and {what}.y are exchanged in line{'s' * (len(set(lines)) > 1)} "
-                            f"{where}", f"exchange {what}.x and {what}.y there", tuple(edits))  # fmt: skip
+            yield Candidate("swapped-axes", f"{what}.x and {what}.y are swapped in line{'s' * (len(set(lines)) > 1)} "
+                            f"{where}", f"swap {what}.x and {what}.y there", tuple(edits))  # fmt: skip
 
 
 def grid_arguments(program: Program) -> Iterator[tuple[Code, list[Node]]]:
