@@ -25,7 +25,7 @@ FRAGMENT = """
 #include <mma.h>
 #include <cuda_fp16.h>
 using namespace nvcuda;
-__global__ void one_warp(const half* A, const half* B, float* C, int M, int N, int K) {
+__global__ void wmma_gemm(const half* A, const half* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 16, col = blockIdx.x * 16;
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums;
     wmma::fill_fragment(sums, 0.0f);
@@ -39,11 +39,11 @@ __global__ void one_warp(const half* A, const half* B, float* C, int M, int N, i
     wmma::store_matrix_sync(C + row * N + col, sums, N, wmma::mem_row_major);
 }
 void run(half* A, half* B, float* C, int M, int N, int K) {
-    one_warp<<<dim3(N / 16, M / 16), 32>>>(A, B, C, M, N, K);
+    wmma_gemm<<<dim3(N / 16, M / 16), 32>>>(A, B, C, M, N, K);
 }
 """
 DYNAMIC = """
-__global__ void two_tiles(const float* A, const float* B, float* C, int M, int N, int K, int side) {
+__global__ void matmul_two_tiles(const float* A, const float* B, float* C, int M, int N, int K, int side) {
     extern __shared__ float left[];
     extern __shared__ float right[];  //!
     int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * side + y, col = blockIdx.x * side + x;
@@ -60,7 +60,7 @@ __global__ void two_tiles(const float* A, const float* B, float* C, int M, int N
 void run(float* A, float* B, float* C, int M, int N, int K) {
     int side = 8;
     dim3 grid((N + side - 1) / side, (M + side - 1) / side), block(side, side);
-    two_tiles<<<grid, block, 2 * side * side * sizeof(float)>>>(A, B, C, M, N, K, side);
+    matmul_two_tiles<<<grid, block, 2 * side * side * sizeof(float)>>>(A, B, C, M, N, K, side);
 }
 """
 PARTS = """
@@ -113,7 +113,7 @@ PAIRS = [
     Faulty("block_without_its_column", change(BLOCKTILE, "C += cRow * BM * N + cCol * BN;", "C += cRow * BM * N;"),
            "missing-block-term", "cRow * BM * N + cCol * BN"),
     Faulty("flat_block", change(NAIVE, "dim3 blockDim(32, 8);", "dim3 blockDim(256);").replace(
-        "(N + 31) / 32, (M + 7) / 8", "(N + 15) / 16, (M + 15) / 16"), "flat-block", "dim3(16, 16)"),
+        "(N + 31) / 32, (M + 7) / 8", "(N + 15) / 16, (M + 15) / 16"), "flat-block", "blockDim(16, 16)"),
     Faulty("arrays_at_one_place", DYNAMIC, "shared-overlap", "float* right = left + side * side;"),
     Faulty("cleared_by_a_block", PARTS, "cleared-too-late", "cudaMemset(C, 0, sizeof(*C) * M * N);"),
     Faulty("tree_without_its_last_step", change(TREE, "d > 0; d /= 2", "d > 1; d /= 2"), "reduction-distance", "d > 0"),

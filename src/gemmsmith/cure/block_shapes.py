@@ -26,10 +26,13 @@ def flat_blocks(program: Program) -> Iterator[Candidate]:
             factors = [str(math.isqrt(int(text)))] * 2
         if len(factors) != 2 or not all(re.fullmatch(r"\w+", factor) for factor in factors):
             continue
-        new = f"dim3({', '.join(factors)})"
+        sides, before = ", ".join(factors), code.text[: listed[0].start_byte]
+        is_declared = re.search(rf"\bdim3\b[^;]*\b{re.escape(code.of(asked))}\s*[({{]\s*$", before) is not None
+        edit = (Edit(code.path, listed[0].start_byte, listed[0].end_byte, sides) if is_declared
+                else Edit(code.path, asked.start_byte, asked.end_byte, f"dim3({sides})"))  # fmt: skip
         yield Candidate("flat-block", f"the launch has blocks of {text} threads along x alone (line {line}), and the "
-                        "kernel uses threadIdx.y, which is then always 0", f"write `{new}` in line {line}",
-                        (Edit(code.path, asked.start_byte, asked.end_byte, new),))  # fmt: skip
+                        "kernel uses threadIdx.y, which is then always 0",
+                        f"write `{edit.text}` in line {code.line(edit.start)}", (edit,))  # fmt: skip
 
 
 def other_blocks(program: Program) -> Iterator[Candidate]:

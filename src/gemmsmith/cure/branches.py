@@ -171,7 +171,7 @@ def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
             f"remove line {line}, and guard each load and store with its own row and column instead",
             (_removed(code, node), *guards),
         )
-        if guards and not made.clashes:
+        if (guards or leaves[1] == "break") and not made.clashes:
             yield made
 
 

@@ -157,9 +157,14 @@ def _components(function: Function) -> dict[str, list[tuple[str, Node]]]:
 
 def _width(function: Function, name: str, read: list[str]) -> int:
     """How many components a vector has: by its declared type, else as many as are read."""
-    declared = re.search(rf"\b[a-z_]\w*?([234])\s*[*&]?\s*{re.escape(name.partition('[')[0])}\b",
-                         function.code.of(function.body))  # fmt: skip
-    return int(declared[1]) if declared else max(_COMPONENTS.index(field) for field in read) + 1
+    code, base = function.code, name.partition("[")[0]
+    for node in below(function.body, "declaration"):
+        kind = node.child_by_field_name("type")
+        width = re.search(r"[a-z_]([234])$", code.of(kind)) if kind is not None else None
+        declared = code.text[kind.end_byte : node.end_byte] if kind is not None else ""
+        if width is not None and re.search(rf"(?:^|,)[\s*&]*{re.escape(base)}\b", declared):
+            return int(width[1])
+    return max(_COMPONENTS.index(field) for field in read) + 1
 
 
 def _replaced(code: Code, node: Node, new: str, kind: str, cause: str) -> Candidate:
