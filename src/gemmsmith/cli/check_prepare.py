@@ -217,7 +217,7 @@ def _with_places(
             lines = settled.lines
             if found.beside:
                 names = " and ".join(found.beside)
-                lines += (f"it makes {counter} products, whose rows lie beside one another in {names}",)
+                lines += (f"it makes {counter} products, whose rows are interleaved in {names}",)
             return replace(settled, spec=replace(spec, batched=False), lines=lines), found
     return settled, None
 
