@@ -16,11 +16,35 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _AXES = "xyz"
+_PARTS = 3  # blockIdx, blockDim and threadIdx
 _DIVIDED = re.compile(
     r"(?:.*[^\w)]|)(?P<over>[\w.]+)\s*(?:\+[^/]*)?\)?\s*/\s*(?P<by>\(.*\)|[\w.]+)\s*\)?(?:\s*\+\s*1)?$"
 )
 _CALLED = re.compile(r"\w*(?:div|DIV|ceil|CEIL|cdiv)\w*\s*\(\s*[\w.]+\s*,\s*(?P<by>.*)\)$", re.S)
 _WARP = re.compile(r"\b(?:32|warpSize|WARP_SIZE|WARPSIZE)\b")
+
+
+def thread_numbers(program: Program) -> Iterator[Candidate]:
+    """`blockIdx.x + blockDim.x * threadIdx.x` and `blockIdx.x + threadIdx.x` become the number of a thread in the
+    grid."""
+    for function in program.reached:
+        code = function.code
+        for node, _sign, _left, _right in binary_expressions(code, function.body, ("+",)):
+            text = flat(code.of(node))
+            found = [name.partition(".") for name in re.findall(r"[A-Za-z_]\w*(?:\.\w+)?", text)]
+            kinds, axes = [name for name, _, _ in found], {axis for _, _, axis in found}
+            if sorted(set(kinds) - {"blockDim"}) != ["blockIdx", "threadIdx"] or len(axes) != 1 or len(kinds) > _PARTS:
+                continue
+            axis = next(iter(axes))
+            new, line = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}", code.line(node.start_byte)
+            if re.fullmatch(r"[\w.*+ ]+", text) and set(text.split(" + ")) != set(_usual(axis)):
+                yield Candidate("wrong-thread-number", f"line {line} numbers the threads of all blocks by `{text}`, "
+                                "which several threads share", f"write `{new}` in line {line}",
+                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
+
+
+def _usual(axis: str) -> tuple[str, str]:
+    return f"blockIdx.{axis} * blockDim.{axis}", f"threadIdx.{axis}"
 
 
 def launched_steps(program: Program) -> Iterator[Candidate]:

@@ -133,6 +133,20 @@ def swapped_guards(program: Program) -> Iterator[Candidate]:
                         yield _replaced(code, test, one, name)
 
 
+def loop_extents(program: Program) -> Iterator[Candidate]:
+    """`for (…; i < N; …)` becomes `for (…; i < K; …)`: another extent as the end of a loop."""
+    names = [program.names[role] for role in ("K", "N", "M") if role in program.names]
+    for function in program.reached:
+        code = function.code
+        for loop in below(function.body, "for_statement", "while_statement"):
+            test = loop.child_by_field_name("condition")
+            if test is None:
+                continue
+            for one in below(test, "identifier"):
+                if code.of(one) in names:
+                    yield from (_replaced(code, test, one, name) for name in names if name != code.of(one))
+
+
 def _swapped(code: Code, test: Node, one: Node, other: Node) -> Candidate:
     line = code.line(one.start_byte)
     a, b = code.of(one), code.of(other)

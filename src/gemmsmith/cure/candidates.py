@@ -142,6 +142,7 @@ def _by_fragments(program: Program) -> bool:
 def _block_numbers(program: Program) -> Iterator[Candidate]:
     """Which part of C a block makes: the axes, the steps and the threads of kernel and launch must agree."""
     yield from counterparts.mismatched_axes(program)
+    yield from block_steps.thread_numbers(program)
     yield from block_steps.launched_steps(program)
     yield from block_steps.warp_grids(program)
     yield from block_shapes.flat_blocks(program)
@@ -164,7 +165,9 @@ def _extents(program: Program) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
-    yield from _in_turn(launches.swapped_axes(program), bounds.swapped_guards(program), others)
+    yield from _in_turn(
+        launches.swapped_axes(program), bounds.swapped_guards(program), bounds.loop_extents(program), others
+    )
 
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -236,7 +239,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         chain(launches.swapped_axes(program), block_shapes.other_blocks(program)),
         indices.swapped_indices(program),
         chain(indices.swapped_arrays(program), zero_fill.unfilled_tiles(program)),
-        chain(counters.other_counters(program), bounds.swapped_guards(program)),
+        chain(counters.other_counters(program), bounds.swapped_guards(program), bounds.loop_extents(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
         tails.wrong_steps(program, computed=False),
         index_arithmetic.other_strides(program),
