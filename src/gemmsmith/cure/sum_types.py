@@ -10,8 +10,8 @@ from gemmsmith.cure.edit import Candidate, Edit
 
 _INTEGERS = ("int", "unsigned", "unsigned int", "long", "long long", "short", "char", "int32_t", "int64_t", "size_t")
 _SHORT = ("short", "unsigned short", "int16_t", "uint16_t", "char", "signed char", "int8_t", "uint8_t")
-_NARROWER = {"int": _SHORT, "int32_t": _SHORT, "double": (*_INTEGERS, "float", "half", "__half"), "float": _INTEGERS, "half": _INTEGERS,
-             "__half": _INTEGERS, "__nv_bfloat16": _INTEGERS}  # fmt: skip
+_NARROWER = {"int": _SHORT, "int32_t": _SHORT, "float": _INTEGERS, "half": _INTEGERS, "__half": _INTEGERS,
+             "__nv_bfloat16": _INTEGERS, "double": (*_INTEGERS, "float", "half", "__half")}  # fmt: skip
 _SUMS_OF = {"half": "float", "__half": "float", "__nv_bfloat16": "float"}
 
 
