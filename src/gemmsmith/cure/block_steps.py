@@ -37,7 +37,8 @@ def thread_numbers(program: Program) -> Iterator[Candidate]:
                 continue
             axis = next(iter(axes))
             new, line = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}", code.line(node.start_byte)
-            if re.fullmatch(r"[\w.*+ ]+", text) and set(text.split(" + ")) != set(_usual(axis)):
+            is_plain = re.fullmatch(r"[\w.*+ ]+", text) is not None and not re.search(r"(?<![\w.])\d", text)
+            if is_plain and set(text.split(" + ")) != set(_usual(axis)):
                 yield Candidate("wrong-thread-number", f"line {line} numbers the threads of all blocks by `{text}`, "
                                 "which several threads share", f"write `{new}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
@@ -54,12 +55,15 @@ def launched_steps(program: Program) -> Iterator[Candidate]:
     if kernel is None:
         return
     for code, arguments in grid_arguments(program):
+        divisors = {_bare(by) for argument in arguments if (by := _divisor(code, argument)) is not None}
         for axis, argument in zip(_AXES, arguments, strict=False):
             by = _divisor(code, argument)
             if by is None:
                 continue
             wanted = _bare(by)
             steps = [step for step in _steps(kernel, axis) if not _may_be_equal(program, kernel.code.of(step), wanted)]
+            if any(_bare(kernel.code.of(step)) in divisors for step in steps):  # x and y are swapped
+                continue
             for step in steps:
                 yield from _in_kernel(program, kernel, step, by, axis)
 

@@ -25,9 +25,8 @@ def missing_counters(program: Program) -> Iterator[Candidate]:
             if left is None or right is None or sign is None:
                 continue
             counters = _counters(code, statement)
-            sides = (
-                [(left, right)] if code.of(sign) == "+=" else [(left, right), (right, left)]
-            )  # a sum runs over others
+            adds = code.of(sign) == "+=" or code.of(left) in code.of(right)  # a sum runs over counters of its own
+            sides = [(left, right)] if adds else [(left, right), (right, left)]
             for one, other in sides:
                 has, named = _names(code, one), _names(code, other)
                 lacking = [name for name in counters if name in has and name not in named]
