@@ -55,17 +55,23 @@ def launched_steps(program: Program) -> Iterator[Candidate]:
     if kernel is None:
         return
     for code, arguments in grid_arguments(program):
-        divisors = {_bare(by) for argument in arguments if (by := _divisor(code, argument)) is not None}
+        if _are_swapped(code, kernel, arguments):
+            continue
         for axis, argument in zip(_AXES, arguments, strict=False):
             by = _divisor(code, argument)
             if by is None:
                 continue
             wanted = _bare(by)
             steps = [step for step in _steps(kernel, axis) if not _may_be_equal(program, kernel.code.of(step), wanted)]
-            if any(_bare(kernel.code.of(step)) in divisors for step in steps):  # x and y are swapped
-                continue
             for step in steps:
                 yield from _in_kernel(program, kernel, step, by, axis)
+
+
+def _are_swapped(code: Code, kernel: Function, arguments: list[Node]) -> bool:
+    """Whether x of the grid has the step of the kernel's y, and y that of its x."""
+    divisors = [_bare(_divisor(code, argument) or "") for argument in arguments[:2]]
+    steps = [{_bare(kernel.code.of(step)) for step in _steps(kernel, axis)} for axis in "yx"]
+    return len(set(divisors)) == len(steps) and all(by in of for by, of in zip(divisors, steps, strict=True))
 
 
 def _in_kernel(program: Program, kernel: Function, step: Node, by: str, axis: str) -> Iterator[Candidate]:
