@@ -70,6 +70,7 @@ def mistake(source: str, folder: Path) -> tuple[str, str] | None:
         # Where a name may stand for another shape, nothing is said.
         ("b = b.t().contiguous();\n    int M = a.size(0), K = a.size(1), N = b.size(0);" + MADE,
          ""),
+        ("int M = a.size(1), K = a.size(-1), N = b.size(1);" + MADE, ""),
         ("int M = a.size(0), K = a.size(1), N = w.size(0);" + MADE, ""),
     ],
 )  # fmt: skip

@@ -28,8 +28,7 @@ def wrong_tensor_size(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
     if spec.is_rung or site is None or site.frame.function is None or spec.signature.column_major:
         return None
     body = site.frame.function.body
-    axes = [int(match["axis"] or match["of"]) for match in _SIZE.finditer(body)]
-    if not axes or min(axes) < -2 or max(axes) > 1 or _RESHAPED.search(body) or problem.batch > 1:
+    if _may_have_more_axes(body) or "blockIdx.z" in site.kernel.body or _RESHAPED.search(body) or problem.batch > 1:
         return None
     for expression, extent in _sizes(spec, site, body):
         meant = _extent(spec, site, problem, expression)
@@ -41,6 +40,16 @@ def wrong_tensor_size(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
                       f"the kernel reads {whose} as a matrix of {shape}, so that this is {meant}")  # fmt: skip
             return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
     return None
+
+
+def _may_have_more_axes(body: str) -> bool:
+    """Whether a tensor may have more than two axes: by the numbers of those that are named, or since one is counted
+    from both ends."""
+    axes: dict[str, set[int]] = {}
+    for match in _SIZE.finditer(body):
+        axes.setdefault(match[1], set()).add(int(match["axis"] or match["of"]))
+    signs = [{axis < 0 for axis in named} for named in axes.values()]
+    return any(min(named) < -2 or max(named) > 1 for named in axes.values()) or any(len(both) > 1 for both in signs)
 
 
 def _sizes(spec: KernelSpec, site: LaunchSite, body: str) -> Iterator[tuple[str, str]]:
