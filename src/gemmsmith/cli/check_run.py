@@ -162,7 +162,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
 
 def _refuse_several_products(report: Report) -> None:
     """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
-    for may be one of heads, whose matrices lie beside one another."""
+    for may be one of heads, whose matrices are interleaved."""
     counter = getattr(report.spec.geometry, "products", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):

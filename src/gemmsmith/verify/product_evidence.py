@@ -68,7 +68,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
                 f"the {computed} of its launch it may be for a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
-    if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
+    is_said = says_product(signature.entry) and getattr(spec.geometry, "site", None) is not None
+    if not faulted and not is_said and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
         return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
     if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
