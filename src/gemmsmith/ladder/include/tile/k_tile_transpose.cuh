@@ -1,0 +1,88 @@
+// Copies k-tiles of a K-major operand into shared memory in the layout of k_tile_copy.cuh, a line for each k, by way of
+// registers: a thread loads 16 bytes along k, four k of one row, and stores them to four lines. Copies of 4 bytes
+// (KTileCopy) need no registers, but four times as many requests.
+//
+// A warp stores ROWS rows of ACROSS chunks of four k. Every fourth line begins ROWS floats later, so these 32 numbers
+// are in 32 different banks. The operand's rows start on 16 bytes.
+#pragma once
+
+#include "ptx/shared_memory.cuh"
+#include "tile/k_tile_copy.cuh"
+
+template <int Extent, int Depth, int Threads>
+struct KTileTranspose {
+    static constexpr int CHUNKS = Depth / 4;                     // of a row of the k-tile
+    static constexpr int ACROSS = CHUNKS < 8 ? CHUNKS : 8;       // threads along a row
+    static constexpr int ROWS = 32 / ACROSS;                     // of a warp
+    static constexpr int BYTES = 4 * (Depth * Extent + CHUNKS * ROWS);
+    static constexpr int PASS = Threads / ACROSS;                // rows per pass of all threads
+    static constexpr int PER_ROW = CHUNKS / ACROSS;
+    static constexpr int COUNT = ((Extent - 1) / PASS + 1) * PER_ROW;
+    static_assert(Extent % 16 == 0 && CHUNKS % ACROSS == 0 && Threads % ACROSS == 0, "threads share a row equally");
+
+    const float* source;  // this thread's first chunk of the k-tile
+    long long ld;
+    int row, rows_left, floats_left;  // its first row, and the distance from there to the matrix edge
+    unsigned target;
+    float4 chunks[COUNT] = {};
+
+    // Floats from the start of a k-tile to the line of k.
+    static __device__ __forceinline__ constexpr int line_of(int k) { return k * Extent + k / 4 * ROWS; }
+
+    // As KTileCopy's.
+    __device__ __forceinline__ KTileTranspose(unsigned shared, const float* matrix, long long ld, int first, int extent,
+                                              int k, int K)
+        : ld(ld), row(threadIdx.x / ACROSS) {
+        const int along = threadIdx.x % ACROSS * 4;
+        source = matrix + (first + row) * ld + k + along;
+        rows_left = extent - first - row;
+        floats_left = K - k - along;
+        target = shared + 4 * (line_of(along) + row);
+    }
+
+    // Loads the thread's chunks of a k-tile. With a guard, elements outside the matrix become zero. Without one the
+    // whole k-tile must be inside.
+    template <bool Guard>
+    __device__ __forceinline__ void copy(unsigned) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int down = i / PER_ROW * PASS, right = i % PER_ROW * ACROSS * 4;
+            if (Extent % PASS != 0 && row + down >= Extent) continue;
+            const float* const from = source + down * ld + right;
+            const int valid = Guard ? (down < rows_left ? floats_left - right : 0) : 4;
+            if (valid >= 4)
+                chunks[i] = *reinterpret_cast<const float4*>(from);
+            else
+                chunks[i] = make_float4(valid > 0 ? from[0] : 0, valid > 1 ? from[1] : 0, valid > 2 ? from[2] : 0, 0);
+        }
+    }
+
+    // Stores them to the k-tile `offset` bytes after the first.
+    __device__ __forceinline__ void finish(unsigned offset) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int down = i / PER_ROW * PASS, right = i % PER_ROW * ACROSS * 4;
+            if (Extent % PASS != 0 && row + down >= Extent) continue;
+            const unsigned to = target + offset + 4 * (line_of(right) + down);
+            store_shared_4(to, __float_as_uint(chunks[i].x));
+            store_shared_4(to + 4 * Extent, __float_as_uint(chunks[i].y));
+            store_shared_4(to + 8 * Extent, __float_as_uint(chunks[i].z));
+            store_shared_4(to + 12 * Extent, __float_as_uint(chunks[i].w));
+        }
+    }
+
+    __device__ __forceinline__ void advance() {
+        source += Depth;
+        floats_left -= Depth;
+    }
+};
+
+// KTileTranspose where ByRegisters, else KTileCopy.
+template <bool ByRegisters, int Extent, int Depth, int Threads, bool Transposed, bool Aligned>
+struct KTileLoader : KTileCopy<Extent, Depth, Threads, Transposed, Aligned> {
+    using KTileCopy<Extent, Depth, Threads, Transposed, Aligned>::KTileCopy;
+};
+template <int Extent, int Depth, int Threads>
+struct KTileLoader<true, Extent, Depth, Threads, true, true> : KTileTranspose<Extent, Depth, Threads> {
+    using KTileTranspose<Extent, Depth, Threads>::KTileTranspose;
+};
