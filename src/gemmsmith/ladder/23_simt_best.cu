@@ -142,9 +142,9 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             const auto run = [&](auto guarded, int rounds) {
 #pragma unroll 1
                 for (; rounds > 0; --rounds) {
+                    copy(guarded, to);
                     const unsigned filled = to;
                     to = after(to);
-                    copy(guarded, filled);
                     // All steps of a k-tile but the last, which reads from the next k-tile. They are not fully
                     // unrolled, or the compiler would move reads down to their first use.
 #pragma unroll 1
