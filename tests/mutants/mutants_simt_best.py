@@ -91,7 +91,7 @@ MUTANTS = (
         name="simt_best: chunks without a guard along k",
         rung=RUNG,
         what="a chunk that ends behind the row is loaded whole",
-        edits=(Edit(TRANSPOSE, "if (valid >= 4)", "if (valid > 0)"),),
+        edits=(Edit(TRANSPOSE, "floats_left - right_of(i) >= 4)", "floats_left - right_of(i) > 0)"),),
         trial=Trial((32, 64, 21), layout="NT", padding=(3, 3, 0)),
         detector="out-of-bounds",
         config=BY_REGISTERS,

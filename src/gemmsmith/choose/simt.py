@@ -27,6 +27,7 @@ from gemmsmith.problem import Problem, ceil_div
 NAME = "simt_best"
 _WARPS = 8  # on an SM; with fewer, the latency of shared memory shows
 _BK = 16  # the default
+BY_PROLOGUE, BY_REGISTERS = 1, 2  # values of TRANSPOSED_COPY
 _SHORT = 8  # k-tiles this short are for products with no more: from K = 28 on they are slower than others (17 shapes)
 _ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 _CORRECTED = 1.4  # of the fastest prediction: those further away were rarely timed
@@ -50,8 +51,10 @@ class Candidate:
 
     @cache  # noqa: B019 - candidates live as long as the module
     def config(self, sharers: int, transposed: int = 0, cluster: int = 1) -> Config:
-        values = {"SHARERS": sharers, "TRANSPOSED_COPY": transposed, "CLUSTER_K": cluster}
-        return rung_named(NAME).config({**dict(self.changes), **values})
+        values = {**dict(self.changes), "SHARERS": sharers, "TRANSPOSED_COPY": transposed, "CLUSTER_K": cluster}
+        if transposed == BY_REGISTERS:
+            values["UNROLL"] = max(2, 4 // values.get("TEAMS", 1))  # chunks of four k
+        return rung_named(NAME).config(values)
 
 
 @cache
@@ -93,7 +96,7 @@ def corrected(problem: Problem, timed: list[tuple[Config, float]], sms: int,
 def configurations(problem: Problem, sms: int, unaligned: int = 0,
                    clusters: bool = False) -> list[tuple[Candidate, Config]]:  # fmt: skip
     """All that are worth considering, largest tile first."""
-    transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
+    transposed = _ways_of_transposing(problem, unaligned, clusters)
     found = []
     for candidate in candidates():
         if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
@@ -107,6 +110,14 @@ def configurations(problem: Problem, sms: int, unaligned: int = 0,
             found += [(candidate, candidate.config(0, each, count)) for each in transposed
                       for count in candidate.clusters if count <= k_tiles]  # fmt: skip
     return found
+
+
+def _ways_of_transposing(problem: Problem, unaligned: int, clusters: bool) -> tuple[int, ...]:
+    """Values of TRANSPOSED_COPY. In registers only on GPUs with clusters: it was timed on no other."""
+    numbers = _transposed_numbers(problem, unaligned)
+    prologue = (BY_PROLOGUE,) if 0 < 4 * numbers <= MOST_WORKSPACE else ()
+    registers = (BY_REGISTERS,) if numbers and clusters and not unaligned else ()
+    return (0, *prologue, *registers)
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:
@@ -134,7 +145,9 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
     full, rest = divmod(tiles - shared, wave)
     rate = gpu.units.fma_lanes * (gpu.boost_mhz * 1e6) * candidate.efficiency
     seconds = costs.fixed + (costs.cluster if cluster > 1 else 0.0)
-    if config["TRANSPOSED_COPY"]:
+    if config["TRANSPOSED_COPY"] == BY_REGISTERS:
+        rate *= costs.layout_rate["TN"] * costs.registers_rate
+    elif config["TRANSPOSED_COPY"] == BY_PROLOGUE:
         seconds += costs.transpose + 8 * _transposed_numbers(problem, unaligned) / costs.transpose_bandwidth
         rate *= costs.layout_rate["TN"]
     else:

@@ -22,7 +22,7 @@ struct KTileTranspose {
 
     const float* source;  // this thread's first chunk of the k-tile
     long long ld;
-    int row, rows_left, floats_left;  // its first row, and the distance from there to the matrix edge
+    int row, below, floats_left;  // its first row, how many follow it, and the distance from its first k to the end
     unsigned target;
     float4 chunks[COUNT] = {};
 
@@ -34,26 +34,30 @@ struct KTileTranspose {
                                               int k, int K)
         : ld(ld), row(threadIdx.x / ACROSS) {
         const int along = threadIdx.x % ACROSS * 4;
-        source = matrix + (first + row) * ld + k + along;
-        rows_left = extent - first - row;
+        below = max(0, extent - 1 - first - row);
+        source = matrix + min(first + row, extent - 1) * ld + k + along;
         floats_left = K - k - along;
         target = shared + 4 * (line_of(along) + row);
     }
 
-    // Loads the thread's chunks of a k-tile. With a guard, elements outside the matrix become zero. Without one the
-    // whole k-tile must be inside.
+    // Loads the thread's chunks of a k-tile. With a guard, elements behind K become zero, and the last row is loaded in
+    // place of those behind it: their products are outside C. Without one the whole k-tile must be inside.
     template <bool Guard>
     __device__ __forceinline__ void copy(unsigned) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int down = i / PER_ROW * PASS, right = i % PER_ROW * ACROSS * 4;
-            if (Extent % PASS != 0 && row + down >= Extent) continue;
-            const float* const from = source + down * ld + right;
-            const int valid = Guard ? (down < rows_left ? floats_left - right : 0) : 4;
-            if (valid >= 4)
-                chunks[i] = *reinterpret_cast<const float4*>(from);
-            else
-                chunks[i] = make_float4(valid > 0 ? from[0] : 0, valid > 1 ? from[1] : 0, valid > 2 ? from[2] : 0, 0);
+            if (!has(i)) continue;
+            if constexpr (Guard) chunks[i] = make_float4(0, 0, 0, 0);
+            if (!Guard || floats_left - right_of(i) >= 4)
+                chunks[i] = *reinterpret_cast<const float4*>(chunk_at<Guard>(i));
+        }
+        if (!Guard || floats_left % 4 == 0) return;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {  // K ends within a chunk
+            const float* const from = chunk_at<Guard>(i);
+            const int valid = floats_left - right_of(i);
+            if (has(i) && valid > 0 && valid < 4)
+                chunks[i] = make_float4(from[0], valid > 1 ? from[1] : 0, valid > 2 ? from[2] : 0, 0);
         }
     }
 
@@ -61,9 +65,8 @@ struct KTileTranspose {
     __device__ __forceinline__ void finish(unsigned offset) const {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int down = i / PER_ROW * PASS, right = i % PER_ROW * ACROSS * 4;
-            if (Extent % PASS != 0 && row + down >= Extent) continue;
-            const unsigned to = target + offset + 4 * (line_of(right) + down);
+            if (!has(i)) continue;
+            const unsigned to = target + offset + 4 * (line_of(right_of(i)) + down_to(i));
             store_shared_4(to, __float_as_uint(chunks[i].x));
             store_shared_4(to + 4 * Extent, __float_as_uint(chunks[i].y));
             store_shared_4(to + 8 * Extent, __float_as_uint(chunks[i].z));
@@ -74,6 +77,17 @@ struct KTileTranspose {
     __device__ __forceinline__ void advance() {
         source += Depth;
         floats_left -= Depth;
+    }
+
+private:
+    // Where chunk i is, from the first one: rows down, and floats to the right; and whether the k-tile has it.
+    static __device__ __forceinline__ constexpr int down_to(int i) { return i / PER_ROW * PASS; }
+    static __device__ __forceinline__ constexpr int right_of(int i) { return i % PER_ROW * ACROSS * 4; }
+    __device__ __forceinline__ bool has(int i) const { return Extent % PASS == 0 || row + down_to(i) < Extent; }
+
+    template <bool Guard>
+    __device__ __forceinline__ const float* chunk_at(int i) const {
+        return source + (Guard ? min(down_to(i), below) : down_to(i)) * ld + right_of(i);
     }
 };
 
