@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from gemmsmith.call.binding import CompileFn
+from gemmsmith.cli.check_beyond_trials import are_modes_right, are_right, is_cleared, is_launched_right
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes, find_remedies
@@ -20,6 +21,7 @@ from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -33,15 +35,14 @@ from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.asserted_sizes import refuse_asserted
 from gemmsmith.verify.check_shapes import work_of
-from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.float_constants import adds_in_memory
+from gemmsmith.verify.footprints import touches_as_product
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
-from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.too_many_threads import too_many_threads
-from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
+from gemmsmith.verify.trial import DISTINCT, HEADS, ODD, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -75,9 +76,10 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         passed = (
             passed
             and _launched_trials(runner, prepared, report, asked)
-            and _is_cleared(prepared, report, asked.free)
-            and _is_launched_right(prepared, report, config, asked.free)
-            and _are_right(prepared, report)
+            and is_cleared(prepared, report, asked.free)
+            and is_launched_right(prepared, report, config, asked.free)
+            and are_right(prepared, report)
+            and are_modes_right(prepared, report, config)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -96,6 +98,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_one_size(report)
         _refuse_one_extent(report)
         refuse_guessed_grid(report)
+        refuse_mere_guess(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
@@ -138,20 +141,6 @@ def _refuse_one_extent(report: Report) -> None:
             f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
             f"{failed.total} outputs of {report.own(failed.problem)} are not written",
             "choose that size with --m, --n and --k, or give a grid with --grid",
-        )
-
-
-def refuse_guessed_grid(report: Report) -> None:
-    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
-    place = getattr(report.spec.geometry, "misread", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not place or failed is None or is_hazard(failed) or failed.faulted:
-        return
-    if 0 < failed.unwritten >= failed.wrong:
-        raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
-            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
-            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
         )
 
 
@@ -219,7 +208,9 @@ def _plain_trials(
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_asserted(prepared.spec, verdict)
-            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
+            probe = LaunchProbe(prepared.bench.open, prepared.spec, runner.config, runner.compile_fn)
+            touches = partial(touches_as_product, probe, prepared.shapes.distinct)
+            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict, touches)
             prepared.settled.refuse_doubtful_launch()
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()
@@ -264,41 +255,6 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
             after_failure(runner, trial, verdict, report, asked)
             return False
     return True
-
-
-def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
-    """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
-    trial, last = report.verdicts[-1]
-    found = not_cleared(prepared.spec, prepared.distinct, last, free) if not report.only else None
-    if found is not None:
-        report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
-    return found is None
-
-
-def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
-    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
-    trial, last = report.verdicts[-1]
-    if not free or report.only:
-        return True
-    spec, problem = prepared.spec, prepared.distinct
-    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
-                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
-        if found is not None:
-            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
-            return False
-    return True
-
-
-def _are_right(prepared: Prepared, report: Report) -> bool:
-    """Whether several products are right whose matrices do not follow one another."""
-    (trial, last), places = report.verdicts[-1], prepared.places
-    if places is None or report.only:
-        return True
-    verdict = replace(last, problem=places.problem, reasons=(places.wrong,) if places.wrong else (), fill="integers",
-                      mode="exact", repeat=last.repeat.partition(" --trial ")[0])  # fmt: skip
-    report.trials.append(replace(trial, label=HEADS, problem=places.problem))
-    report.verdicts.append((report.trials[-1], verdict))
-    return not places.wrong
 
 
 def _watched_before(trial: Trial, report: Report) -> bool:
