@@ -189,6 +189,8 @@ def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Cand
         extent = problem.m if config.get("SWAP", 0) else problem.n  # along wgmma's columns
         return extent <= _FEW and config["BN"] > max(_LEAST_WIDTH, -(-extent // 16) * 16)
 
+    if min(problem.m, problem.n) > _FEW:
+        return candidates
     return [each for each in candidates if not padded(each.config)] or candidates
 
 

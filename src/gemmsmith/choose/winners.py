@@ -47,18 +47,18 @@ def nearest_winner(candidates: Sequence[Candidate], key: ShapeKey, winners: Winn
     """
     by_config = {config_key(c.spec.name, c.config.values): c for c in reversed(candidates)}
     best = candidates[0].seconds
-    near = []
-    for other, entry in winners.items():
-        winner, apart = by_config.get(config_key(entry.kernel, entry.config)), distance(key, other)
-        if winner is None or apart > _APART:
-            continue
+    there = ((other, by_config.get(config_key(entry.kernel, entry.config))) for other, entry in winners.items())
+    near = [(distance(key, other), other, winner) for other, winner in there if winner is not None]
+    for apart, other, winner in sorted(near, key=lambda each: (each[0], each[2].seconds)):
+        if apart > _APART:
+            break
         tolerance = CLOSE
         # Not across layouts: listing the other layout's candidates takes about a second.
         if winner.seconds > best * tolerance and other.layout == key.layout and apart < 1:
             tolerance *= _underrated(winner.config, other, *model) ** (1 - apart)
         if winner.seconds <= best * tolerance:
-            near.append((apart, winner))
-    return min(near, key=lambda pair: (pair[0], pair[1].seconds))[1] if near else None
+            return winner
+    return None
 
 
 @cache
