@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
+from gemmsmith.choose.cluster_menu import has_one_order
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.cost import corrected_seconds, predicted_seconds
@@ -76,10 +77,15 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
 
 @lru_cache(maxsize=_MOST_KEYS)
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
-    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. A
-    persistent kernel has as many stages as fit: a winner with fewer, of a version that had less room, is the same."""
+    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. Of
+    wgmma_cluster the menu has as many stages as fit, and one order of small tiles: a winner of a version that had less
+    room, or with another order, is the same."""
     known = set(config) - _defaults().get(kernel, frozenset())
-    return kernel, *sorted(pair for pair in known if kernel != CLUSTER_NAME or pair[0] != "STAGES")
+    if kernel == CLUSTER_NAME:
+        values = dict(config)
+        ignored = {"STAGES", "GROUP"} if has_one_order(values["BM"], values["BN"]) else {"STAGES"}
+        known = {pair for pair in known if pair[0] not in ignored}
+    return kernel, *sorted(known)
 
 
 @cache
