@@ -80,9 +80,10 @@ def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object
     """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. Of
     wgmma_cluster the menu has as many stages as fit, and one order of small tiles: a winner of a version that had less
     room, or with another order, is the same."""
-    known = set(config) - _defaults().get(kernel, frozenset())
-    if kernel == CLUSTER_NAME:
-        values = dict(config)
+    defaults = _defaults().get(kernel, frozenset())
+    known = set(config) - defaults
+    if kernel == CLUSTER_NAME and defaults:
+        values = dict(defaults) | dict(config)
         ignored = {"STAGES", "GROUP"} if has_one_order(values["BM"], values["BN"]) else {"STAGES"}
         known = {pair for pair in known if pair[0] not in ignored}
     return kernel, *sorted(known)
