@@ -108,12 +108,13 @@ def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
 
 
 def slices_by_gpc(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """Where slices are numbered by GPC: where 64 clusters of two are launched, each GPC gets whole slices, and the
-    clusters of a slice share both operands. On an H200 4 to 11 % less time at six such configurations, though the
-    launch is without PDL, and within 1 % at two; 7 % more where they share one operand, and up to 1.5 % more where a
-    slice is spread over several GPCs."""
+    """Where slices are numbered by GPC: where 64 clusters of two are launched, and the clusters of a slice share both
+    operands. On an H200 4 to 11 % less time at six such configurations where each GPC gets whole slices, though the
+    launch is without PDL, and within 1 % at two; 7 % more where they share one operand. Where a slice is spread over
+    several GPCs 3 % less time in the mean of short and long samples, most of it under the power cap: 512x1024x32768 in
+    four slices, 1024x1024x16384 in two."""
     grid = tile_grid(shape, tiles)
-    whole = (tiles.slices >= _GPCS) & (tiles.cluster_m * tiles.cluster_n == 2) & (grid.work == 2 * 8 * _GPCS)
+    whole = (tiles.slices > 1) & (tiles.cluster_m * tiles.cluster_n == 2) & (grid.work == 2 * 8 * _GPCS)
     result: NDArray[np.bool_] = whole & (grid.down >= 2 * tiles.cluster_m) & (grid.across >= 2 * tiles.cluster_n)
     return result
 
