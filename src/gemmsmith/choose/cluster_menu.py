@@ -27,7 +27,7 @@ _CLUSTERS_OF_EIGHT = ((2, 4), (4, 2))  # only for some problems: ``worth_eight``
 _STAGES = range(2, 14)
 _GROUPS = (4, 8, 16)
 # By the cluster's rows and whether tiles are small, other than 8: small tiles in clusters of four rows run along rows
-# of tiles, 4 % less time than in groups of eight in the mean of six products of one wave on an H200.
+# of tiles, 5 % less time than in groups of eight in the mean of ten products of one wave on an H200.
 _ONE_GROUP = {(4, True): (1,)}
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
 _LEAST_STAGES_TO_SEND = 5  # with fewer, what sending saves is lost to waiting for k-tiles
