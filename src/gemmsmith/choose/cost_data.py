@@ -97,6 +97,7 @@ class NarrowCosts:
     short_row_across: float
     least_bytes: float
     more_rows: float
+    low_tile: float
 
 
 @dataclass(frozen=True)
