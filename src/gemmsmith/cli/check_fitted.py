@@ -46,7 +46,8 @@ class FittedTrials:
     spent: float = 0.0
     ran: int = 0
     pace: float = 0.0  # seconds per multiply-add of trials of many tiles
-    longest: tuple[int, float] = (0, 0.0)  # of these: the most rows or columns, and the seconds for each
+    most_rows: tuple[int, float] = (0, 0.0)  # of these: the most rows, and the seconds for each
+    most_columns: tuple[int, float] = (0, 0.0)
     fair: bool = False
 
     def plan(self) -> bool:
@@ -133,18 +134,25 @@ class FittedTrials:
             before = seconds_used()
             verdict = self.runner.run(trial)
             took = seconds_used() - before
-            self.paces.ran(trial, took)
-            self.spent, self.ran = self.spent + took, self.ran + 1
-            if trial.group == TILES:
-                self.pace = max(self.pace, took / work_of(trial.problem))
-                self.longest = max(self.longest, (_longer(trial), took / _longer(trial)))
+            self.took(trial, took)
             self.advance()
             if not self._judge(trial, verdict):
                 return False
         return True
 
+    def took(self, trial: Trial, seconds: float) -> None:
+        """Count the seconds of a trial for what others will take."""
+        self.paces.ran(trial, seconds)
+        self.spent, self.ran = self.spent + seconds, self.ran + 1
+        if trial.group == TILES:
+            rows, columns = max(1, trial.problem.m), max(1, trial.problem.n)
+            self.pace = max(self.pace, seconds / work_of(trial.problem))
+            self.most_rows = max(self.most_rows, (rows, seconds / rows))
+            self.most_columns = max(self.most_columns, (columns, seconds / columns))
+
     def _about(self, trial: Trial) -> float:
-        along = _longer(trial) * self.longest[1]  # a block may walk over all rows, however few columns there are
+        # A block may walk over all rows, however few columns there are, or over all columns.
+        along = max(trial.problem.m * self.most_rows[1], trial.problem.n * self.most_columns[1])
         return max(self.pace * work_of(trial.problem), self.paces.for_outputs(trial), along)
 
     def _judge(self, trial: Trial, verdict: Verdict, always: bool = False) -> bool:
@@ -155,10 +163,6 @@ class FittedTrials:
             return True
         after_failure(self.runner, trial, verdict, report, self.asked)
         return False
-
-
-def _longer(trial: Trial) -> int:
-    return max(trial.problem.m, trial.problem.n, 1)
 
 
 def _whole_vectors(report: Report, runner: TrialRunner, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:
