@@ -35,6 +35,7 @@ class WaveState:
         self.time = 0  # steps that the running lanes have taken
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
         self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
+        self._whole: tuple[Lanes, bool] = slice(0), True  # and those that ``whole_warps`` looked at
         self._runs = RunsOfLanes(wave.lanes, wave.threads)
         # Registers as seen last by an operand, and predicates by their row: the lanes and a view. Loops see them again.
         self._views: dict[int, tuple[Operand, slice, Array]] = {}
@@ -70,10 +71,11 @@ class WaveState:
         if isinstance(lanes, slice):
             start, stop, _ = lanes.indices(self.wave.lanes)
             return start % WARP == 0 and stop % WARP == 0
-        if lanes.size % WARP:
-            return False
-        first = lanes[::WARP]
-        return bool((first % WARP == 0).all() and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
+        if lanes is not self._whole[0]:
+            first = lanes[::WARP]
+            found = lanes.size % WARP == 0 and (first % WARP == 0).all()
+            self._whole = lanes, bool(found and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
+        return self._whole[1]
 
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
         """Values of these lanes, one row of 32 for each warp, −1 where a lane is inactive."""
