@@ -9,6 +9,7 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.trial import ODD, Trial
 
+_ORDERS = 4  # of warps; after them come the trials that fit the kernel, which tell more
 _ORDER_COST = 4  # times as long as lockstep, where each warp runs by itself: 3 to 7 for 8 to 32 warps
 
 
@@ -41,7 +42,8 @@ def affordable(waiting: list[Trial], pace: PlainPace, left: float, report: Repor
     which the report says."""
     trial = waiting[0]
     others = sum(pace.seconds(each) for each in waiting[1:] if not _is_order(each))
-    short = asked.free and others + pace.seconds(trial) > left
+    seconds = pace.seconds(trial) * (_ORDERS if _is_order(trial) else 1)
+    short = asked.free and others + seconds > left
     if short and _is_order(trial):
         report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
         return None
