@@ -21,6 +21,7 @@ from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import CheckShapes
+from gemmsmith.verify.raggedness import Multiples
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
 
 BASE = Problem(64, 64, 64)
@@ -132,7 +133,7 @@ def test_meanings_are_tried_again_where_it_is_worth_the_seconds(
 
 @pytest.mark.parametrize(("left", "runs"), [(16.0, False), (18.0, True)])
 def test_an_order_of_warps_costs_more_than_lockstep(left: float, runs: bool) -> None:
-    """Each warp runs by itself, four times as slow as lockstep; none of four orders is begun unless all are affordable."""
+    """Each warp runs by itself, four times as slow as lockstep; no order is begun unless all four are affordable."""
     pace, report = PlainPace(), SimpleNamespace(verdicts=[], skipped=[])
     pace.ran(FIRST, 1.0)
     asked: Any = SimpleNamespace(free=True, budget=15.0)
@@ -157,3 +158,16 @@ def test_many_rows_are_judged_by_rows_however_fast_columns_are() -> None:
     fitted.took(replace(trial("columns", Problem(8, 8288, 1)), group=TILES), 0.14)
     assert fitted._about(trial("70,000 rows", Problem(70_000, 1, 1))) > 10
     assert fitted._about(trial("70,000 columns", Problem(1, 70_000, 1))) < 2
+
+
+@pytest.mark.parametrize(("seconds", "deepest", "expected"), [(0.4, 139, 1027), (3.0, 139, 190), (9.0, 139, 0)])
+def test_many_k_tiles_take_few_seconds(seconds: float, deepest: int, expected: int) -> None:
+    """The trial of many k-tiles is run though no seconds are left: with fewer where a kernel that waits for mbarriers
+    took half a minute, and not where that is none more than were run."""
+    fitted: Any = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), 0.0, lambda: None)  # type: ignore[arg-type]
+    before = trial(f"K = {deepest}", Problem(31, 31, deepest))
+    fitted.took(before, seconds)
+    fitted.report = SimpleNamespace(multiples=Multiples(1, 1, 2), verdicts=[(before, None)])
+    found = fitted._in_few_seconds(trial("K = 1027", Problem(31, 31, 1027)))
+    assert (found.problem.k if found else 0) == pytest.approx(expected, abs=8)
+    assert not found or found.label == f"K = {found.problem.k}"

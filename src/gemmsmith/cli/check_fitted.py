@@ -26,6 +26,7 @@ SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the repo
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
 _DEEP = 1000  # a K of many k-tiles
 _DEEP_WORK = 2**22  # multiply-adds of one launch that is run though no seconds are left
+_DEEP_SECONDS = 4.0  # that it may take
 
 
 @dataclass
@@ -99,8 +100,23 @@ class FittedTrials:
             return True
         if waiting:
             self.queue.remove(trial)
+        shorter = self._in_few_seconds(trial)
+        if shorter is None:
+            return True
         self.advance()
-        return self._judge(trial, self.runner.run(trial))
+        return self._judge(shorter, self.runner.run(shorter))
+
+    def _in_few_seconds(self, trial: Trial) -> Trial | None:
+        """A trial of many k-tiles with fewer of them, where steps along K are slow; None where that is none more than
+        were run before."""
+        seconds = self.paces.for_depth(trial)
+        if seconds <= _DEEP_SECONDS:
+            return trial
+        k = int(trial.problem.k * _DEEP_SECONDS / seconds)
+        problem = self.report.multiples.up(trial.problem.with_(k=k))
+        if problem.k <= max(before.problem.k for before, _ in self.report.verdicts):
+            return None
+        return replace(trial, label=f"K = {problem.k}", problem=problem)
 
     def _deep_trial(self) -> Trial | None:
         """One tile with many k-tiles, of a kernel that takes any shape, where nothing was planned."""
