@@ -23,6 +23,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import CheckShapes
 from gemmsmith.verify.raggedness import Multiples
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
+from gemmsmith.verify.trial_runner import TrialRunner
 
 BASE = Problem(64, 64, 64)
 FIRST = Trial("integers, bit for bit", BASE, "exact", "integers", "lockstep")
@@ -171,3 +172,30 @@ def test_many_k_tiles_take_few_seconds(seconds: float, deepest: int, expected: i
     found = fitted._in_few_seconds(trial("K = 1027", Problem(31, 31, 1027)))
     assert (found.problem.k if found else 0) == pytest.approx(expected, abs=8)
     assert not found or found.label == f"K = {found.problem.k}"
+
+
+@pytest.mark.parametrize(("late", "trusted", "watched"), [
+    (False, True, [True]), (True, True, [False]), (True, False, [False, True]),
+])  # fmt: skip
+def test_without_seconds_races_are_looked_for_where_a_result_is_wrong(
+    late: bool, trusted: bool, watched: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search for multiples tries twenty shapes: looking for races in each took longer than all else."""
+    looked: list[bool] = []
+
+    def launched(_: TrialRunner, __: Trial, hazards: bool) -> Any:
+        looked.append(hazards)
+        return SimpleNamespace(trusted=trusted, faults=())
+
+    monkeypatch.setattr(TrialRunner, "_launched", launched)
+    none: Any = None
+    TrialRunner(none, none, none, none, none, hurries=lambda: late).run(trial("63 rows", BASE))
+    assert looked == watched
+
+
+def test_a_hurried_search_is_told() -> None:
+    asked: Any = SimpleNamespace(free=True, budget=15.0)
+    for started, late in ((seconds_used(), False), (-1e6, True)):
+        fitted = FittedTrials(None, SimpleNamespace(), asked, started, lambda: None)  # type: ignore[arg-type]
+        assert fitted._hurries() is late
+        assert fitted.hurried is late

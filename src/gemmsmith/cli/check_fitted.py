@@ -50,6 +50,7 @@ class FittedTrials:
     most_rows: tuple[int, float] = (0, 0.0)  # of these: the most rows, and the seconds for each
     most_columns: tuple[int, float] = (0, 0.0)
     fair: bool = False
+    hurried: bool = False  # races were not looked for at all shapes that tell the multiples
 
     def plan(self) -> bool:
         """Find the shapes that fit, and their trials. False where the shapes themselves show a mistake."""
@@ -65,8 +66,10 @@ class FittedTrials:
                 ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
             )
             return True
-        subject, found = fit_subject(self.runner, report.base, report.trials[0].c,
+        subject, found = fit_subject(replace(self.runner, hurries=self._hurries), report.base, report.trials[0].c,
                                      (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
+        if self.hurried:
+            report.skipped.append(("races at other sizes", f"no time in {asked.budget:g} s"))
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
             label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
@@ -129,6 +132,12 @@ class FittedTrials:
         problem = report.base.with_(m=m, n=n, k=_DEEP + 3)
         trial = Trial(f"K = {problem.k}", problem, "float", "normal", "lockstep", report.trials[0].c, False, group="K")
         return None if no_launch(spec, self.runner.config, problem) else trial
+
+    def _hurries(self) -> bool:
+        """Whether the seconds before the certificate's are used up."""
+        late = self.asked.free and self._left(SPARE * self.asked.budget) < 0
+        self.hurried = self.hurried or late
+        return late
 
     def _left(self, spare: float) -> float:
         return self.asked.budget - spare - (seconds_used() - self.started)
