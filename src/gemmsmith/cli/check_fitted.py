@@ -112,11 +112,10 @@ class FittedTrials:
     def _in_few_seconds(self, trial: Trial) -> Trial | None:
         """A trial of many k-tiles with fewer of them, where steps along K are slow; None where that is none more than
         were run before."""
-        seconds = self.paces.for_depth(trial)
-        if seconds <= _DEEP_SECONDS:
+        seconds, asked = self.paces.for_depth(trial), trial.problem
+        if seconds <= _DEEP_SECONDS or asked.k in (asked.m, asked.n):  # that deep only if extents must be equal
             return trial
-        k = int(trial.problem.k * _DEEP_SECONDS / seconds)
-        problem = self.report.multiples.up(trial.problem.with_(k=k))
+        problem = self.report.multiples.up(asked.with_(k=int(asked.k * _DEEP_SECONDS / seconds)))
         if problem.k <= max(before.problem.k for before, _ in self.report.verdicts):
             return None
         return replace(trial, label=f"K = {problem.k}", problem=problem)
