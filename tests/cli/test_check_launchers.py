@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from checking import ONE_OUTPUT_A_THREAD, QUICK, check
 
-import gemmsmith.verify.settle as settle
+import gemmsmith.verify.found_launches as found_launches
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.launch_search import TileLaunch, search_launches
 from gemmsmith.verify.trial import BATCH
@@ -194,7 +194,7 @@ def test_a_launch_found_by_trying_keeps_what_the_sources_tell(
             found.append(launch)
             yield launch
 
-    monkeypatch.setattr(settle, "search_launches", watched)
+    monkeypatch.setattr(found_launches, "search_launches", watched)
     rows = "    for (int r = row; r < row + 2 && r < M && col < N; ++r) {\n    float"
     two_rows = ONE_OUTPUT_A_THREAD.replace("* 16 + threadIdx.y", "* 32 + 2 * threadIdx.y")
     two_rows = two_rows.replace("    if (row >= M || col >= N) return;\n    float", rows).replace("A[row", "A[r")

@@ -105,9 +105,11 @@ def test_one_pitch_beside_the_extents(tmp_path: Path, capsys: pytest.CaptureFixt
         ("C[i * p + j] = A[i * p + k];", ""),  # one number for two matrices
         ("s += A[(i * p + h) * K + k];", ""),  # heads
         ("s += A[z * p * K + i * K + k];", ""),  # products
+        ("As[y][x] = A[i * K + t * p + x];", ""),  # the width of a tile
+        ("As[y][x] = A[K * i + t * p + x];", ""),
         ("for (int r = 0; r < p; ++r) s += A[i * K + k];", ""),
         ("for (int k = p * z; k < K; ++k) s += A[i * K + k];", ""),
     ],
 )
 def test_which_matrix_a_pitch_is_of(body: str, role: str) -> None:
-    assert pitch_by_use("p", {"A": "A", "B": "B", "C": "C"}, body) == role
+    assert pitch_by_use("p", {"A": "A", "B": "B", "C": "C"}, body, ["M", "N", "K"]) == role

@@ -75,3 +75,12 @@ def test_rows_as_types(tmp_path: Path, arrays: str, fixed: int) -> None:
     signature = user_kernel(path, UserOptions()).signature
     assert dict(signature.fixed) == (dict.fromkeys("MNK", fixed) if fixed else {})
     assert signature.takes_table("A") is not bool(fixed)
+
+
+def test_macros_behind_the_kernel_are_not_its_parameters(tmp_path: Path) -> None:
+    """Host code below it has ``#define N 512``; the kernel's N is a parameter."""
+    path = tmp_path / "product.cu"
+    source = PRODUCT.replace("OF_A", "row * K").replace("OF_B", "k * N").replace("OF_C", "row * N")
+    behind = "#define M 512\n#define N 512\n#define K 512\nvoid run("
+    path.write_text(source.replace("void run(", behind).replace("(a, b, c, m, n, k);", "(a, b, c, M, N, K);"))
+    assert not user_kernel(path, UserOptions()).signature.fixed

@@ -15,12 +15,14 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.axis_multiple import LaunchSteps
 from gemmsmith.verify.certificate import certify
 from gemmsmith.verify.compare import Arithmetic, compare
 from gemmsmith.verify.diagnosis import mostly_zero
 from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.raggedness import Multiples, find_raggedness
+from gemmsmith.verify.multiples import Multiples
+from gemmsmith.verify.raggedness import find_raggedness
 from gemmsmith.verify.sparse_launch import sparse_reasons
 from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.trial_subject import Subject
@@ -163,7 +165,8 @@ def test_what_is_lost_where_k_is_no_multiple_of_three(parts: int, lost: str, wro
         return replace(verdict(trial.problem, ""), wrong=int(trial.problem.k % 3 != 0 and not cut))
 
     base = BASE.with_(k=63)
-    found = find_raggedness(run, RAGGED, run(RAGGED), base, (64, 64), KernelEdges((3,)), parts=parts)
+    found = find_raggedness(run, RAGGED, run(RAGGED), base, (64, 64), KernelEdges((3,)),
+                            launch=LaunchSteps(parts=parts))  # fmt: skip
     assert (found.wrong, found.multiples) == (wrong, Multiples() if wrong else Multiples(1, 1, 3))
 
 
@@ -263,8 +266,8 @@ def test_a_grid_that_counts_parts_of_a_tile_asks_for_them(unit: int, wrong: str)
     def run(trial: Trial) -> Verdict:
         return verdict(trial.problem, "out-of-bounds" if trial.problem.m % 32 else "")
 
-    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (32, 64), KernelEdges((16,)),
-                            grid_unit=lambda axis, _extent, _tile: unit if axis == "M" else 0)  # fmt: skip
+    launch = LaunchSteps(grid_unit=lambda axis, _extent, _tile: unit if axis == "M" else 0)
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (32, 64), KernelEdges((16,)), launch=launch)
     assert (found.wrong, found.multiples.m) == (wrong, 1 if wrong else 32)
 
 

@@ -13,7 +13,7 @@ from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
 from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.raggedness import Multiples
+from gemmsmith.verify.multiples import Multiples
 from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import grid_changes, many_tiles
 from gemmsmith.verify.trial import Size, Trial

@@ -40,7 +40,8 @@ from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.product_evidence import refuse_modular
 from gemmsmith.verify.product_places import ProductPlaces, product_places
-from gemmsmith.verify.settle import SETTLE_S, Settled, settle
+from gemmsmith.verify.settle import SETTLE_S, settle
+from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gemmsmith.kernel.role_names import words
 
@@ -21,7 +21,8 @@ def stride_roles(
     found = axis_strides(names, known)
     lacking = [place for place in names if not known.get(place) and place not in found]
     if len(lacking) == 1 and {"M", "N", "K"} <= set(known.values()):
-        found[lacking[0]] = pitch_by_use(names[lacking[0]], matrices, body)
+        extents = [names[place] for place, role in known.items() if role in ("M", "N", "K") and place in names]
+        found[lacking[0]] = pitch_by_use(names[lacking[0]], matrices, body, extents)
     return found
 
 
@@ -41,15 +42,19 @@ def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int
     return found
 
 
-def pitch_by_use(name: str, matrices: Mapping[str, str], body: str) -> str:
+def pitch_by_use(name: str, matrices: Mapping[str, str], body: str, extents: Sequence[str] = ()) -> str:
     """The leading dimension that a number is, by the one matrix that is indexed with a row times it: a[i * p + k]. Else
-    empty: in a[(i * H + h) * K + k] H counts heads. ``matrices``: the role of each pointer, by its name."""
+    empty: in a[(i * H + h) * K + k] H counts heads, in a[i * K + t * W + x] W is the width of a tile. ``matrices``: the
+    role of each pointer, by its name; ``extents``: the names of M, N and K."""
     word = re.escape(name)
     row = re.compile(rf"\s*(?:[\w.]+\s*\*\s*{word}|{word}\s*\*\s*[\w.]+)\s*")
+    sizes = "|".join(map(re.escape, extents)) or r"(?!)"
+    other = re.compile(rf"\*\s*(?:{sizes})\b|\b(?:{sizes})\s*\*")
     found = set()
     for pointer, role in matrices.items():
         indices = re.findall(rf"\b{re.escape(pointer)}\s*\[([^\[\]();]*)\]", body)
-        found |= {role for index in indices if any(row.fullmatch(term) for term in index.split("+"))}
+        found |= {role for index in indices
+                  if any(row.fullmatch(term) for term in index.split("+")) and not other.search(index)}  # fmt: skip
     return f"ld{found.pop().lower()}" if len(found) == 1 and found <= set("ABC") else ""
 
 

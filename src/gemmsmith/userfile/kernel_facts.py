@@ -61,8 +61,10 @@ class KernelFacts:
 
     @cached_property
     def expanded(self) -> str:
-        """The kernel's body, its macros expanded."""
+        """The kernel's body, its macros expanded. One that has the name of a parameter is defined behind the kernel."""
         macros = {name: macro for source in reversed(self._near()) for name, macro in source.macros.items()}
+        for parameter in self.kernel.parameters:
+            macros.pop(parameter.name, None)
         return expand(self.kernel.body, macros)
 
     @property

@@ -14,6 +14,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.axis_multiple import LaunchSteps
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.extents import with_extent
@@ -22,7 +23,8 @@ from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
 from gemmsmith.verify.least_depth import with_least_depth
-from gemmsmith.verify.raggedness import ANY, Raggedness, find_raggedness
+from gemmsmith.verify.multiples import ANY, Raggedness
+from gemmsmith.verify.raggedness import find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trial_subject import Subject
@@ -47,12 +49,15 @@ def fit_subject(
         tied = spec.signature.tied
         axes: tuple[str, ...] = ("MNK",) if spec.signature.square else ("MN", "K") if square else ("M", "N", "K")
         axes = (*(axis for axis in axes if axis not in tied), tied) if tied else axes
-        parts = 1 if spec.batched else spec.geometry(base, config).grid[2]
-        few = partial(_rounds_down, spec, config, base)
+        launch = LaunchSteps(
+            parts=1 if spec.batched else spec.geometry(base, config).grid[2],
+            rounds_down=partial(_rounds_down, spec, config, base),
+            grid_unit=partial(_grid_unit, spec, config, base),
+            flat=_flat(spec, ptx),
+            packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),
+        )
         run = cache(partial(_run, runner))  # some extents are asked for twice
-        unit = partial(_grid_unit, spec, config, base)
-        found = find_raggedness(run, *ragged, base, tile, edges, axes, parts, few, unit, _flat(spec, ptx),
-                                max((vector_width(a.ctype) for a in spec.signature.arguments), default=1))  # fmt: skip
+        found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.raggedness import Multiples
+from gemmsmith.verify.multiples import Multiples
 from gemmsmith.verify.trial import Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard
 

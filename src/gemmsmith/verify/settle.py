@@ -6,84 +6,43 @@ the kernel's own name or its host code contradicts is not accepted.
 
 from __future__ import annotations
 
-import math
-import re
-import shlex
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import GemmsmithError, OneGridError, SignatureError, UsageError
+from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
-from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
-from gemmsmith.verify.candidate_roles import candidate_roles
-from gemmsmith.verify.check_shapes import check_shapes
-from gemmsmith.verify.contradiction import contradiction
 from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
-from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.launch_evidence import fits
+from gemmsmith.verify.found_launches import (
+    by_other_version,
+    by_search,
+    by_search_without_namesake,
+    in_padded_memory,
+    launched_once,
+    likely_launches,
+    refuse_one_grid,
+)
 from gemmsmith.verify.launch_probe import LaunchProbe
-from gemmsmith.verify.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
+from gemmsmith.verify.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.product_evidence import says_product
 from gemmsmith.verify.readings import Reading, find_readings
+from gemmsmith.verify.restricted_extents import with_restricted_extents
 from gemmsmith.verify.said_functions import said_function, says_relu
-from gemmsmith.verify.settled_text import told
+from gemmsmith.verify.settled import SAY_LAUNCH, Settled
 
 SETTLE_S = 6.0  # for trying meanings
-_GROWS = 2  # times as many multiply-adds a second in a larger launch as in a smaller one
-_NEVER_ENDS = "never completes"
-_SAY_LAUNCH = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
-_SMOOTH_CODE = re.compile(r"\b(?:ex2|tanh)\.approx")  # in exp, tanh and erf
 _JUDGED = ("A·B", "relu", *SMOOTH)
 _OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
-
-
-@dataclass(frozen=True)
-class Settled:
-    """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
-    that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
-    product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one; ``padded`` says
-    how much memory after A and B the kernel reads, which its host code allocates. Of a kernel that gives no product,
-    ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
-
-    spec: KernelSpec
-    reading: Reading | None = None
-    shape: Shape | None = None
-    lines: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    rejected: str = ""
-    launch_found: bool = False
-    only: str = ""
-    padded: str = ""
-    doubt: str = ""
-    fitting: bool = False
-
-    def refuse_doubtful_launch(self) -> None:
-        """Raise where a wrong result is no verdict on the kernel, since its launch may be to blame."""
-        if self.doubt:
-            raise UsageError(f"{self.spec.signature.entry}: {self.doubt}", _SAY_LAUNCH)
-
-    def without_accumulation(self) -> Settled:
-        """The same, where C += A·B is A·B because C holds zeros."""
-        if not self.spec.signature.accumulates:
-            return self
-        plain = replace(self.spec.signature, accumulates=False)
-        lines = tuple(line for line in self.lines if not line.startswith("it adds to"))
-        return replace(self, spec=replace(self.spec, known_signature=plain), lines=lines)
 
 
 def settle(
@@ -104,165 +63,141 @@ def settle(
 
     Raises where roles stay open.
     """
+    search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
+    attempts = (_by_launches, _refuse_other_function, by_other_version, _by_own_shape, _by_what_it_touches, by_search,
+                by_search_without_namesake)  # fmt: skip
+    for attempt in attempts:  # each gives the kernel or nothing, or raises
+        if (found := attempt(search)) is not None:
+            return found
+    refuse_one_grid(search)
+    if (found := _by_values_passed(search)) is not None:
+        return found
+    _refuse_unknown(search)
+    if (found := in_padded_memory(search)) is not None:
+        return found
+    restricted = with_restricted_extents(search)
+    if isinstance(restricted, Settled):
+        return restricted
+    if restricted is None:
+        _refuse_other_sums(search)
+    return _unsettled(search, restricted)
 
-    def compile_fn(*_: object) -> CompiledKernel:
-        return compiled
 
-    own = spec.signature.transposed() if spec.signature.column_major else spec.signature
-    first, *others = candidate_roles(spec, own, compiled)
-    start = time.process_time()
-    end = start + seconds
-
-    endless = launched_work = 0
-
-    def failed(error: GemmsmithError) -> None:
-        nonlocal end, endless
-        endless += _NEVER_ENDS in error.message
-        if endless > 1:  # threads that wait for ever under two meanings do so under every one
-            end = 0.0
-
-    def settled_as(meant: Signature, told_by: str) -> Settled:
-        """The kernel with the meaning that something else than its result tells."""
-        read = spec.read_as(meant, spec.layouts[0])
-        settled = settle(open_device, read, config, [_own_shape(read, meant, config) or shapes[0]], compiled, layout)
-        return replace(settled, lines=(f"by {told_by}, {_said(first, meant)}", *settled.lines))
-
-    rejected = activation = ""
-    smooth = blocks is None and _SMOOTH_CODE.search(compiled.ptx) is not None
+def _by_launches(search: MeaningSearch) -> Settled | None:
+    """The first meaning under which a launch gives a product."""
+    spec, first = search.spec, search.first
     by_grid: Settled | None = None  # a kernel whose grid alone tells one of M, N and K, if host code has that grid
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
-    # Where its host code's loop is wrong, one launch for the whole product may show what the kernel computes.
-    looped = bool(getattr(spec.geometry, "loop", ""))
-    once = [replace(spec, geometry=spec.geometry.alone())] if looped else []  # type: ignore[attr-defined]
-    launches = [spec, *once, *(replace(spec, geometry=other) for other in _other_launches(spec))]
-    for shape in shapes:
+    once, launches = launched_once(spec), likely_launches(spec)
+    for shape in search.shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
-        for candidate in [first, *others] if shape == shapes[0] or first.unknown else [first]:
-            late = candidate is not first and not first.unknown and time.process_time() > end
+        again = shape != search.shapes[0] and not first.unknown
+        for candidate in [first] if again else [first, *search.others]:
+            late = candidate is not first and not first.unknown and search.late()
             if candidate.unknown or late:
                 continue
             for launched in launches:
-                how = (launched, config, candidate, _fitting(candidate, shape), compile_fn, blocks, failed)
-                launched_work += math.prod(_fitting(candidate, shape))
-                found = find_readings(open_device(), *how)
-                if smooth and all(reading.signature.activation == "relu" for reading in found):
-                    found = find_readings(open_device(), *how, smooth=True)  # integers are too far from 0
-                for reading in found:
-                    if layout is not None and reading.layout != layout:
+                for reading in search.tried(launched, candidate, fitting(candidate, shape)):
+                    if search.contradicted(reading) or not search.accepts(reading):
                         continue
-                    if layout is None and (why := contradiction(reading, spec)):
-                        rejected = rejected or why
-                        activation = activation or reading.signature.activation
-                        continue
-                    settled = _settled(spec if launched in once else launched, own, reading, shape)
+                    settled = search.settled(reading, shape, spec if launched in once else launched)
                     if reading.scaled and (tells_all(candidate) or not _square_grid(launched, candidate)):
                         return settled
                     by_grid = by_grid or (settled if reading.scaled else None)
                     unscaled = unscaled or settled
         if by_grid is not None:
             return by_grid
-    if unscaled is not None:
-        return unscaled
-    if smooth and not first.unknown and not rejected:
-        scalars = first.has("alpha") or first.has("beta")  # which may belong to the function: x · sigmoid(beta · x)
-        activation = "" if scalars else said_function(own.entry)
-        if not activation or find_readings(
-            open_device(), spec, config, first, _fitting(first, shapes[0]), compile_fn, smooth=True, roughly=True
-        ):
-            what = f"what it gives is none of {', '.join(_JUDGED)}"
-            raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                                 f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
-    if not first.unknown and not rejected and blocks is None:
-        version = _version_found(open_device, spec, config, first, own, compile_fn, layout)
-        if version is not None:
-            return version
-    if first.unknown and blocks is None:
-        for candidate in others:  # with its roles the launch may have a larger tile
-            fitting = _own_shape(spec, candidate, config)
-            if candidate.unknown or fitting is None or fitting in shapes or time.process_time() > end:
-                continue
-            for reading in find_readings(open_device(), spec, config, candidate, fitting, compile_fn):
-                if (layout is None and not contradiction(reading, spec)) or reading.layout == layout:
-                    return _settled(spec, own, reading, fitting)
-    if first.unknown and blocks is None and not rejected:
-        found_roles = _roles_of_wrong_product(
-            LaunchProbe(open_device, spec, config, compile_fn), first, others, shapes[0], _body(spec)
-        )
-        if found_roles is not None:
-            return settled_as(*found_roles)
-    doubt, launch_fits = "", False
-    if not first.unknown and getattr(spec.geometry, "guessed", False) and not rejected:
-        searched = _launch_found(open_device, spec, config, first, own, compiled, compile_fn, layout)
-        if searched is not None:
-            return searched
-        if place := getattr(spec.geometry, "misread", ""):
-            doubt = f"its launch at {place} is not understood, and no guess gives a product"
-        else:
-            tried = blocks_tried(spec, config, compiled.ptx)
-            doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
-        if getattr(spec.geometry, "blind", False):
-            raise UsageError(f"{own.entry}: {doubt}", _SAY_LAUNCH)
-        launch_fits = getattr(spec.geometry, "one_element_a_thread", False)
-        if not launch_fits and not getattr(spec.geometry, "parts_unknown", False):
-            launch_fits = any(fits(open_device(), each.read_as(first, "NN"), config, compile_fn) for each in launches)
-        doubt = "" if launch_fits else doubt
-    if not first.unknown and not rejected and (namesake := getattr(spec.geometry, "namesake", "")):
-        alone = replace(spec, geometry=spec.geometry.without_site())  # type: ignore[attr-defined]
-        searched = _launch_found(open_device, alone, config, first, own, compiled, compile_fn, layout)
-        if searched is not None:
-            return searched
-        tried = blocks_tried(alone, config, compiled.ptx)
-        doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
-    if not first.unknown and not first.fixed and not rejected and (place := getattr(spec.geometry, "one_grid", "")):
-        why = _assertion(open_device(), spec, config, shapes[0], compile_fn)
-        raise OneGridError(
-            f"{own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product{why}",
-            "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
-        )
-    if first.unknown and blocks is None and not rejected and (passed := as_passed(first)) is not None:
-        return settled_as(passed, "its launch")
-    if first.unknown:
-        refused = undetermined(first)
-        launch = f"; and {_SAY_LAUNCH}" if getattr(spec.geometry, "guessed", False) else ""
+    return unscaled
+
+
+def _refuse_other_function(search: MeaningSearch) -> None:
+    """Raise for a kernel that may apply a function to its product that is not judged."""
+    if not search.smooth or not search.open:
+        return
+    first, own = search.first, search.own
+    scalars = first.has("alpha") or first.has("beta")  # which may belong to the function: x · sigmoid(beta · x)
+    search.activation = "" if scalars else said_function(own.entry)
+    shape = fitting(first, search.shapes[0])
+    if not search.activation or find_readings(
+        search.open_device(), search.spec, search.config, first, shape, search.compile_fn, smooth=True, roughly=True
+    ):
+        what = f"what it gives is none of {', '.join(_JUDGED)}"
+        raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
+                             f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
+
+
+def _by_own_shape(search: MeaningSearch) -> Settled | None:
+    """A kernel whose parameters are not known: under each meaning the launch may have a larger tile."""
+    if not search.first.unknown or not search.whole:
+        return None
+    for candidate in search.others:
+        shape = search.own_shape(search.spec, candidate)
+        if candidate.unknown or shape is None or shape in search.shapes or search.late():
+            continue
+        for reading in search.accepted(search.spec, candidate, shape):
+            return search.settled(reading, shape)
+    return None
+
+
+def _by_what_it_touches(search: MeaningSearch) -> Settled | None:
+    """A kernel that gives no product under any meaning, with the one that its reads and writes or its indices tell."""
+    if not search.first.unknown or not search.whole or search.rejected:
+        return None
+    found = _roles_of_wrong_product(search.probe(), search.first, search.others, search.shapes[0], _body(search.spec))
+    return None if found is None else _settled_as(search, *found)
+
+
+def _by_values_passed(search: MeaningSearch) -> Settled | None:
+    """A kernel that gives no product, with the meaning that the values have which its launch passes."""
+    if not search.first.unknown or not search.whole or search.rejected:
+        return None
+    passed = as_passed(search.first)
+    return None if passed is None else _settled_as(search, passed, "its launch")
+
+
+def _settled_as(search: MeaningSearch, meant: Signature, told_by: str) -> Settled:
+    """The kernel with the meaning that something else than its result tells."""
+    read = search.spec.read_as(meant, search.spec.layouts[0])
+    shapes = [search.own_shape(read, meant) or search.shapes[0]]
+    settled = settle(search.open_device, read, search.config, shapes, search.compiled, search.layout)
+    return replace(settled, lines=(f"by {told_by}, {_said(search.first, meant)}", *settled.lines))
+
+
+def _refuse_unknown(search: MeaningSearch) -> None:
+    """Raise where no meaning was found for a parameter."""
+    if search.first.unknown:
+        refused = undetermined(search.first)
+        launch = f"; and {SAY_LAUNCH}" if getattr(search.spec.geometry, "guessed", False) else ""
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
-                             f"{refused.hint}{launch}{_table_hint(first)}")  # fmt: skip
-    if spare := _spare(spec, first, shapes[0]):
-        padded = replace(spec, geometry=spec.geometry.padded_as_allocated())  # type: ignore[attr-defined]
-        found = find_readings(open_device(), padded, config, first, shapes[0], compile_fn, blocks)
-        for reading in found:
-            if reading.scaled and (reading.layout == layout or (layout is None and not contradiction(reading, spec))):
-                settled = _settled(padded, own, reading, shapes[0])
-                line = f"it reads past the end of its matrices: its host code allocates {spare}, checked as zeros"
-                return replace(settled, padded=spare, lines=(*settled.lines, line))
-    only, assumed = "", layout_in_name(own.entry) if layout is None else None
-    pace = (time.process_time() - start) / max(1, launched_work) / _GROWS
-    if not rejected and blocks is None and not first.fixed and not first.square:
-        for equal, shape, *besides in _restricted_extents(shapes[0]):
-            if time.process_time() + pace * math.prod(shape) > end:
-                continue  # the next may be smaller
-            found = find_readings(open_device(), spec, config, first, shape, compile_fn)
-            accepted = [r for r in found if (layout is None and not contradiction(r, spec)) or r.layout == layout]
-            for beside in besides if accepted else ():
-                again = find_readings(open_device(), spec, config, first, beside, compile_fn)
-                accepted = [r for r in accepted if any(r.layout == each.layout for each in again)]
-            plain = [r for r in accepted if r.layout.stored[::2] == (False, False)]  # else C may just be transposed
-            if plain and equal == "M = N":  # the trials find this themselves
-                return _settled(spec, own, plain[0], shape)
-            if accepted:
-                only, assumed = f"{equal}, as a {accepted[0].layout}", accepted[0].layout
-                break
-    if not rejected and not only and blocks is None and not spec.declared_signature and not says_product(own.entry):
-        probe = LaunchProbe(open_device, spec, config, compile_fn)
-        other = not_a_sum_of_products(probe, first, _fitting(first, shapes[0]))
-        if other and other != FEW_TERMS and not has_hazards(open_device(), spec, config, shapes[0], compile_fn):
-            raise SignatureError(f"{own.entry} gives no product under any meaning that was tried: {other}",
-                                 _OTHER_FUNCTION)  # fmt: skip
-    meant = replace(first, activation="relu" if says_relu(first.entry) else activation or first.activation)
+                             f"{refused.hint}{launch}{_table_hint(search.first)}")  # fmt: skip
+
+
+def _refuse_other_sums(search: MeaningSearch) -> None:
+    """Raise for a kernel whose name does not say that it is a product, and whose results show that it is none."""
+    spec, first = search.spec, search.first
+    if search.rejected or not search.whole or spec.declared_signature or says_product(search.own.entry):
+        return
+    other = not_a_sum_of_products(search.probe(), first, fitting(first, search.shapes[0]))
+    if other and other != FEW_TERMS and not has_hazards(
+        search.open_device(), spec, search.config, search.shapes[0], search.compile_fn
+    ):  # fmt: skip
+        raise SignatureError(f"{search.own.entry} gives no product under any meaning that was tried: {other}",
+                             _OTHER_FUNCTION)  # fmt: skip
+
+
+def _unsettled(search: MeaningSearch, restricted: tuple[str, Layout] | None) -> Settled:
+    """A kernel that gives no product, with its likeliest meaning: as its name says, or as it is right for some
+    extents."""
+    spec, first = search.spec, search.first
+    said = layout_in_name(search.own.entry) if search.layout is None else None
+    only, assumed = restricted or ("", said)
+    activation = "relu" if says_relu(first.entry) else search.activation or first.activation
+    meant = replace(first, activation=activation)
     if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
-        read = Reading(meant, assumed).applied(spec)  # as its name says, or as it is right for some extents
+        read = Reading(meant, assumed).applied(spec)
     else:
-        read = spec if meant == own else spec.read_as(meant, spec.layouts[0])
-    return Settled(read, rejected=rejected, only=only, doubt=doubt, fitting=launch_fits)
+        read = spec if meant == search.own else spec.read_as(meant, spec.layouts[0])
+    return Settled(read, rejected=search.rejected, only=only, doubt=search.doubt, fitting=search.fitting)
 
 
 def _roles_of_wrong_product(
@@ -270,11 +205,11 @@ def _roles_of_wrong_product(
 ) -> tuple[Signature, str] | None:
     """What the parameters of a kernel mean that gives no product under any meaning, and what tells it; None where
     nothing does, or it computes something else."""
-    tried = [(each, _fitting(each, shape)) for each in others if not each.unknown]
+    tried = [(each, fitting(each, shape)) for each in others if not each.unknown]
     touched, indexed = roles_by_footprint(probe, tried), extents_by_use(first, body)
-    if touched is not None and not_a_sum_of_products(probe, touched, _fitting(touched, shape)) == "":
+    if touched is not None and not_a_sum_of_products(probe, touched, fitting(touched, shape)) == "":
         return touched, "what it reads and writes"
-    if indexed is not None and not_a_sum_of_products(probe, indexed, _fitting(indexed, shape)) in (None, "", FEW_TERMS):
+    if indexed is not None and not_a_sum_of_products(probe, indexed, fitting(indexed, shape)) in (None, "", FEW_TERMS):
         return indexed, "its indices"
     return None
 
@@ -306,94 +241,3 @@ def _table_hint(signature: Signature) -> str:
     own = ", ".join(f"{name}={name}.npy" for name in tables)
     return (f"\nif host code fills {' and '.join(tables)} with values of its own, save them and run one launch: "
             f"--grid … --block … --args '…, {own}' --expect FILE.py:FUNCTION")  # fmt: skip
-
-
-def _own_shape(spec: KernelSpec, candidate: Signature, config: Config) -> Shape | None:
-    """The shape that fits the launch where the parameters mean this; None if the launch is not known."""
-    try:
-        return _fitting(candidate, check_shapes(spec.read_as(candidate, "NN"), config).distinct)
-    except GemmsmithError:
-        return None
-
-
-def _assertion(device: Device, spec: KernelSpec, config: Config, shape: Shape, compile_fn: CompileFn) -> str:
-    """The assert that fails at a shape, as the end of a sentence; empty if none does."""
-    m, n, k = shape
-    verdict = verify_launch(device, spec, config, spec.problem(m, n, k), fill="integers", mode="exact", c="set",
-                            compile_fn=compile_fn)  # fmt: skip
-    failed = next((reason for reason in verdict.reasons if ASSERTION_FAILED in reason), "")
-    text = failed.partition(ASSERTION_FAILED)[2].partition("\n")[0].split(": thread")[0].lstrip(": ")
-    return f" for {m}x{n}x{k}, where `{text}` fails" if failed else ""
-
-
-def _spare(spec: KernelSpec, first: Signature, shape: Shape) -> str:
-    """What host code allocates beyond A and B, as text; empty if nothing."""
-    if not hasattr(spec.geometry, "spare"):
-        return ""
-    more = spec.geometry.spare(spec.problem(*shape))
-    return " and ".join(f"{count:,} bytes more for {first.named(role)}" for role, count in more.items())
-
-
-def _restricted_extents(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
-    """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
-    made for a C of M rows and M columns, which is enough up to there."""
-    m, n, k = shape
-    deep, side, wide = math.lcm(m, k), math.lcm(m, n), n * (m // n + 1)
-    tall = next(rows for rows in range(m * (n // m + 1), 1 << 20, m) if rows != k)
-    return [("N = K", (m, n, n)), ("N ≤ M", (tall, n, k)), ("M = K", (deep, n, deep), (m, wide, m)),
-            ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]  # fmt: skip
-
-
-def _version_found(
-    open_device: Callable[[], Device], spec: KernelSpec, config: Config, first: Signature, own: Signature,
-    compile_fn: CompileFn, layout: Layout | None,
-) -> Settled | None:  # fmt: skip
-    """The kernel under a launch that host code has for another version of it, if it then gives a product."""
-    versions = getattr(spec.geometry, "versions", None)
-    for launch in versions() if versions is not None else ():
-        tried = replace(spec, geometry=launch)
-        shape = _own_shape(tried, first, config)
-        if shape is None:
-            continue
-        for reading in find_readings(open_device(), tried, config, first, shape, compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
-                return _settled(tried, own, reading, shape)
-    return None
-
-
-def _launch_found(
-    open_device: Callable[[], Device], spec: KernelSpec, config: Config, first: Signature, own: Signature,
-    compiled: CompiledKernel, compile_fn: CompileFn, layout: Layout | None,
-) -> Settled | None:  # fmt: skip
-    """The kernel under a launch that single blocks suggest, if it then gives a product."""
-    for launch in search_launches(open_device(), spec.read_as(first, "NN"), config, compiled.ptx, compile_fn):
-        tried = replace(spec, geometry=launch)
-        shape = check_shapes(tried.read_as(first, "NN"), config).distinct
-        for reading in find_readings(open_device(), tried, config, first, _fitting(first, shape), compile_fn):
-            if (layout is None or reading.layout == layout) and not contradiction(reading, spec):
-                settled = _settled(tried, own, reading, shape)
-                words = (*settled.words, *shlex.split(str(launch)))
-                return replace(settled, words=words, launch_found=True,
-                               lines=(*settled.lines, f"its launch was found by trying: {launch}"))  # fmt: skip
-    return None
-
-
-def _other_launches(spec: KernelSpec) -> list[Any]:
-    """Launches that are as likely as the guessed one; none where the file or the user says it."""
-    alternatives = getattr(spec.geometry, "alternatives", None)
-    return alternatives() if alternatives is not None else []
-
-
-def _fitting(signature: Signature, shape: Shape) -> Shape:
-    """The shape, or a cube for a kernel with one extent; with equal extents where one parameter is two of them."""
-    side = max(shape[:2])
-    if signature.tied:
-        own = dict(zip(EXTENTS, shape, strict=True))
-        own[signature.tied[1]] = own[signature.tied[0]]
-        return own["M"], own["N"], own["K"]
-    return (side, side, side) if signature.square and not signature.fixed else shape
-
-
-def _settled(spec: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Settled:
-    found = reading.applied(spec)
-    return Settled(found, reading, shape, *told(spec, found, own, reading, shape))

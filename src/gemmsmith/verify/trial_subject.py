@@ -8,7 +8,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.raggedness import ANY, Multiples
+from gemmsmith.verify.multiples import ANY, Multiples
 
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
 

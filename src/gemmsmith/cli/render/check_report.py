@@ -19,8 +19,8 @@ from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
-from gemmsmith.verify.raggedness import ANY, Multiples
-from gemmsmith.verify.settle import Settled
+from gemmsmith.verify.multiples import ANY, Multiples
+from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.settled_text import formula
 from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned

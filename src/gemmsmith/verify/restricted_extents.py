@@ -1,0 +1,41 @@
+"""A kernel that gives a product only where two of M, N and K are equal, or one is no larger than another."""
+
+from __future__ import annotations
+
+import math
+
+from gemmsmith.kernel.layout import Layout
+from gemmsmith.shapes import Shape
+from gemmsmith.verify.meaning_search import MeaningSearch
+from gemmsmith.verify.settled import Settled
+
+
+def with_restricted_extents(search: MeaningSearch) -> Settled | tuple[str, Layout] | None:
+    """The kernel where M = N, which its trials then find themselves; of another restriction the restriction, as text,
+    and the layout of the product; None if there is none."""
+    first, spec = search.first, search.spec
+    if search.rejected or not search.whole or first.fixed or first.square:
+        return None
+    for equal, shape, *besides in _restrictions(search.shapes[0]):
+        if search.too_large(shape):
+            continue  # the next may be smaller
+        accepted = search.accepted(spec, first, shape)
+        for beside in besides if accepted else ():
+            layouts = [reading.layout for reading in search.accepted(spec, first, beside)]
+            accepted = [reading for reading in accepted if reading.layout in layouts]
+        plain = [each for each in accepted if each.layout.stored[::2] == (False, False)]  # else C may be transposed
+        if plain and equal == "M = N":
+            return search.settled(plain[0], shape)
+        if accepted:
+            return f"{equal}, as a {accepted[0].layout}", accepted[0].layout
+    return None
+
+
+def _restrictions(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
+    """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
+    made for a C of M rows and M columns, which is enough up to there."""
+    m, n, k = shape
+    deep, side, wide = math.lcm(m, k), math.lcm(m, n), n * (m // n + 1)
+    tall = next(rows for rows in range(m * (n // m + 1), 1 << 20, m) if rows != k)
+    return [("N = K", (m, n, n)), ("N ≤ M", (tall, n, k)), ("M = K", (deep, n, deep), (m, wide, m)),
+            ("M = N", (side, side, k)), ("M = N = K", (side,) * 3)]  # fmt: skip
