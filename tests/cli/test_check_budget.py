@@ -21,7 +21,7 @@ from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import CheckShapes
-from gemmsmith.verify.raggedness import Multiples
+from gemmsmith.verify.multiples import Multiples
 from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
 
