@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gemmsmith.kernel.expressions import split
 from gemmsmith.userfile.edited import Edited, edited_text
 from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.parts import KernelSource, SourceFile
@@ -28,12 +29,14 @@ _COPIED = r"\bcudaMemcpyToSymbol(?:Async)?\s*\(\s*&?\s*{name}\s*,\s*{taken}([\w.
 
 @dataclass(frozen=True)
 class _Constant:
-    """``passed``: the variable that host code copies there; ``count``: of an array, how many elements it has."""
+    """``passed``: the variable that host code copies there; ``count``: of an array, how many elements it has;
+    ``elements``: what host code sets them to, where it declares them so."""
 
     kind: str
     name: str
     passed: str
     count: int = 0
+    elements: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> list[str]:
@@ -43,6 +46,8 @@ class _Constant:
 
     @property
     def arguments(self) -> list[str]:
+        if len(self.elements) == self.count > 0:
+            return list(self.elements)
         return [f"{self.passed}[{i}]" for i in range(self.count)] or [self.passed]
 
     @property
@@ -105,7 +110,9 @@ def _constants(kernel: KernelSource, sources: Sequence[SourceFile]) -> list[_Con
                 return []
             if any(word.search(f.body) for f in own.functions if f is not host[0][0]):
                 return []  # a device function reads it, too
-            found.append(_Constant(match[1], name, host[0][1][1], count))
+            function, call = host[0]
+            listed = re.search(rf"\b{re.escape(call[1])}\s*\[\s*\w*\s*\]\s*=?\s*\{{([^{{}}]*)\}}", function.body)
+            found.append(_Constant(match[1], name, call[1], count, tuple(split(listed[1])) if listed else ()))
     return found
 
 
