@@ -13,8 +13,9 @@ from dataclasses import replace
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.userfile.assumed_tile import known_block
-from gemmsmith.userfile.found_value import FoundValue, SiteValues
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.values import evaluate_int
 
 _INTEGERS = tuple("iIqQ")
