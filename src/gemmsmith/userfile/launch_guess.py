@@ -68,8 +68,10 @@ class LaunchGuess:
 
     @property
     def has_sizes(self) -> bool:
-        """Whether constants or ``__launch_bounds__`` say how large a block or a tile is."""
-        return bool(self.bounds) or any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
+        """Whether constants, ``__launch_bounds__`` or square arrays for a block of rows and columns say how large a
+        block or a tile is."""
+        square = self.two_dimensional and self._tile_of_arrays() > 0
+        return bool(self.bounds) or square or any(self._constant(*names) for names in (_TILES, *_NAMES.values()))
 
     @property
     def one_element_a_thread(self) -> bool:
@@ -111,14 +113,18 @@ class LaunchGuess:
         return next((upper[name] for name in names if name in upper), None)
 
     def _tile(self) -> int:
+        return self._constant(*_TILES) or self._tile_of_arrays() or _DEFAULT_TILE
+
+    def _tile_of_arrays(self) -> int:
+        """The side of the first square array in shared memory, which may have a column more; 0: there is none."""
         for first, second in re.findall(r"__shared__\s+\w+\s+\w+\s*\[([^\]]+)\]\s*\[([^\]]+)\]", self.body):
             try:
                 rows, cols = evaluate_c(first, self.constants), evaluate_c(second, self.constants)
             except UsageError:
                 continue
-            if self._constant(*_TILES) is None and rows > 0 and cols - rows in (0, 1):
+            if rows > 0 and cols - rows in (0, 1):
                 return rows
-        return self._constant(*_TILES) or _DEFAULT_TILE
+        return 0
 
     def _block(self) -> Dim3:
         if self.alone:
