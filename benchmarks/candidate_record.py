@@ -50,6 +50,7 @@ class Timed:
     samples: tuple[Sample, ...]
     old: float  # seconds of the choice before this model; NaN where unknown
     current_kernels: bool = False  # timed with the current kernels
+    shared_b: bool = False  # one B for the whole batch
 
     @property
     def seed(self) -> int:
@@ -124,7 +125,8 @@ def recorded() -> list[Timed]:
         is_now = dated or seed in BOTH_SEEDS or seed in TESTING_SEEDS_OF_NOW
         samples = tuple(sample for sample in every if is_now or not gives_up_a_stage(sample))
         old = samples[0].seconds if each["old_first"] and samples else math.nan
-        found.append(Timed(key, each["kind"], shape.origin, each["cublas_us"] / 1e6, samples, old, dated))
+        found.append(Timed(key, each["kind"], shape.origin, each["cublas_us"] / 1e6, samples, old, dated,
+                           shape.shared_b))  # fmt: skip
     return [each for each in found if len(each.samples) > 2]
 
 

@@ -76,7 +76,7 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
-        named = each.origin.startswith(("named", "deep", "public")) and each.key.batch == 1
+        named = each.origin.startswith(("named", "deep", "public")) and not each.shared_b
         clearly = (each.current_kernels or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
         is_new = each.key not in known or (clearly and dict(known[each.key].config) != dict(best.config))
         if named and is_new:

@@ -10,8 +10,8 @@ those run that are within 4 % of the best of short samples; the time of the othe
 longer as those take in the mean. A shape of the plan with "sustained": true is timed under the cap for as long as
 shapes_against_cublas.py does, and more candidates are: clocks settle within a tenth of a second.
 
-A shape is left out where something ran twice as long in one kind of sample as in the other, for each product: another
-process used the GPU.
+A shape is left out where something ran twice as long in one kind of sample as in the other, for each product, or in
+one sample as in another of its kind: another process used the GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap
 WRITTEN = 8  # shapes after which the record is written again
 AHEAD = 60  # shapes among which the next is one whose kernels are compiled
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
-ALONE = (0.85, 1.6)  # time under the cap over that of short samples, on a GPU that nothing else uses
+# On a GPU that nothing else uses: time under the cap over that of short samples, and the longest of a kernel's samples
+# over the shortest.
+ALONE, ALIKE = (0.85, 1.6), 2.0
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,13 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
         for name, values in times.items():
             for (row, _), us in zip(rows, values[1:], strict=True):
                 row |= {} if math.isnan(us) else {name: round(us, 3)}
+        uneven = max(max(timed.samples) / min(timed.samples) for timed in contenders)
         for timed in contenders:
             timed.replay.close()
             timed.close()
     library_times = {f"cublas_{name}": round(values[0], 3) for name, values in times.items()}
-    return {"shape": asdict(shape), "kind": shape.kind, **library_times, "candidates": found}
+    return {"shape": asdict(shape), "kind": shape.kind, "uneven": round(uneven, 3), **library_times,
+            "candidates": found}  # fmt: skip
 
 
 def is_compiled(pool: CompilePool, shape: Shape, candidates: list[Candidate]) -> bool:
@@ -130,7 +134,8 @@ def was_alone(found: dict[str, Any]) -> bool:
     """False where times of the two kinds of samples show that another process used the GPU."""
     pairs = [(found.get("cublas_quick"), found.get("cublas_capped"))]
     pairs += [(row.get("quick"), row.get("capped")) for row in found["candidates"]]
-    return all(ALONE[0] < capped / quick < ALONE[1] for quick, capped in pairs if quick and capped)
+    both = all(ALONE[0] < capped / quick < ALONE[1] for quick, capped in pairs if quick and capped)
+    return both and found.get("uneven", 1.0) < ALIKE
 
 
 def line(shape: Shape, found: dict[str, Any]) -> str:

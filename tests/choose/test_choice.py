@@ -132,6 +132,13 @@ def test_fp16_and_bf16_share_entries_and_output_sizes_do_not(monkeypatch: pytest
         assert choose(other, H200).source == "model"
 
 
+def test_an_entry_of_a_batch_is_for_batches_that_share_no_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = SQUARE.with_(batch=3, m=512, n=512, k=512)
+    ship(monkeypatch, table({shape_key(many): replace(ENTRY, us=5.0)}))
+    assert choose(many, H200).source == "shipped"
+    assert choose(replace(many, stride_a=0), H200).source == "model"
+
+
 def test_an_entry_does_not_apply_to_operands_that_must_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     ship(monkeypatch, table({KEY: ENTRY}))
     assert choose(SQUARE, H200, (256, 256, 256)).source == "shipped"

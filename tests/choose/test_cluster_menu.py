@@ -10,6 +10,7 @@ from gemmsmith.choose.candidates import is_legal, menu, ranked
 from gemmsmith.choose.cluster_menu import slices_by_gpc, useful_slices
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.constants import Constants
+from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP32, Problem
@@ -55,11 +56,11 @@ def test_slices_fill_the_gpu_once(m: int, n: int, k: int, slices: int) -> None:
 
 @pytest.mark.parametrize(
     ("m", "n", "changes", "by_gpc"),
-    [(512, 512, {"SLICES": 8}, True), (512, 1024, {"SLICES": 4}, False), (512, 512, {"SLICES": 7}, False),
+    [(512, 512, {"SLICES": 8}, True), (512, 1024, {"SLICES": 4}, True), (512, 512, {"SLICES": 7}, False),
      (256, 1024, {"SLICES": 8}, False), (512, 512, {"SLICES": 8, "CLUSTER_M": 1}, False)],
 )  # fmt: skip
 def test_slices_are_numbered_by_gpc(m: int, n: int, changes: dict[str, int], by_gpc: bool) -> None:
-    """Where 64 clusters of two have eight or more slices, and those of a slice are in two rows and columns."""
+    """Where there are 64 clusters of two, and those of a slice are in two rows and columns."""
     tiles = tiles_of([SLICED | changes])
     assert list(slices_by_gpc(shape_of(Problem(m, n, 65536, BF16, BF16)), tiles)) == [by_gpc]
     spec = SPEC.config(SLICED | changes | {"SLICE_ORDER": 2 if by_gpc else 0})
@@ -79,11 +80,33 @@ def test_transposed_tiles_are_no_candidates_where_c_is_unaligned() -> None:
     assert {c.config["SWAP"] for c in found if c.spec is SPEC} == {0}
 
 
+def eights(problem: Problem) -> list[Config]:
+    found = [c.config for c in ranked(problem, CHIP, Constants()) if c.spec is SPEC]
+    return [config for config in found if config["CLUSTER_M"] * config["CLUSTER_N"] == 8]
+
+
 @pytest.mark.parametrize(
     ("k", "pads", "eight"), [(1032, 0, True), (1024, 0, False), (1032, 8, False), (200, 0, False), (1048, 0, True)]
 )
-def test_clusters_of_eight_are_for_rows_that_are_half_aligned(k: int, pads: int, eight: bool) -> None:
+def test_clusters_of_eight_in_several_waves_are_for_rows_that_are_half_aligned(k: int, pads: int, eight: bool) -> None:
     """Rows of 1032 elements start on 16 bytes, but not all on 32; padded to 1040 they do."""
-    problem = Problem(520, 520, k, BF16, BF16, trans_b=True).with_(lda=k + pads)
-    found = [c for c in ranked(problem, CHIP, Constants()) if c.spec is SPEC]
-    assert any(c.config["CLUSTER_M"] * c.config["CLUSTER_N"] == 8 for c in found) == eight
+    problem = Problem(5200, 5200, k, BF16, BF16, trans_b=True).with_(lda=k + pads)
+    assert bool(eights(problem)) == eight
+
+
+def test_clusters_of_eight_in_one_wave_are_for_aligned_products() -> None:
+    problem = Problem(520, 520, 1024, BF16, BF16, trans_b=True)
+    found = eights(problem)
+    assert found
+    assert all(120 * config["BM"] * config["BN"] >= 520 * 520 for config in found)
+    assert all(config["SLICES"] == config["CLUSTER_K"] == 1 for config in found)
+    assert not eights(problem.with_(n=519))
+
+
+def test_small_tiles_have_one_order() -> None:
+    """Along rows of tiles in clusters of four rows, in groups of eight otherwise; large tiles have several."""
+    found = [dict(config) for config in menu(SPEC, "NT").configs]
+    small = {(config["CLUSTER_M"] == 4, config["GROUP"]) for config in found if config["BM"] * config["BN"] < 128 * 128}
+    assert small == {(True, 1), (False, 8)}
+    staged = {config["GROUP"] for config in found if config["BM"] * config["BN"] >= 128 * 128 and config["STORE_MODE"]}
+    assert staged == {4, 8, 16}

@@ -21,3 +21,10 @@ def test_a_kernel_that_stores_32_bit_outputs_from_registers_only_has_no_other_wa
     values = {"BM": 128, "BN": 128, "STAGES": 4, "STORE_MODE": DIRECT, "STORE_BOXES": 0}
     changes = steps(values, Problem(4096, 4096, 4096, BF16, FP32, trans_b=True))
     assert not any("STORE_MODE" in change for change in changes)
+
+
+@pytest.mark.parametrize(("group", "others"), [(8, [16, 4, 1]), (2, [4, 1]), (1, [2, 0])])
+def test_order_of_tiles_varies_by_a_factor_of_two_and_to_rows(group: int, others: list[int]) -> None:
+    config = rung_named("wgmma_cluster").config({"GROUP": group})
+    changes = steps(dict(config), Problem(4096, 4096, 4096, BF16, BF16, trans_b=True))
+    assert [change["GROUP"] for change in changes if "GROUP" in change] == others

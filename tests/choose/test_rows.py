@@ -58,3 +58,10 @@ def test_fewer_rows_are_served_unless_the_best_gains_much() -> None:
     assert winner_of_rows(key(290), winners, gains.__getitem__) is TURNED
     assert winner_of_rows(key(200), winners, gains.__getitem__) is None
     assert winner_of_rows(key(304), winners, gains.__getitem__) is TURNED, "with more rows nothing takes less"
+
+
+@pytest.mark.parametrize(
+    ("timed", "asked", "serves"), [(48, 4, False), (48, 23, False), (48, 24, True), (16, 1, True), (17, 8, False)]
+)
+def test_few_rows_are_not_served_by_the_winner_of_many_more(timed: int, asked: int, serves: bool) -> None:
+    assert (winner_of_rows(key(asked), {key(timed): SPLIT}, same) is SPLIT) is serves

@@ -189,6 +189,8 @@ def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Cand
         extent = problem.m if config.get("SWAP", 0) else problem.n  # along wgmma's columns
         return extent <= _FEW and config["BN"] > max(_LEAST_WIDTH, -(-extent // 16) * 16)
 
+    if min(problem.m, problem.n) > _FEW:
+        return candidates
     return [each for each in candidates if not padded(each.config)] or candidates
 
 
@@ -239,10 +241,12 @@ def _keys(request: Request, key: ShapeKey) -> tuple[ShapeKey, ...]:
 
 
 def _usable(request: Request, entry: Entry | None, source: str, candidates: list[Candidate]) -> Choice | None:
-    """The entry as a choice; None where operands are aligned otherwise than those that were timed, where the model
-    expects much more of another configuration, or where this version cannot run it."""
+    """The entry as a choice; None where operands are aligned otherwise than those that were timed or one is shared by a
+    batch, where the model expects much more of another configuration, or where this version cannot run it."""
     problem, deterministic = request.problem, request.deterministic
     if entry is None or alignment(problem, request.addresses) != alignment_if_tight(problem):
+        return None
+    if set(problem.copies) != {problem.batch}:
         return None
     if source != "tuned" and entry.us > candidates[0].seconds * 1e6 * _DOUBTED + _SAVED_SINCE:
         return None

@@ -26,17 +26,21 @@ _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 _CLUSTERS_OF_EIGHT = ((2, 4), (4, 2))  # only for some problems: ``worth_eight``
 _STAGES = range(2, 14)
 _GROUPS = (4, 8, 16)
+# By the cluster's rows and whether tiles are small, other than 8: small tiles in clusters of four rows run along rows
+# of tiles, 5 % less time than in groups of eight in the mean of ten products of one wave on an H200.
+_ONE_GROUP = {(4, True): (1,)}
 _PARTS = (2, 4)  # of K, in a cluster; eight were never the fastest of 26 shapes
 _LEAST_STAGES_TO_SEND = 5  # with fewer, what sending saves is lost to waiting for k-tiles
 _LARGEST_CLUSTER = 8
 _LEAST_PARTED = 64 * 64  # outputs of a tile whose K is divided in a cluster
 _LEAST_OUTPUTS = 64 * 32  # of a tile
-_GROUPED_OUTPUTS = 128 * 128  # a smaller tile is for products of few waves, where the order hardly matters
+_GROUPED_OUTPUTS = 128 * 128  # of a tile with several orders
 _TAIL = 128
 _MOST_SLICES = 16
 _GPCS = 8  # each takes eight clusters of two
 _LEAST_STEPS = 4  # k-tiles of a slice: fewer are not worth the reduction
-_SHORT_K = 256  # up to here, clusters of eight lose more than they save
+_SHORT_K = 256  # up to here, clusters of eight lose more than they save where rows are half aligned
+_SMS_IN_EIGHTS = 120  # of an H200, that clusters of eight can use
 
 
 def cluster_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
@@ -70,12 +74,19 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
             continue
         mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
         tails = (0, _TAIL) if staged and not swap and width % BOX == 0 and width > _TAIL else (0,)
-        groups = _GROUPS if staged and rows * width >= _GROUPED_OUTPUTS else (8,)
+        several = staged and not has_one_order(rows, width)
+        groups = _GROUPS if several else _ONE_GROUP.get((cluster[0], has_one_order(rows, width)), (8,))
         for tail in tails:
             for group in groups:
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
                        "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
                        "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
+
+
+def has_one_order(rows: int, width: int) -> bool:
+    """Whether the menu has one GROUP for such tiles: small ones are for products of few waves, where the order hardly
+    matters."""
+    return rows * width < _GROUPED_OUTPUTS
 
 
 def _sent_bytes(rows: int, width: int, consumers: int, parts: int) -> int:
@@ -97,12 +108,13 @@ def useful_slices(shape: Shapes, tiles: Tiles, chip: Chip) -> Column:
 
 
 def slices_by_gpc(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """Where slices are numbered by GPC: where 64 clusters of two are launched, each GPC gets whole slices, and the
-    clusters of a slice share both operands. On an H200 4 to 11 % less time at six such configurations, though the
-    launch is without PDL, and within 1 % at two; 7 % more where they share one operand, and up to 1.5 % more where a
-    slice is spread over several GPCs."""
+    """Where slices are numbered by GPC: where 64 clusters of two are launched, and the clusters of a slice share both
+    operands. On an H200 4 to 11 % less time at six such configurations where each GPC gets whole slices, though the
+    launch is without PDL, and within 1 % at two; 7 % more where they share one operand. Where a slice is spread over
+    several GPCs 3 % less time in the mean of short and long samples, most of it under the power cap: 512x1024x32768 in
+    four slices, 1024x1024x16384 in two."""
     grid = tile_grid(shape, tiles)
-    whole = (tiles.slices >= _GPCS) & (tiles.cluster_m * tiles.cluster_n == 2) & (grid.work == 2 * 8 * _GPCS)
+    whole = (tiles.slices > 1) & (tiles.cluster_m * tiles.cluster_n == 2) & (grid.work == 2 * 8 * _GPCS)
     result: NDArray[np.bool_] = whole & (grid.down >= 2 * tiles.cluster_m) & (grid.across >= 2 * tiles.cluster_n)
     return result
 
@@ -116,13 +128,16 @@ def one_wave_of_parts(shape: Shapes, tiles: Tiles, chip: Chip) -> NDArray[np.boo
 
 
 def worth_eight(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:
-    """False for clusters of eight, unless rows of both operands start on 16 bytes but not all on 32, and K is long.
-    TMA needs 3 ns for each such row, and only multicast saves rows. On an H200 the best cluster of eight is as fast as
-    the best other one in the mean of 30 such shapes, up to 18 % faster, and slower where K is about 100; at 54 other
-    shapes it is 8 % slower in the mean."""
+    """Where clusters of eight are considered. Where rows of both operands start on 16 bytes but not all on 32, and K is
+    long: TMA needs 3 ns for each such row, and only multicast saves rows. And where one wave holds all tiles of an
+    aligned product: of 40 such products on an H200 a cluster of eight won at 14, taking up to 19 % less time, and at
+    all six where the corrected model predicts that. In several waves one won at four of 23, taking 3 % less at most."""
     slow = (np.asarray(shape.half_aligned_a) > 0) & (np.asarray(shape.half_aligned_b) > 0)
     slow = slow & (np.asarray(shape.k) > _SHORT_K)
-    result: NDArray[np.bool_] = (tiles.cluster_m * tiles.cluster_n < _LARGEST_CLUSTER) | slow
+    aligned = np.asarray(shape.unaligned_a + shape.unaligned_b + shape.unaligned_c) == 0
+    in_one_wave = shape.m * shape.n * shape.batch <= _SMS_IN_EIGHTS * tiles.bm * tiles.bn
+    in_one_wave = in_one_wave & aligned & (tiles.slices == 1) & (tiles.cluster_k == 1)
+    result: NDArray[np.bool_] = (tiles.cluster_m * tiles.cluster_n < _LARGEST_CLUSTER) | slow | in_one_wave
     return result
 
 

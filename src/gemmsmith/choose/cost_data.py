@@ -97,6 +97,7 @@ class NarrowCosts:
     short_row_across: float
     least_bytes: float
     more_rows: float
+    low_tile: float
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class SimtCosts:
     unaligned_rate: float
     transpose: float
     transpose_bandwidth: float
+    registers_rate: float
     half_warps_rate: float
     cluster: float
     ingress: float

@@ -27,6 +27,7 @@ NAME = "wgmma_split_k"
 # such configuration was faster than the best other one at 4 of 6 products of 72 to 80 rows, and at 3 of 9 of 96 to 160.
 _FEW, _MOST_FEW = 64, 80
 _MOST_ROWS = 256  # of a tile
+_LOW = 32  # rows of a tile: at 1x4096x12288 it takes 29.6 µs, with 64 and two parts of K 25.9
 _MOST_RESIDENT = 6  # blocks on an SM
 # By k-tiles per stage. With fewer, loads wait for products: 20 % slower with two stages, 2 % with three.
 _LEAST_STAGES: Mapping[int, int] = {1: 4, 2: 3, 4: 5}
@@ -94,6 +95,7 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     waves = ceil_div(blocks, usable * resident)
     fixed = c.launch + (waves - 1) * c.wave + (c.cluster if split > 1 else 0.0)
     more = c.more_rows if min(p.m, p.n) > _FEW else 1.0
+    more *= c.low_tile if bm <= _LOW and split == 1 else 1.0
     return more * (fixed + max(on_sms, many * p.k * p.dtype.itemsize / c.dram))
 
 

@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
+from gemmsmith.choose.cluster_menu import has_one_order
 from gemmsmith.choose.columns import shape_of, tiles_of
 from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.cost import corrected_seconds, predicted_seconds
@@ -47,18 +48,18 @@ def nearest_winner(candidates: Sequence[Candidate], key: ShapeKey, winners: Winn
     """
     by_config = {config_key(c.spec.name, c.config.values): c for c in reversed(candidates)}
     best = candidates[0].seconds
-    near = []
-    for other, entry in winners.items():
-        winner, apart = by_config.get(config_key(entry.kernel, entry.config)), distance(key, other)
-        if winner is None or apart > _APART:
-            continue
+    there = ((other, by_config.get(config_key(entry.kernel, entry.config))) for other, entry in winners.items())
+    near = [(distance(key, other), other, winner) for other, winner in there if winner is not None]
+    for apart, other, winner in sorted(near, key=lambda each: (each[0], each[2].seconds)):
+        if apart > _APART:
+            break
         tolerance = CLOSE
         # Not across layouts: listing the other layout's candidates takes about a second.
         if winner.seconds > best * tolerance and other.layout == key.layout and apart < 1:
             tolerance *= _underrated(winner.config, other, *model) ** (1 - apart)
         if winner.seconds <= best * tolerance:
-            near.append((apart, winner))
-    return min(near, key=lambda pair: (pair[0], pair[1].seconds))[1] if near else None
+            return winner
+    return None
 
 
 @cache
@@ -76,10 +77,16 @@ def _underrated(winner: Config, tuned: ShapeKey, chip: Chip, constants: Constant
 
 @lru_cache(maxsize=_MOST_KEYS)
 def config_key(kernel: str, config: tuple[tuple[str, int], ...]) -> tuple[object, ...]:
-    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. A
-    persistent kernel has as many stages as fit: a winner with fewer, of a version that had less room, is the same."""
-    known = set(config) - _defaults().get(kernel, frozenset())
-    return kernel, *sorted(pair for pair in known if kernel != CLUSTER_NAME or pair[0] != "STAGES")
+    """The same for a configuration in any order, and without parameters at their defaults, which old tables lack. Of
+    wgmma_cluster the menu has as many stages as fit, and one order of small tiles: a winner of a version that had less
+    room, or with another order, is the same."""
+    defaults = _defaults().get(kernel, frozenset())
+    known = set(config) - defaults
+    if kernel == CLUSTER_NAME and defaults:
+        values = dict(defaults) | dict(config)
+        ignored = {"STAGES", "GROUP"} if has_one_order(values["BM"], values["BN"]) else {"STAGES"}
+        known = {pair for pair in known if pair[0] not in ignored}
+    return kernel, *sorted(known)
 
 
 @cache

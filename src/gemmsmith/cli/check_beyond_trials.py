@@ -9,10 +9,9 @@ from gemmsmith.cli.check_prepare import Prepared
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.kernel.config import Config
 from gemmsmith.verify.cleared import not_cleared
+from gemmsmith.verify.launch_mistakes import launch_mistake
 from gemmsmith.verify.other_modes import other_modes
-from gemmsmith.verify.passed_strides import overlapping_rows
-from gemmsmith.verify.too_many_threads import too_many_threads
-from gemmsmith.verify.trial import CLEARED, EXCHANGED, HEADS, MODES, STRIDES
+from gemmsmith.verify.trial import CLEARED, HEADS, MODES
 
 
 def is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
@@ -25,17 +24,15 @@ def is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
 
 
 def is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
-    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
+    """Whether host code launches blocks that a GPU has, and passes the sizes and strides that the kernel needs."""
     trial, last = report.verdicts[-1]
     if not free or report.only:
         return True
-    spec, problem = prepared.spec, prepared.distinct
-    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
-                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
-        if found is not None:
-            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
-            return False
-    return True
+    found = launch_mistake(prepared.spec, config, prepared.distinct, last)
+    if found is not None:
+        label, verdict = found
+        report.verdicts.append((replace(trial, label=label, problem=verdict.problem), verdict))
+    return found is None
 
 
 def are_right(prepared: Prepared, report: Report) -> bool:

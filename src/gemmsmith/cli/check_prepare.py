@@ -246,7 +246,7 @@ def _asserted(
     """The sizes that the kernel's asserts ask for, of a launch with one grid for all sizes; None: those it has."""
     if bench.kind != "sim" or spec.signature.fixed or not getattr(spec.geometry, "one_grid", ""):
         return None
-    if spec.signature.unknown:  # which extent is which is not known
+    if spec.signature.unknown or "__assertfail" not in compiled.ptx:  # which extent is which is not known; no assert
         return None
     found = asserted_sizes(bench.open, spec, config, shapes.base, lambda *_: compiled)
     if found is None:

@@ -70,7 +70,7 @@ def with_places(
             lines = settled.lines
             if found.beside:
                 names = " and ".join(found.beside)
-                lines += (f"it makes {counter} products, whose rows lie beside one another in {names}",)
+                lines += (f"it makes {counter} products, whose rows are interleaved in {names}",)
             lines += tuple(f"it makes {counter} products, and {count} in a row share one matrix of {name}"
                            for name, count in found.groups)  # fmt: skip
             return replace(settled, spec=replace(spec, batched=False), lines=lines), found

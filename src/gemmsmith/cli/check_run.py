@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from gemmsmith.call.binding import CompileFn
+from gemmsmith.cli.affordable_trials import PlainPace, affordable
 from gemmsmith.cli.check_beyond_trials import are_modes_right, are_right, is_cleared, is_launched_right
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
@@ -21,6 +22,7 @@ from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -33,7 +35,6 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.asserted_sizes import refuse_asserted
-from gemmsmith.verify.check_shapes import work_of
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.footprints import touches_as_product
 from gemmsmith.verify.harness import in_rounds
@@ -41,7 +42,7 @@ from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, HEADS, ODD, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, HEADS, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -97,6 +98,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_one_size(report)
         _refuse_one_extent(report)
         refuse_guessed_grid(report)
+        refuse_mere_guess(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
@@ -142,20 +144,6 @@ def _refuse_one_extent(report: Report) -> None:
         )
 
 
-def refuse_guessed_grid(report: Report) -> None:
-    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
-    place = getattr(report.spec.geometry, "misread", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not place or failed is None or is_hazard(failed) or failed.faulted:
-        return
-    if 0 < failed.unwritten >= failed.wrong:
-        raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
-            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
-            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
-        )
-
-
 def _refuse_unfinished(report: Report, config: Config) -> None:
     """Raise for a kernel that leaves a part of every sum in each of its slices, if another one adds them up.
 
@@ -174,7 +162,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
 
 def _refuse_several_products(report: Report) -> None:
     """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
-    for may be one of heads, whose matrices lie beside one another."""
+    for may be one of heads, whose matrices are interleaved."""
     counter = getattr(report.spec.geometry, "products", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
@@ -196,25 +184,25 @@ def _plain_trials(
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
     again = _check_command(asked)
-    pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
+    pace, planned = PlainPace(), list(report.trials)
     lighter = _lighter(runner, prepared, asked)
     for number in range(len(planned)):
         before = seconds_used()
         left = asked.budget * (1 - SPARE) - (before - started)
         if number:
-            planned[number:] = lighter.lighten(planned[number:], pace, left)
+            planned[number:] = lighter.lighten(planned[number:], pace.slowest, left)
         place = len(report.verdicts)
-        affordable = _affordable(planned[number:], pace, left, report, asked)
-        if affordable is None:
+        allowed = affordable(planned[number:], pace, left, report, asked)
+        if allowed is None:
             del report.trials[place]
             continue
-        larger = lighter.larger(affordable)
-        trial, verdict = _run(runner, affordable, report)
+        larger = lighter.larger(allowed)
+        trial, verdict = _run(runner, allowed, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
         took = seconds_used() - before
-        pace = max(pace, took / work_of(trial.problem))
+        pace.ran(trial, took)
         if prepared.blocks is None:
             paces.stepped(trial, took)
         first = not report.verdicts and not asked.trial.trial
@@ -230,21 +218,6 @@ def _plain_trials(
             after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
-
-
-def _affordable(waiting: list[Trial], pace: float, left: float, report: Report, asked: Asked) -> Trial | None:
-    """The first of the trials that wait, without a search for races where seconds are short; None where it is left out,
-    which the report says."""
-    trial = waiting[0]
-    others = sum(work_of(each.problem) for each in waiting[1:] if not _is_order(each))
-    short = asked.free and pace * (others + work_of(trial.problem)) > left
-    if short and _is_order(trial):
-        report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
-        return None
-    if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
-        report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-        return replace(trial, hazards=False)
-    return trial
 
 
 def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:
@@ -267,25 +240,6 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
             after_failure(runner, trial, verdict, report, asked)
             return False
     return True
-
-
-def _watched_before(trial: Trial, report: Report) -> bool:
-    """Whether races were looked for before, in a launch of the same order that has other data or padded rows only."""
-    own = trial.problem.with_()  # without padding
-    return trial.hazards and trial.label != ODD and any(
-        each.hazards and each.schedule == trial.schedule and each.problem.with_() == own
-        for each, _ in report.verdicts
-    )  # fmt: skip
-
-
-def _watched_any(trial: Trial, report: Report) -> bool:
-    """Whether races were looked for in any launch before."""
-    return trial.hazards and any(each.hazards for each, _ in report.verdicts)
-
-
-def _is_order(trial: Trial) -> bool:
-    """Whether a trial is there for its order of warps alone."""
-    return trial.schedule != "lockstep"
 
 
 def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verdict]:

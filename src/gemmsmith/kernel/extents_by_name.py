@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from gemmsmith.kernel.role_names import extent_of, extent_role, is_of_layer, words
+from gemmsmith.kernel.role_names import extent_of, extent_role, is_of_layer, is_weight, words
 
 _EXTENTS = ("M", "N", "K")
+# Channels of a linear layer: out is BT × OC, inp BT × C, weight OC × C. C alone is no extent.
+_CHANNELS = {"oc": "N", "c": "K"}
+_ROWS_OF_LAYER = frozenset(("bt", "m", "rows", "tokens", "ntokens"))
+_GRADIENT = re.compile(r"(?i)d(?:_?(?:inp|input|out|output|w|weight|x|y|bias))s?\b|\w*grad\w*")
 
 
 def extents_by_name(names: dict[int, str], matrices: Mapping[str, str] | None = None) -> dict[int, str]:
@@ -19,6 +24,8 @@ def extents_by_name(names: dict[int, str], matrices: Mapping[str, str] | None = 
     named_after = {i: extent_of(name, matrices or {}) for i, name in names.items()}
     if all(named_after.values()) and set(_EXTENTS) <= set(named_after.values()):
         return named_after
+    if channels := _channels(names, matrices or {}):
+        return channels
     roles = {i: extent_role(name) for i, name in names.items()}
     if sorted(roles.values()) != sorted(_EXTENTS):  # n, in_features and out_features may be those of a gradient
         roles = {i: "" if is_of_layer(names[i]) else role for i, role in roles.items()}
@@ -28,6 +35,14 @@ def extents_by_name(names: dict[int, str], matrices: Mapping[str, str] | None = 
         # m, n, p: which of them is summed over differs from file to file.
         return dict.fromkeys(names, "") | {i: r for i, r in roles.items() if _is_explicit(names[i], r)}
     return roles
+
+
+def _channels(names: dict[int, str], matrices: Mapping[str, str]) -> dict[int, str]:
+    """Roles of BT, C and OC beside a layer's weights; none beside gradients, which have other products."""
+    roles = {i: "M" if name.lower() in _ROWS_OF_LAYER else _CHANNELS.get(name.lower(), "") for i, name in names.items()}
+    if sorted(roles.values()) != sorted(_EXTENTS) or not any(is_weight(name) for name in matrices):
+        return {}
+    return {} if any(_GRADIENT.fullmatch(name) for name in matrices) else roles
 
 
 def _is_explicit(name: str, role: str) -> bool:

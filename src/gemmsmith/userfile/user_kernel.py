@@ -48,6 +48,7 @@ from gemmsmith.userfile.site_roles import Roles, roles_of
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.tied_extents import with_tied_extents
+from gemmsmith.userfile.tile_argument import with_tile_argument
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
@@ -245,10 +246,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         raise
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants, site)
     signature = with_constant_pitches(signature, facts, launch.constants)
+    signature, tile_notes = with_tile_argument(signature, site, facts.reached)
     signature, site, assumed = with_assumed_tile(signature, site)
     if assumed and site is not None:
         launch = UserLaunch(facts, site, template, options)
         launch.notes += (assumed_note(site, assumed),)
+    launch.notes += tile_notes
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",

@@ -147,6 +147,11 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
         return self._guess().one_element_a_thread
 
     @property
+    def is_mere_guess(self) -> bool:
+        """Whether no launch is known, and neither the kernel's constants nor its indices tell one."""
+        return self.guessed and self.site is None and not (self._guess().has_sizes or self.one_element_a_thread)
+
+    @property
     def parts_unknown(self) -> bool:
         """Whether the launch is guessed, and blocks along z share the work: it may be divided among any number."""
         return self.guessed and "blockIdx.z" in self.facts.reached and not self.signature.has("strideC")

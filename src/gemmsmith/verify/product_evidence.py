@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.exchanged_arguments import exchanges_scalars
 from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
@@ -61,12 +62,14 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
+    computed = "" if exchanges_scalars(signature) else computed
     if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
         return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
                 f"the {computed} of its launch it may be for a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
-    if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
+    is_said = says_product(signature.entry) and getattr(spec.geometry, "site", None) is not None
+    if not faulted and not is_said and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
         return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
     if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"

@@ -18,6 +18,7 @@ from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.product_axis import product_number
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
+from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
 from gemmsmith.verify.multiples import ANY, Multiples
@@ -76,7 +77,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        if self.strict and self.settled.padded:
+        if self.strict and (self.settled.padded or precision_limit(self.spec)):
             return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
@@ -128,7 +129,7 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """Limits of a kernel that is right: very large matrices, K = 0."""
+        """Limits of a kernel that is right: very large matrices, K = 0, few digits."""
         large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
         found = []
         if large and any(self.is_remark(t, v) for t, v in self.verdicts if t.label in large):
@@ -144,7 +145,7 @@ class Report:
                          "which is for finite numbers")  # fmt: skip
         if limits := [verdict.clamped for _, verdict in self.verdicts if _only_clamps(verdict)]:
             found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
-        return found
+        return found + [limit for limit in (precision_limit(self.spec),) if limit]
 
     def _advised(self) -> str:
         """What to do about indices that overflow: the change that was tried, else in general."""
