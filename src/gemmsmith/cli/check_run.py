@@ -22,7 +22,7 @@ from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
-from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess, refuse_unseen_blocks
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -91,6 +91,8 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         if passed and fitted is not None and not fitted.run_rest():
             passed, report.certificate = False, None
     report.seconds = seconds_used() - started
+    if passed and asked.free:
+        refuse_unseen_blocks(report, config)
     if not passed and asked.free:
         _refuse_unfinished(report, config)
         _refuse_several_products(report)

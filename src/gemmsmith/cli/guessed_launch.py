@@ -6,6 +6,8 @@ import re
 
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.verify.trial import HEADS
 from gemmsmith.verify.verdict import Verdict, is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
@@ -42,6 +44,23 @@ def refuse_mere_guess(report: Report) -> None:
             f"{report.entry}: no launch of it is in its repository, and with a guessed launch it fails for "
             f"{report.own(failed.problem)}: the guess may be at fault",
             _HINT,
+        )
+
+
+def refuse_unseen_blocks(report: Report, config: Config) -> None:
+    """Raise where a kernel passed in one layer of blocks, though it asks for ``blockIdx.z`` and how many layers its
+    launch has is not understood: others may compute other products, or parts of this one."""
+    geometry = report.spec.geometry
+    if report.spec.is_rung or report.spec.batched or any(trial.label == HEADS for trial, _ in report.verdicts):
+        return
+    sources = getattr(geometry, "sources", None)
+    guessed = sources is not None and sources(report.base)[1] == "guessed"
+    unseen = guessed or getattr(geometry, "counts_products", False)
+    if unseen and "blockIdx.z" in geometry.facts.reached and geometry(report.base, config).grid[2] == 1:  # type: ignore[attr-defined]
+        raise UsageError(
+            f"{report.entry} asks for blockIdx.z, and how many blocks its launch has along z is not understood: only "
+            "blockIdx.z = 0 was judged, and passed",
+            "say how it is launched with --grid and --block, or run it with gemmsmith.launch and arguments of your own",
         )
 
 
