@@ -109,7 +109,7 @@ def test_includes_decide_which_kernel_a_launch_means(tmp_path: Path, capsys: pyt
 
 
 def test_a_folder_decides_which_kernel_a_launch_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = PLAIN.replace("s += A", "s -= A")
+    broken = PLAIN.replace("A[row * K + k]", "A[row * K + (k ^ 1)]")
     root = repository(tmp_path, one__main=MAIN, one__k=broken, two__main=MAIN, two__k=PLAIN)
     code, found = check(root / "one" / "k.cu", capsys)
     assert (code, found["status"]) == (1, "wrong")

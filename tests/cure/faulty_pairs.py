@@ -25,7 +25,7 @@ FRAGMENT = """
 #include <mma.h>
 #include <cuda_fp16.h>
 using namespace nvcuda;
-__global__ void wmma_gemm(const half* A, const half* B, float* C, int M, int N, int K) {
+__global__ void one_warp(const half* A, const half* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 16, col = blockIdx.x * 16;
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums;
     wmma::fill_fragment(sums, 0.0f);
@@ -39,7 +39,7 @@ __global__ void wmma_gemm(const half* A, const half* B, float* C, int M, int N, 
     wmma::store_matrix_sync(C + row * N + col, sums, N, wmma::mem_row_major);
 }
 void run(half* A, half* B, float* C, int M, int N, int K) {
-    wmma_gemm<<<dim3(N / 16, M / 16), 32>>>(A, B, C, M, N, K);
+    one_warp<<<dim3(N / 16, M / 16), 32>>>(A, B, C, M, N, K);
 }
 """
 DYNAMIC = """

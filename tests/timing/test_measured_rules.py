@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from gemmsmith.gpus import gpu_named
 from gemmsmith.sim.sass.reader import read_instruction
 from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
 from gemmsmith.sim.timing.outcome import Outcome
-from gemmsmith.sim.timing.parameters import parameters_of
+from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, tensor_flops
@@ -121,3 +122,30 @@ def test_a_product_holds_dispatch_as_measured(sums: str, others: int) -> None:
     for one in found:
         assert with_it == pytest.approx(one, rel=0.2)
         assert without < 0.8 * one
+
+
+def cycles_beside_wgmma(model: SmParameters, others: int, products: int = 64) -> float:
+    """Cycles of an SM until one warp of each sub-core has executed so many FADD, and another its products."""
+    code = [
+        Row(0, Kind.GMMA, Unit.TENSOR, 32.0, 1, -1, -1, (), 0, 0, 0, 0, 0.0, 0, 0, 0, False, 1, 0, "HGMMA"),
+        Row(1, Kind.PLAIN, Unit.FMA, 2.0, 1, -1, -1, (), 1, 1, 1, 1, 0.0, 0, 0, 0, False, 2, 0, "FADD"),
+        Row(2, Kind.EXIT, Unit.NONE, 0.0, 1, -1, -1, (), 0, 0, 0, 0, 0.0, 0, 0, 0, False, 3, 0, "EXIT"),
+    ]
+    streams = []
+    for w in range(8):
+        positions = ((0,) * products if w < 4 else (1,) * others) + (2,)
+        streams.append(Stream(0, w, positions, (None,) * len(positions)))
+    return Sm(code, streams, model, Memory()).run().cycles
+
+
+def test_beside_wgmma_half_of_the_fma_pipe_is_left() -> None:
+    """FADD that end after the products: those beside them take twice as long as those after."""
+    rows = [row["cycles"] for row in recorded("h200_wgmma_columns.json")
+            if row["kind"] == "FADD 2" and row["n"] == 0]  # fmt: skip
+    alone = rows[0]
+    products, others = 64, 2000
+    during = 32 * products
+    expected = during + (others - during / 2) * alone
+    assert cycles_beside_wgmma(MODEL.sm, others, products) == pytest.approx(expected, rel=0.06)
+    whole = cycles_beside_wgmma(replace(MODEL.sm, gmma_fma_halves=2), others, products)
+    assert whole > 1.2 * expected, "with both halves FADD leave no cycle in which a product could be issued"

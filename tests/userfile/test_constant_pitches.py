@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.errors import SignatureError
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 
 PRODUCT = """
@@ -63,18 +64,24 @@ void run(float (*a)[SIDE], float (*b)[SIDE], float (*c)[SIDE], int n) {
 """
 
 
-@pytest.mark.parametrize(("arrays", "fixed"), [
-    ("float A[][SIDE], float B[][SIDE], float C[][SIDE]", 256),
-    ("const float (*A)[SIDE], const float (*B)[SIDE], float (*C)[SIDE]", 256),
-    ("float A[SIDE][SIDE], float B[SIDE][SIDE], float C[SIDE][256]", 256),
-    ("float** A, float** B, float** C", 0),  # arrays of pointers
+@pytest.mark.parametrize("arrays", [
+    "float A[][SIDE], float B[][SIDE], float C[][SIDE]",
+    "const float (*A)[SIDE], const float (*B)[SIDE], float (*C)[SIDE]",
+    "float A[SIDE][SIDE], float B[SIDE][SIDE], float C[SIDE][256]",
 ])  # fmt: skip
-def test_rows_as_types(tmp_path: Path, arrays: str, fixed: int) -> None:
+def test_rows_as_types(tmp_path: Path, arrays: str) -> None:
     path = tmp_path / "product.cu"
     path.write_text(ROWS.replace("ARRAYS", arrays))
     signature = user_kernel(path, UserOptions()).signature
-    assert dict(signature.fixed) == (dict.fromkeys("MNK", fixed) if fixed else {})
-    assert signature.takes_table("A") is not bool(fixed)
+    assert dict(signature.fixed) == dict.fromkeys("MNK", 256)
+    assert not signature.takes_table("A")
+
+
+def test_arrays_of_pointers_have_no_constant_rows(tmp_path: Path) -> None:
+    path = tmp_path / "product.cu"
+    path.write_text(ROWS.replace("ARRAYS", "float** A, float** B, float** C"))
+    with pytest.raises(SignatureError, match="a pointer to each row"):
+        user_kernel(path, UserOptions())
 
 
 def test_macros_behind_the_kernel_are_not_its_parameters(tmp_path: Path) -> None:

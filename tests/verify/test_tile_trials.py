@@ -83,3 +83,9 @@ def test_extents_are_equal_where_their_multiples_differ(tmp_path: Path) -> None:
     assert (found["M = N"].m, found["M = N"].n) == (192, 192)
     assert found["M = K"].m == found["M = K"].k == 48 * 2
     assert found["N = K"].n == found["N = K"].k == 64
+
+
+def test_the_last_of_many_k_tiles_lacks_one_row(tmp_path: Path) -> None:
+    """Other values of K that are no multiple of the k-tile leave most of the last one out."""
+    found = [trial.problem.k for trial in edge_trials(subject("dim3((N + 7) / 8, (M + 7) / 8)", tmp_path))]
+    assert any(k > 1000 and k % 8 == 7 for k in found)

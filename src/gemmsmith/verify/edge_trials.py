@@ -33,9 +33,10 @@ from gemmsmith.verify.trials import padded
 
 # The last three: each scalar alone, since kernels have branches for beta = 0 and beta = 1.
 _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 4.0), (-1.5, 0.0), (2.5, 1.0),
-          (1.0, -0.75))  # fmt: skip
+          (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
-                (1.0, -3.0))  # fmt: skip
+                (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
+_BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
 _SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
@@ -175,7 +176,8 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
     several = [subject.problem(bm + 1, 2 * bn + 1, subject.depth + 1), subject.problem(2 * bm + 1, bn + 1, plain.k)]
     kept = (1.0, 1.0 if signature.accumulates else 0.0)
     for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
-        alpha, beta = (_in_16_bits(x) for x in (alpha, beta))
+        alpha, beta = (_in_16_bits(x) * (_BEYOND_FP32 if codes.get(role) == "d" and x not in (0, 1) else 1)
+                       for role, x in (("alpha", alpha), ("beta", beta)))  # fmt: skip
         larger = beta != kept[1] and several
         problem = (several.pop(0) if larger else plain).with_(alpha=alpha, beta=beta)
         c = subject.c
@@ -281,7 +283,8 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         values = [1, 2, 3, *around, *small]
         values += [n * unit + off for unit in subject.edges.depths[1:] for n in (1, 2) for off in (-1, 1)]
         values += [n * d + off for n in range(1, 9) for off in (-1, 0, 1)] if full else []
-    values += [round_up(1027, step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
+    # The last of many k-tiles lacks one row: others lack most of them.
+    values += [round_up(1024 + max(3, d - 1), step), *([round_up(4099, step), round_up(8195, step)] if full else [])]
     for k in dict.fromkeys(value for value in values if value > 0 and value >= subject.multiples.from_k):
         # A short K may leave out a part of a pipeline, and with it what orders the rest.
         yield replace(exact_trial(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)

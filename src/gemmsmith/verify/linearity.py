@@ -28,7 +28,7 @@ _DEEP = 8  # from this K on sums of different products are not all multiples of 
 
 def not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -> str | None:
     """Why a kernel that gives no product may not be meant to: it is not linear in A and in B, adds up too few terms, or
-    gives a multiple of a product. Empty if nothing says so; None if a launch gave no result, or there was no time."""
+    gives a multiple of a product. Empty if nothing says so; None if launches gave no numbers, or there was no time."""
     if (meant, shape) not in probe.known:
         probe.known[meant, shape] = _not_a_sum_of_products(probe, meant, shape)
     return probe.known[meant, shape]
@@ -44,6 +44,8 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
         if computed is None:
             return None
         results.append(computed.astype(np.float64))
+    if all(_is_nothing_but_nan(result) for result in results):  # a sum that was never set says nothing of its terms
+        return None
     least = k / 2 * min(1.0, abs(problem.alpha))
     error = _ERROR.get(problem.out_dtype, _FP32_ERROR)
     why = not_linear(results, error, m * n, least)
@@ -58,6 +60,12 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
         return ONE_TERM
     factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why
+
+
+def _is_nothing_but_nan(result: Array) -> bool:
+    """Whether all that was written is NaN; the rest of the memory of C holds zeros."""
+    nan = np.isnan(result)
+    return bool(nan.any()) and not result[~nan].any()
 
 
 def probes(one: Operands, two: Operands) -> list[Operands]:

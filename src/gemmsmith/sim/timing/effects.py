@@ -71,8 +71,11 @@ class Effects(Waits):
             self.copies[w].append(self.copying[w])
             return now + 4
         if kind == GMMA:
-            start = self.units[part][TENSOR]
-            self.multiplying[w] = max(self.multiplying[w], start + model.gmma_latency)
+            units = self.units[part]
+            end = units[TENSOR]
+            self.multiplying[w] = max(self.multiplying[w], end + model.gmma_latency)
+            if model.gmma_fma_halves == 1 and units[LITE] < end:
+                units[LITE] = end
             if row.number:
                 self._woken = self._committed(w)
             return self.multiplying[w]

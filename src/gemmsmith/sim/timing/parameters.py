@@ -35,6 +35,7 @@ class SmParameters:
     copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
                           copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
     generic_latency       of shared memory by a generic address
+    gmma_fma_halves       of the FMA pipe that other instructions have while wgmma runs
     mma_dispatch          until the sub-core issues again after a warp's product, if the product takes as long
     dmma_cycles           of a sub-core for 512 multiply-adds of doubles; dmma_latency: beyond them
     """
@@ -81,6 +82,7 @@ class SmParameters:
     copy_l1: float = 1.8
     copy_tag: float = 0.6
     mma_dispatch: float = 0.0
+    gmma_fma_halves: int = 1
     dmma_cycles: float = 16.0
     dmma_latency: float = 15.0
     copy_latency: float = 30.0
