@@ -77,7 +77,7 @@ def test_blocks_that_no_gpu_has(tmp_path: Path, capsys: pytest.CaptureFixture[st
     code, found = check(tmp_path, ANY_SIZE, capsys)
     assert (code, found["status"]) == (1, "wrong"), found
     (reason,) = found["trials"][-1]["reasons"]
-    assert "k.cu:12 has grid and block exchanged: blocks of 4,096 threads, where a GPU allows 1,024" in reason
+    assert "k.cu:12 has grid and block swapped: blocks of 4,096 threads, where a GPU allows 1,024" in reason
 
 
 @pytest.mark.parametrize(

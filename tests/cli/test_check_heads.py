@@ -39,7 +39,7 @@ SIZES = ("--m", "16", "--n", "16", "--k", "8")
 def test_heads_beside_one_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, BESIDE, capsys, *SIZES)
     assert (code, found["status"]) == (0, "right"), found
-    assert "it makes B * H products, whose rows are interleaved in q and k" in str(found), found
+    assert "it makes `B * H` products, whose rows are interleaved in q and k" in str(found), found
     assert found["trials"][-1]["label"] == "several products"
 
 
@@ -67,7 +67,7 @@ def test_heads_of_a_packed_tensor_are_not_judged(tmp_path: Path, capsys: pytest.
         "+ col) * H + h) * D", "+ col) * 3 * H + h) * D")  # fmt: skip
     code, found = check(tmp_path, packed, capsys)
     assert code == 2, found
-    assert "makes B * H products, and the matrices of q and k have elements between them" in found, found
+    assert "makes `B * H` products, and the matrices of q and k have elements between them" in found, found
 
 
 def test_a_batch_and_heads_beside_m_n_and_k(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_a_batch_and_heads_beside_m_n_and_k(tmp_path: Path, capsys: pytest.Captu
         "(T + 15) / 16, (T + 15) / 16", "(N + 15) / 16, (M + 15) / 16")  # fmt: skip
     code, found = check(tmp_path, source, capsys, "--m", "16", "--n", "24", "--k", "8")
     assert (code, found["status"]) == (0, "right"), found
-    assert "it makes batch * H products" in str(found), found
+    assert "it makes `batch * H` products" in str(found), found
 
 
 def test_one_matrix_for_all_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

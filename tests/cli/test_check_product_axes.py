@@ -93,7 +93,7 @@ void attention(const float* q, const float* k, float* s, int M, int N, int K, in
 def test_heads_that_share_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, SHARED_KEYS, capsys, *SIZES)
     assert (code, found["status"]) == (0, "right"), found
-    assert "it makes heads products, and 4 in a row share one matrix of k" in str(found), found
+    assert "it makes `heads` products; every 4 consecutive ones share one matrix of k" in str(found), found
     for right, wrong in (("s += (size_t)blockIdx.z", "s += (size_t)(blockIdx.z / 4)"), ("N * K;", "N * N;"),
                          ("d < K;", "d < K - 1;")):  # fmt: skip
         code, found = check(tmp_path, SHARED_KEYS.replace(right, wrong), capsys, *SIZES)
@@ -106,7 +106,7 @@ def test_products_that_share_without_a_word(tmp_path: Path, capsys: pytest.Captu
         "M, N, K);", "M, N, K, 3);")  # fmt: skip
     code, found = check(tmp_path, untold, capsys, *SIZES)
     assert code == 2, found
-    assert "3 in a row use one matrix of k" in found, found
+    assert "every 3 consecutive ones share one matrix of k" in found, found
 
 
 NAMED_AFTER_AN_EXTENT = """

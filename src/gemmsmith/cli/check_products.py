@@ -55,23 +55,24 @@ def with_places(
         found = product_places(open_device, read, config, shapes, lambda *_: compiled)
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
-                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
+                f"{spec.signature.entry} makes `{counter}` products, and the matrices of {' and '.join(found.apart)} "
                 "have elements between them that no product uses: parts of a larger tensor are not judged",
                 _OWN_ARGUMENTS,
             )
         if found is not None and found.groups and not found.wrong and not shares_in_groups(spec):
             name, count = found.groups[0]
             raise UsageError(
-                f"{spec.signature.entry} makes {counter} products, and {count} in a row use one matrix of {name}: "
-                "neither its names nor a divisor say that this is meant",
+                f"{spec.signature.entry} makes `{counter}` products, and every {count} consecutive ones share one "
+                f"matrix of {name}: no name (kv_heads, group) and no division (blockIdx.z / {count}) says that this is "
+                "meant",
                 _OWN_ARGUMENTS,
             )
         if found is not None and not unread and (found.wrong or found.beside or found.groups):
             lines = settled.lines
             if found.beside:
                 names = " and ".join(found.beside)
-                lines += (f"it makes {counter} products, whose rows are interleaved in {names}",)
-            lines += tuple(f"it makes {counter} products, and {count} in a row share one matrix of {name}"
+                lines += (f"it makes `{counter}` products, whose rows are interleaved in {names}",)
+            lines += tuple(f"it makes `{counter}` products; every {count} consecutive ones share one matrix of {name}"
                            for name, count in found.groups)  # fmt: skip
             return replace(settled, spec=replace(spec, batched=False), lines=lines), found
     return settled, None

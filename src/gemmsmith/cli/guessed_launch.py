@@ -22,7 +22,7 @@ def refuse_guessed_grid(report: Report) -> None:
         return
     if 0 < failed.unwritten >= failed.wrong:
         raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
+            f"{report.entry}: its launch at {place} is not understood, and a guessed launch leaves "
             f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
             _HINT,
         )
@@ -39,8 +39,8 @@ def refuse_mere_guess(report: Report) -> None:
     left_out = 0 < failed.unwritten >= failed.wrong and not _ASKS_FOR_BLOCKS.search(text)
     if left_out or ((races or failed.faults or failed.faulted) and not _ASKS_FOR_THREADS.search(text)):
         raise UsageError(
-            f"{report.entry}: no launch of it is in its repository, and with the one that was guessed it fails for "
-            f"{report.own(failed.problem)}, which may be the guess's fault",
+            f"{report.entry}: no launch of it is in its repository, and with a guessed launch it fails for "
+            f"{report.own(failed.problem)}: the guess may be at fault",
             _HINT,
         )
 

@@ -65,8 +65,8 @@ def unfilled_fragments(program: Program) -> Iterator[Candidate]:
             loops = "".join(f"for (auto& {inner} : {outer}) " for outer, inner in pairwise(each))
             place = next(i for i, child in enumerate(children(node.parent)) if child.id == node.id)
             slot, text = Slot(code, node.parent, place), f"{loops}{added[1]}fill_fragment({each[-1]}, 0.0f);"
-            yield Candidate("uninitialised-accumulator", f"`{name}` of line {code.line(node.start_byte)} is never set "
-                            "first: mma_sync adds to what its registers hold", f"insert `{text}` after line "
+            yield Candidate("uninitialised-accumulator", f"`{name}` of line {code.line(node.start_byte)} is never "
+                            "initialised: mma_sync adds to what its registers hold", f"insert `{text}` after line "
                             f"{slot.after_line}", (slot.insertion(text),))  # fmt: skip
 
 

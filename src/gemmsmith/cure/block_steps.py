@@ -39,8 +39,8 @@ def thread_numbers(program: Program) -> Iterator[Candidate]:
             new, line = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}", code.line(node.start_byte)
             is_plain = re.fullmatch(r"[\w.*+ ]+", text) is not None and not re.search(r"(?<![\w.])\d", text)
             if is_plain and set(text.split(" + ")) != set(_usual(axis)):
-                yield Candidate("wrong-thread-number", f"line {line} numbers the threads of all blocks by `{text}`, "
-                                "which several threads share", f"write `{new}` in line {line}",
+                yield Candidate("wrong-thread-number", f"line {line} gives several threads the same number: `{text}`",
+                                f"write `{new}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def _in_kernel(program: Program, kernel: Function, step: Node, by: str, axis: st
         return
     new = f"({_bare(by)})" if re.search(r"\W", _bare(by)) else _bare(by)
     yield Candidate("wrong-block-step", f"the launch has a block for every {_bare(by)} along {axis}, and line {line} "
-                    f"goes on by {old} from block to block", f"write `{new}` for `{old}` in line {line}: "
+                    f"advances by {old} per block", f"write `{new}` for `{old}` in line {line}: "
                     f"`{changed(code, step, new)}`",
                     (Edit(code.path, step.start_byte, step.end_byte, new),))  # fmt: skip
 
@@ -100,7 +100,7 @@ def warp_grids(program: Program) -> Iterator[Candidate]:
                 new, line = f"({tile} * {_bare(by or '')} / 32)", code.line(argument.start_byte)
                 text = re.sub(rf"(?<![\w.]){re.escape(by or '')}(?![\w.])", new, code.of(argument))
                 yield Candidate("threads-for-warps", f"the grid of line {line} has a block for every {_bare(by or '')} "
-                                f"along {axis}, which are threads: a warp, 32 of them, makes {tile}",
+                                f"along {axis}, which counts threads; but a warp of 32 threads computes {tile}",
                                 f"write `{flat(text)}` in line {line}",
                                 (Edit(code.path, argument.start_byte, argument.end_byte, text),))  # fmt: skip
 

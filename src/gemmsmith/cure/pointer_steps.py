@@ -32,12 +32,12 @@ def steps_of_loops(program: Program) -> Iterator[Candidate]:
             if role == "B" and not has_extent:
                 for leading in _leading(program, role):
                     new = f"{old} * {leading}" if re.fullmatch(r"[\w *]+", old) else f"({old}) * {leading}"
-                    yield _step(code, right, new, f"line {line} moves `{code.of(left)}` on by {old} elements, where "
-                                f"{old} rows belong")  # fmt: skip
+                    yield _step(code, right, new, f"line {line} advances `{code.of(left)}` by {old} elements, where "
+                                f"{old} rows are meant")  # fmt: skip
             elif role == "A" and has_extent and "+" not in old:
                 short = " * ".join(part.strip() for part in old.split("*") if part.strip() not in known)
-                yield _step(code, right, short or "1", f"line {line} moves `{code.of(left)}` on by whole rows, where "
-                            "elements of one row belong")  # fmt: skip
+                yield _step(code, right, short or "1", f"line {line} advances `{code.of(left)}` by whole rows, where "
+                            "elements of one row are meant")  # fmt: skip
 
 
 def missing_block_terms(program: Program) -> Iterator[Candidate]:
@@ -59,8 +59,8 @@ def missing_block_terms(program: Program) -> Iterator[Candidate]:
                     continue
                 term, line = flat(code.of(other.index)), mine.line
                 new = f"{flat(code.of(right))} + {term}"
-                yield Candidate("missing-block-term", f"line {line} moves {program.names.get(mine.role, 'C')} to the "
-                                f"block without its {lacking[0]}, which line {other.line} has for "
+                yield Candidate("missing-block-term", f"the offset of {program.names.get(mine.role, 'C')} in line "
+                                f"{line} lacks {lacking[0]}, which line {other.line} has for "
                                 f"{program.names.get(other.role, '')}", f"write `{new}` in line {line}",
                                 (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
 

@@ -29,7 +29,7 @@ def complete(signature: Signature, body: str, constants: Mapping[str, int], macr
         sizes = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
         raise SignatureError(
             f"{signature.entry} has its sizes from constants of its file ({_listed_sizes(fixed)}), and rows that are "
-            f"{padded} = {constants[padded]} elements apart: such matrices are not made",
+            f"{padded} = {constants[padded]} elements apart: check does not build padded matrices of constant sizes",
             f"give sizes that need no padding, with -D: {sizes}",
         )
     return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)

@@ -94,8 +94,8 @@ SPEC = make_rung(
             "TRANSPOSED_COPY",
             0,
             (0, 1, 2),
-            "1: K-major and unaligned operands are first transposed to a workspace. 2: aligned K-major operands are "
-            "transposed in registers",
+            "0: K-major operands are copied 4 bytes at a time. 1: K-major and unaligned operands are first transposed "
+            "to a workspace. 2: aligned K-major operands are transposed in registers",
         ),
         common.min_blocks(1, (1, 2, 3, 4)),
     ),
@@ -128,7 +128,7 @@ SPEC = make_rung(
         ),
         Requires(
             "TRANSPOSED_COPY != 2 or TEAMS*UNROLL % 4 == 0",
-            "TRANSPOSED_COPY=2 reads four k at a time, but {TEAMS*UNROLL} are unrolled",
+            "TRANSPOSED_COPY=2 transposes four k at a time, but {TEAMS*UNROLL} (TEAMS*UNROLL) is no multiple of 4",
         ),
         Requires("CLUSTER_K == 1 or SHARERS == 0", "K is divided twice: {CLUSTER_K} and {SHARERS}"),
         smem_fits(_CLUSTER_SUMS, LARGEST_SMEM),

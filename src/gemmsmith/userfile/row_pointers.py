@@ -19,8 +19,8 @@ def refuse_row_pointers(
     rows = [name for name in tables if _has_rows(name, body)]
     if rows:
         raise SignatureError(
-            f"{entry}: {' and '.join(rows)} hold{'s' if len(rows) == 1 else ''} a pointer to each row, and such arrays "
-            "are not made",
+            f"{entry}: {' and '.join(rows)} hold{'s' if len(rows) == 1 else ''} a pointer to each row; check does not "
+            "build such arrays",
             "take one pointer to all rows, A[i * K + k]; or run one launch with gemmsmith.launch and arguments of your "
             "own",
         )

@@ -20,19 +20,19 @@ from gemmsmith.verify.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.settled import SAY_LAUNCH, Settled
 
 
-def likely_launches(spec: KernelSpec) -> list[KernelSpec]:
+def likely_launches(spec: KernelSpec) -> list[tuple[KernelSpec, KernelSpec]]:
     """The kernel with its launch, and with launches that are as likely; only its own where the file or the user says
-    it."""
+    it. Beside each stands the kernel as it is judged where that launch gives a product.
+
+    A kernel that host code launches in a loop is judged in the loop. If that is wrong, one launch for the whole product
+    may show what the kernel computes.
+    """
     alternatives = getattr(spec.geometry, "alternatives", None)
     others: list[Any] = alternatives() if alternatives is not None else []
-    return [spec, *launched_once(spec), *(replace(spec, geometry=other) for other in others)]
-
-
-def launched_once(spec: KernelSpec) -> list[KernelSpec]:
-    """A kernel that host code launches in a loop, in one launch for the whole product: if the loop is wrong, that may
-    show what the kernel computes."""
-    looped = bool(getattr(spec.geometry, "loop", ""))
-    return [replace(spec, geometry=spec.geometry.alone())] if looped else []  # type: ignore[attr-defined]
+    found = [(spec, spec), *((other, other) for other in (replace(spec, geometry=each) for each in others))]
+    if getattr(spec.geometry, "loop", ""):
+        found.insert(1, (replace(spec, geometry=spec.geometry.alone()), spec))  # type: ignore[attr-defined]
+    return found
 
 
 def by_other_version(search: MeaningSearch) -> Settled | None:
@@ -69,7 +69,7 @@ def by_search(search: MeaningSearch) -> Settled | None:
     if not search.fitting and not getattr(spec.geometry, "parts_unknown", False):
         search.fitting = any(
             fits(search.open_device(), each.read_as(first, "NN"), search.config, search.compile_fn)
-            for each in likely_launches(spec)
+            for each, _ in likely_launches(spec)
         )
     if search.fitting:
         search.doubt = ""

@@ -87,7 +87,7 @@ def refusal(signature: Signature, problem: Problem) -> str:
             own = _TRANSPOSED_LD.get(name, name) if signature.column_major else name
             return f"{signature.entry} takes no {own}, so {_lines(signature)} must be contiguous"
     if signature.has(EVERY_LD) and len({problem.lda, problem.ldb, problem.ldc}) > 1:
-        return f"{signature.entry} takes one {signature.named(EVERY_LD)} for the rows of all three matrices"
+        return f"{signature.entry} takes one leading dimension, {signature.named(EVERY_LD)}, for A, B and C"
     if problem.bias and not signature.has("bias"):
         return f"{signature.entry} takes no bias"
     return _extents_refusal(signature, problem)

@@ -23,7 +23,7 @@ def refuse_near_product(search: MeaningSearch) -> None:
     if not meant.has("alpha") and (subtracts := find_readings(*launched, negated=True)):
         adds = subtracts[0].signature.accumulates or meant.has("beta")
         what = f"{meant.named('C')} - A·B" if adds else "-A·B"
-        raise SignatureError(f"{meant.entry} gives {what}, as a product with alpha = -1, which is not judged",
+        raise SignatureError(f"{meant.entry} gives {what}, a product with alpha = -1, which is not judged",
                              f"if A·B is meant, its sign is wrong; if not, {OTHER_FUNCTION}")  # fmt: skip
     if says_product(search.own.entry):
         return

@@ -50,7 +50,7 @@ def other_modes(
             found.append(f"{said}: {readings[0].layout}")
             continue
         if readings:
-            return OtherModes(tuple(found), f"{said} and rows of different lengths")
+            return OtherModes(tuple(found), f"{said} and padded rows")
         touched = LaunchProbe(open_device, spec, config, compile_fn).launched(
             meant, fit, operands(spec, meant, fit, 1), 0xFF
         )

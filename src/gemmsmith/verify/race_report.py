@@ -148,8 +148,8 @@ class RaceReporter(Marker):
                          "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
             if hazard.first.where == hazard.second.where:
-                notes.append("two blocks use one element at the same line: if each block should have elements of its "
-                             "own, where it starts is computed wrongly from blockIdx")  # fmt: skip
+                notes.append("two blocks use one element at the same line: if each block should have its own elements, "
+                             "the block's offset is computed wrongly from blockIdx")  # fmt: skip
             notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
                          "then an atomic on a flag or counter, which the other block must see before the second; or "
                          "use atomics for the data itself, or a second launch")  # fmt: skip

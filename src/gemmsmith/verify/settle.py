@@ -26,7 +26,6 @@ from gemmsmith.verify.found_launches import (
     by_search,
     by_search_without_namesake,
     in_padded_memory,
-    launched_once,
     likely_launches,
     refuse_one_grid,
 )
@@ -86,7 +85,7 @@ def _by_launches(search: MeaningSearch) -> Settled | None:
     spec, first = search.spec, search.first
     by_grid: Settled | None = None  # a kernel whose grid alone tells one of M, N and K, if host code has that grid
     unscaled: Settled | None = None  # a kernel that ignores alpha or beta, read so if nothing else fits
-    once, launches = launched_once(spec), likely_launches(spec)
+    launches = likely_launches(spec)
     for shape in search.shapes:
         # A second shape has more k-tiles; other meanings are not tried again on it.
         again = shape != search.shapes[0] and not first.unknown
@@ -94,11 +93,11 @@ def _by_launches(search: MeaningSearch) -> Settled | None:
             late = candidate is not first and not first.unknown and search.late()
             if candidate.unknown or late:
                 continue
-            for launched in launches:
+            for launched, judged in launches:
                 for reading in search.tried(launched, candidate, fitting(candidate, shape)):
                     if search.contradicted(reading) or not search.accepts(reading):
                         continue
-                    settled = search.settled(reading, shape, spec if launched in once else launched)
+                    settled = search.settled(reading, shape, judged)
                     if reading.scaled and (tells_all(candidate) or not _square_grid(launched, candidate)):
                         return settled
                     by_grid = by_grid or (settled if reading.scaled else None)

@@ -37,7 +37,7 @@ def wrong_tensor_size(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
             names = {role: spec.signature.named(role) for role in _EXTENTS}
             shape = "×".join(_shape(problem, _tensors(spec, site)[whose]))
             reason = (f"host code: the launch at {site.shown()} takes {expression} for {extent} ({names[extent]}), but "
-                      f"the kernel reads {whose} as a matrix of {shape}, so that this is {meant}")  # fmt: skip
+                      f"the kernel reads {whose} as a matrix of {shape}, so {expression} is {meant}")  # fmt: skip
             return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
     return None
 

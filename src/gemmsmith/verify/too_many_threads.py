@@ -27,7 +27,7 @@ def too_many_threads(spec: KernelSpec, config: Config, problem: Problem, like: V
         larger = problem.with_(m=side, n=side)
         threads = math.prod(spec.geometry(larger, config).block)
         if threads > most:
-            reason = (f"host code: the launch at {place} has grid and block exchanged: blocks of {threads:,} threads, "
+            reason = (f"host code: the launch at {place} has grid and block swapped: blocks of {threads:,} threads, "
                       f"where a GPU allows {most:,}; the launch fails, and C keeps what it held")  # fmt: skip
             return replace(like, problem=larger, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
         side *= 2

@@ -30,7 +30,7 @@ class VerificationOptions(OptionGroup):
         typer.Option(
             "--strict",
             help="Limits are failures: right for some shapes or aligned rows only, C read when beta = 0, a fault "
-            "with K = 0, 32-bit indices that overflow.",
+            "with K = 0, 32-bit indices that overflow, sums in fp16 or bf16 where C is fp32.",
         ),
     ] = False
 

@@ -48,7 +48,7 @@ def print_report(report: Report) -> None:
     for verdict in report.advice:
         item(read_note(verdict, _advice(report, "c-read")), "yellow")
     for remark in report.remarks:
-        item(f"{report.entry}: {remark} (--strict makes this a failure)", "yellow")
+        item(f"{report.entry}: {remark}{'' if report.strict else ' (--strict makes this a failure)'}", "yellow")
     for hint in report.hints if not report.ok else ():
         item(hint, "yellow")
     right = report.status in ("right", "column_major")
@@ -113,7 +113,8 @@ def _left_line(report: Report) -> str:
     plain = [label for label in report.left if label in planned]
     if plain:
         return f"not run after the failure: {', '.join(plain)}"
-    return f"not run, of those that fit it: {len(report.left)} trials" if report.left else ""
+    plural = "s" if len(report.left) != 1 else ""
+    return f"not run, of those that fit it: {len(report.left)} trial{plural}" if report.left else ""
 
 
 def _budget_line(report: Report) -> str:
