@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from checking import ONE_OUTPUT_A_THREAD
+from checking import ONE_OUTPUT_A_THREAD, check
 
 from gemmsmith.cli.check_folder import _kernels_of
 from gemmsmith.cli.main import run_command
@@ -49,3 +49,12 @@ def test_a_file_with_one_kernel_of_its_own_names_the_others(tmp_path: Path, caps
     said = " ".join(capsys.readouterr().err.split())
     assert "clear is not a matrix product" in said
     assert "its headers have other kernels (mine, second, unused): choose one with --entry NAME" in said
+
+
+def test_a_definition_behind_a_bracket_that_is_not_closed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    declared = ONE_OUTPUT_A_THREAD.partition("{")[0] + ";\n"
+    broken = "__global__ void before(float* x) { x[0] = powf((2.0f, x[1]); }\n"
+    code, found = check(tmp_path, declared + broken + ONE_OUTPUT_A_THREAD, capsys, "--entry", "mine")
+    assert code == 2
+    assert "k.cu declares mine, but its definition is not found" in found
+    assert "_Z" not in found

@@ -67,3 +67,28 @@ def test_a_number_of_another_kind_is_said(tmp_path: Path, capsys: pytest.Capture
     code, found = check(tmp_path, source, capsys, *SIZES)
     assert (code, found["status"]) == (0, "right"), found
     assert "halve is 0" in str(found["found"]), found["found"]
+
+
+FLAG = """
+__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K, int guarded) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (guarded && (row >= M || col >= N)) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, int guarded) {
+    mine<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K, guarded);
+}
+"""
+
+
+def test_a_guard_that_callers_choose_is_not_judged_by_one_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, FLAG, capsys)
+    assert code == 2
+    assert "is right for" in found
+    assert "with guarded = 1 and not with guarded = 0" in found
+    code, found = check(tmp_path, FLAG.replace("row >= M", "row > M"), capsys)  # wrong with either value
+    assert (code, found["status"]) == (1, "wrong")

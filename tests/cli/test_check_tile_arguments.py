@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from checking import check
 
+from gemmsmith.kernel.role_names import is_side_of_tile
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 
 SQUARE = """
@@ -65,3 +66,22 @@ int main() {
 """)
     spec = user_kernel(tmp_path / "k.cu", UserOptions())
     assert not [arg.role for arg in spec.signature.arguments if arg.role.isdecimal()]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_side"),
+    [
+        ("int row = blockIdx.y * bs + threadIdx.y;", True),
+        ("for (int t = 0; t < (K + bs - 1) / bs; ++t)", True),
+        ("if (blockIdx.z >= bs) return;", False),
+        ("int b = i / (M * N); if (b < bs) A += b * M * K;", False),
+    ],
+)
+def test_bs_is_a_tile_or_a_batch(body: str, is_side: bool) -> None:
+    assert is_side_of_tile("bs", body) == is_side
+
+
+def test_a_tile_that_is_named_bs(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(SQUARE.replace("edges", "sides").replace("edge", "bs"))
+    roles = {arg.name: arg.role for arg in user_kernel(tmp_path / "k.cu", UserOptions()).signature.arguments}
+    assert roles["bs"] == "8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
+from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
 
 PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + ty; "
 
@@ -67,3 +67,11 @@ def test_the_offset_of_a_batch_says_nothing_of_one_matrix() -> None:
     assert indexes_in_64_bits(BATCH.replace("INDEX", "row * n + col"), "C") is False
     assert indexes_in_64_bits(BATCH, "A") is False
     assert indexes_in_64_bits(BATCH.replace("INDEX", "(size_t)row * n + col"), "C") is True
+
+
+@pytest.mark.parametrize(("role", "long"), [
+    ("M", True), ("lda", True), ("8 * K", True), ("ld", True),
+    ("M * K", False), ("M * ldc", False), ("strideA", False), ("batch", False), ("", False),
+])  # fmt: skip
+def test_the_size_of_a_matrix_is_no_length_of_a_row(role: str, long: bool) -> None:
+    assert is_row_long(role) is long

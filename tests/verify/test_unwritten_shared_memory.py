@@ -15,6 +15,7 @@ from ptx_only import compile_to_ptx
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.verdict import Verdict
 
 KERNEL = """
@@ -50,6 +51,7 @@ FORGOTTEN = GUARDED.replace("row < M &&", "row < M && tx < TILE - 1 &&")  # the 
 COPIED = """if (row < M && k0 + tx < K) __pipeline_memcpy_async(&As[ty][tx], &A[row * K + k0 + tx], 4);
         if (col < N && k0 + ty < K) __pipeline_memcpy_async(&Bs[ty][tx], &B[(k0 + ty) * N + col], 4);
         __pipeline_commit();"""
+TWICE = GUARDED.replace("B[(k0 + ty) * N + col]", "2 * B[(k0 + ty) * N + col]")
 WAITED = COPIED + " __pipeline_wait_prior(0);"
 
 
@@ -77,3 +79,18 @@ def test_a_copy_that_nobody_waits_for_is_a_race(tmp_path: Path, schedule: str, l
     verdict = verdict_on(tmp_path, COPIED, schedule, late)
     assert not verdict.trusted
     assert verdict.hazards
+
+
+def test_another_mistake_is_told_before_what_no_output_depends_on(tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, TWICE)
+    assert not verdict.trusted
+    assert "no thread has written" not in str(verdict.reasons)
+    assert verdict.wrong == verdict.total
+
+
+@pytest.mark.parametrize(("load", "found"), [(GUARDED, 1), (FORGOTTEN, 0)], ids=["guarded", "forgotten"])
+def test_what_no_output_depends_on_hides_no_meaning(tmp_path: Path, load: str, found: int) -> None:
+    plain = KERNEL.replace("!(fabsf(sum) < 1e9f)", "false")
+    spec = spec_of(tmp_path, plain.replace("@LOAD@", load))
+    readings = find_readings(SimDevice(), spec, spec.config(), spec.signature, (20, 24, 40), compile_to_ptx)
+    assert len(readings) == found

@@ -14,6 +14,7 @@ from functools import partial
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.affordable_trials import PlainPace, affordable
+from gemmsmith.cli.callers_flag import refuse_callers_flag
 from gemmsmith.cli.check_beyond_trials import are_modes_right, are_right, is_cleared, is_launched_right
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
@@ -101,6 +102,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_one_extent(report)
         refuse_guessed_grid(report)
         refuse_mere_guess(report)
+        refuse_callers_flag(report, runner)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report

@@ -25,6 +25,14 @@ _LIBRARIES = {
 }
 
 
+def undefined(request: CompileRequest) -> CompileError:
+    """The error for a kernel that compiles as a declaration alone."""
+    return CompileError(
+        f"{request.name} declares {request.entry}, but its definition is not found",
+        "if the file has one, a bracket may be missing in a function before it: nvcc -c shows where",
+    )
+
+
 def compile_failure(request: CompileRequest, log: str) -> GemmsmithError:
     """The compiler's first error in one line, with a hint for the common ones."""
     log = demangled(log)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 
-from gemmsmith.compile.compile_failure import compile_failure
+from gemmsmith.compile.compile_failure import compile_failure, undefined
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.nvrtc_job import Job, NvrtcError, Result, run_job
 from gemmsmith.compile.request import CompileRequest
@@ -64,6 +64,8 @@ def compile_request(request: CompileRequest, toolchain: Toolchain, key: str = ""
         result = _run(attempt, toolchain, elsewhere or attempt.isolated)
         log = _TIMING.sub("", result.log.replace(_ROOT, ""))
         if not result.failure:
+            if f".entry {result.entry}(" not in result.ptx:
+                raise undefined(request)
             resources = parse_resources(log, result.cubin, result.entry)
             return CompiledKernel(
                 entry=result.entry, arch=request.arch, ptx=result.ptx, cubin=result.cubin, resources=resources,

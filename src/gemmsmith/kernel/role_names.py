@@ -61,6 +61,15 @@ def is_batch(name: str, short: bool = False) -> bool:
     return own in BATCH or (short and own == "b")
 
 
+def is_side_of_tile(name: str, body: str) -> bool:
+    """Whether a number is a tile's side, though bs may stand for a batch's size: the kernel has ``blockIdx.x * bs``, or
+    counts tiles, ``(K + bs - 1) / bs``."""
+    word = re.escape(name)
+    begins = rf"\bblockIdx\.[xy]\s*\*\s*{word}\b|(?<![\w.]){word}\s*\*\s*blockIdx\.[xy]\b"
+    counts = rf"\+\s*{word}\s*-\s*1\s*\)\s*/\s*{word}\b"
+    return re.search(f"{begins}|{counts}", body) is not None
+
+
 def numbers_a_product(name: str, at_launch: str, body: str, counters: frozenset[str]) -> bool:
     """Whether a number that is named after a batch tells which of its products to make: host code passes a counter
     (``counters``: those of loops around the launch), the kernel has ``A + batch * M * K``, no block makes another one,

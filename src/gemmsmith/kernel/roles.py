@@ -21,6 +21,7 @@ from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     extent_role,
     is_batch,
+    is_side_of_tile,
     is_weight,
     leading_of,
     leading_role,
@@ -300,7 +301,8 @@ def _scalar_roles(
     numbers = [i for i, p in enumerate(found) if not p.is_pointer and not p.map and "." not in p.name]
     roles: dict[int, str] = {}
     for i in numbers:
-        roles[i] = "batch" if is_batch(found[i].name) else scalar_role(found[i].name)
+        is_products = is_batch(found[i].name) and not is_side_of_tile(found[i].name, body)
+        roles[i] = "batch" if is_products else scalar_role(found[i].name)
         if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body, counters):
             roles[i] = "0"
     batched = "batch" in roles.values() or "blockIdx.z" in body

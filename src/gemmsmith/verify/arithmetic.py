@@ -123,7 +123,7 @@ def precision_limit(spec: KernelSpec) -> str:
     if spec.is_rung or spec.accumulator not in (FP16, BF16) or spec.out_dtypes[0] != FP32:
         return ""
     digits = "3 decimal digits" if spec.accumulator == FP16 else "2 decimal digits"
-    return f"it computes in {spec.accumulator}, though C is fp32: about {digits} are right; accumulate in float"
+    return f"it computes in {spec.accumulator}, though C is fp32: about {digits} are right; multiply and add in float"
 
 
 def _accumulator(dtype: DType, out: DType, products: list[str], ptx: str) -> DType | None:

@@ -10,7 +10,8 @@ C, A or B whose value is not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gemmsmith.call import binding
@@ -59,7 +60,8 @@ SIMULATOR_GUARD_BYTES = 0
 C_FILLS = ("unset", "set", "zero")
 # What uninitialised shared memory may hold: NaN in every floating type, large numbers, and ordinary ones, which a
 # kernel that looks for NaN and overflow takes for sums.
-_GARBAGE = (0xFF, 0x5B, 0x3C)
+GARBAGE = (0xFF, 0x5B, 0x3C)
+_ADDRESS = re.compile(r"0x[0-9a-f]+")  # of memory, which each run has anew
 # Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -201,7 +203,7 @@ def verify_launch(
     except TimeLimitError:  # slow or endless: no verdict
         raise
     except (SimulationError, LaunchError) as error:
-        judged = _with_garbage(device, error, watched.judged)
+        judged = _with_garbage(error, watched)
         return judged if judged is not None else watched.failed(error)
 
 
@@ -239,7 +241,7 @@ class _WatchedLaunch:
 
     def judged(self) -> Verdict:
         """Run it and judge the result. A fault of the kernel raises."""
-        self.hazards, self.races, self.told, self.notes = (), (), (), ()
+        self.hazards, self.races, self.told, self.notes, self.seen = (), (), (), (), []
         problem = self.blank.problem
         after, damage = run_guarded(self.device, self.spec, self.config, problem, self.data, self.offsets,
                                     self.guard_bytes, self.c, self._start, self.seen.append)  # fmt: skip
@@ -251,6 +253,15 @@ class _WatchedLaunch:
         said = self.races + (lucky if self.races and verdict.ok else ())
         return replace(verdict, reasons=(*said, *verdict.reasons), hazards=self.hazards, faults=self.told,
                        told=len(self.races) if self.told else 0, notes=tuple(dict.fromkeys(self.notes)))  # fmt: skip
+
+    def outcome(self) -> Verdict:
+        """The verdict on it, also if it ends in an error."""
+        try:
+            return self.judged()
+        except TimeLimitError:
+            raise
+        except GemmsmithError as error:
+            return self.failed(error)
 
     def failed(self, error: GemmsmithError) -> Verdict:
         """The verdict on a launch that ended in an error."""
@@ -279,28 +290,37 @@ class _WatchedLaunch:
         return Explainer(source_of(self.spec, self.config), tuple(self.seen))
 
 
-def _with_garbage(device: Device, error: GemmsmithError, again: Callable[[], Verdict]) -> Verdict | None:
-    """The verdict on a launch that reads shared memory that no thread wrote, if what is there changes no output.
+def _with_garbage(error: GemmsmithError, watched: _WatchedLaunch) -> Verdict | None:
+    """The verdict on a launch that reads shared memory that no thread wrote, if what is there changes nothing.
 
     A block at the edge often leaves part of its tile unwritten, computes with it, and stores nothing of that. Where the
-    launch has a race, that is the verdict: the bytes were to be written, and the reader did not wait. None: the
-    outputs depend on what is there, or the error is another one.
+    launch has a race, that is the verdict: the bytes were to be written, and the reader did not wait. Where it is as
+    wrong with other bytes there, it has another mistake, which is told. None: the outputs depend on what is there, or
+    the error is another one.
     """
-    if not isinstance(device, SimDevice) or not error.message.startswith("uninitialised shared read"):
+    device = watched.device
+    if not isinstance(device, SimDevice) or not reads_unwritten_shared(error):
         return None
-    verdict: Verdict | None = None
+    shown = set[str]()
     try:
-        for device.garbage in _GARBAGE:
-            verdict = again()
+        for device.garbage in GARBAGE:
+            verdict = watched.outcome()
+            told = repr((verdict.reasons, verdict.wrong, verdict.unwritten, verdict.where, verdict.got))
+            shown.add(_ADDRESS.sub("", told))
             if verdict.hazards:
                 return verdict
-            if not verdict.ok:
+            if len(shown) > 1 and not verdict.ok:
                 return None
-    except GemmsmithError:
+    except TimeLimitError:
         return None
     finally:
         device.garbage = None
-    return verdict
+    return verdict if verdict.ok or len(shown) == 1 else None
+
+
+def reads_unwritten_shared(error: GemmsmithError) -> bool:
+    """Whether a launch ended at a read of shared memory that no thread wrote."""
+    return error.message.startswith("uninitialised shared read")
 
 
 def _words(error: GemmsmithError) -> tuple[str, ...]:

@@ -15,9 +15,16 @@ _PLACE = re.compile(
 )
 # The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
 _ALONG_Z = "blockIdx.z"
+_EXTENT = re.compile(r"\b(?:[MNK]|ld[abc]?)\b")
 _TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
 _DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
 _IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
+
+
+def is_row_long(role: str) -> bool:
+    """Whether an argument with this role is an extent or a leading dimension, or ends with one: ``8 * K``. A product of
+    two is the size of a matrix, by which those of a batch lie apart."""
+    return re.search(r"\b(?:[MNK]|ld[abc]?)$", role) is not None and len(_EXTENT.findall(role)) == 1
 
 
 def computes_long_indices(code: str, number: str = _ALONG_Z) -> bool:

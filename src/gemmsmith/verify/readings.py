@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.epilogue import SMOOTH, activated
 from gemmsmith.verify.guarded_run import spare_bytes
-from gemmsmith.verify.harness import in_rounds, no_launch
+from gemmsmith.verify.harness import GARBAGE, in_rounds, no_launch, reads_unwritten_shared
 
 Array = NDArray[Any]
 _LEADING = 32  # a leading dimension is a multiple of this: vector loads work
@@ -113,8 +114,9 @@ def find_readings(
     ``roughly`` so. ``negated``: readings under which it subtracts the product, from C or from 0.
     """
     probed = spec.read_as(signature, "NN")
+    launched = partial(_launched, device, probed, config, _problem(probed, shape), compile_fn, blocks, smooth)
     try:
-        memory = _launched(device, probed, config, _problem(probed, shape), compile_fn, blocks, smooth)
+        memory = _with_unwritten_shared(device, launched)
     except TimeLimitError:  # other meanings would take as long
         raise
     except GemmsmithError as error:
@@ -123,6 +125,21 @@ def find_readings(
     if negated:
         memory = replace(memory, c=-memory.c, after=-memory.after)
     return _smooth(signature, memory, roughly) if smooth else list(_matching(signature, memory))
+
+
+def _with_unwritten_shared(device: Device, launched: Callable[[], _Memory]) -> _Memory:
+    """What a launch leaves in memory. One that reads shared memory which no thread wrote, as blocks at an edge do for
+    outputs that they do not store, runs again with NaN there: outputs that depend on it equal no product."""
+    try:
+        return launched()
+    except GemmsmithError as error:
+        if not isinstance(device, SimDevice) or not reads_unwritten_shared(error):
+            raise
+    device.garbage = GARBAGE[0]
+    try:
+        return launched()
+    finally:
+        device.garbage = None
 
 
 def _problem(spec: KernelSpec, shape: tuple[int, int, int]) -> Problem:

@@ -20,7 +20,7 @@ from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
+from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
 from gemmsmith.verify.multiples import ANY, Multiples
 from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.settled_text import formula
@@ -107,8 +107,7 @@ class Report:
         code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
         if self.spec.tensor_maps is not None:
             code = _HOPPER_LONG.sub(" ", code)
-        wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
-                   for arg in self.spec.signature.arguments)  # fmt: skip
+        wide = any(arg.code in ("q", "Q") and is_row_long(arg.role) for arg in self.spec.signature.arguments)
         number = product_number(code)[0] if getattr(self.spec.geometry, "counts_products", False) else "blockIdx.z"
         if wide or not computes_long_indices(code, number):
             return wide
