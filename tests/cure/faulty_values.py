@@ -159,7 +159,8 @@ VALUES = [
     # says what a product has there instead, both of which are true; the change passes every trial; and a reader who
     # meant |a·b|, alpha² or a factor sees from the same line why check calls it wrong. What the cause must not do is
     # claim a purpose: it does not say that `fabsf` belongs to the sum, since the change that was tried leaves it out.
-    Faulty("absolute_values", change(NAIVE, "sum += A[row * K + k] * B[k * N + col];",
+    Faulty("absolute_values", change(NAIVE.replace("naive(", "naive_matmul("),
+                                     "sum += A[row * K + k] * B[k * N + col];",
                                      "sum += fabsf(A[row * K + k] * B[k * N + col]);"), "activated-term", edits=1),
     Faulty("scaled_by_a_square", change(NAIVE, "alpha * sum", "powf(alpha, 2.f) * sum"), "wrong-epilogue",
            "= alpha * sum + beta * C[row * N + col];"),
