@@ -39,6 +39,7 @@ WHAT = {
     "dmma": "latency and rate of products of doubles on tensor cores",
     "memory_queue": "accesses that wait for the SM's memory unit before issue stops",
     "block_phases": "steps of two blocks on an SM that wait for memory and compute: in step, or in turn",
+    "wgmma_turns": "two warpgroups that multiply and then add, over and over: in turn, or in step",
 }
 
 

@@ -57,6 +57,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model second": time_model_before.second_table,
     "time model third": time_model_before.third_table,
     "time model fourth": time_model_before.fourth_table,
+    "time model fifth": time_model_before.fifth_table,
     "time model public stalls": time_model_before.public_stalls_table,
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,

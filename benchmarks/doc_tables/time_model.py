@@ -17,9 +17,10 @@ _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are mad
           "styles": "common styles, predicted first, H200",
           "public": "public repositories, predicted first, H200",
           "second": "public repositories, timed after the rules were made, H200",
-          "third": "a third set of these, H200"}  # fmt: skip
+          "third": "a third set of these, H200", "fifth": "a fifth set, H200"}  # fmt: skip
 _COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669",
-            "styles": "#dc2626", "public": "#0891b2", "second": "#be185d", "third": "#000000"}  # fmt: skip
+            "styles": "#dc2626", "public": "#0891b2", "second": "#be185d", "third": "#000000",
+            "fifth": "#65a30d"}  # fmt: skip
 
 
 def _points(which: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmsmith.choose.key import unaligned
-from gemmsmith.choose.simt import candidates, configuration_for, predicted_seconds
+from gemmsmith.choose.simt import BY_REGISTERS, candidates, configuration_for, configurations, predicted_seconds
 from gemmsmith.gpus import gpus
 from gemmsmith.kernel.constraints import DYNAMIC_SMEM
 from gemmsmith.ladder.registry import rung_named
@@ -84,3 +84,20 @@ def test_a_prediction_grows_with_the_work() -> None:
         times = [predicted_seconds(Problem(m, 512, 2048), candidate, config, H200) for m in (64, 512, 2048, 99_999)]
         assert times == sorted(times)
         assert times[0] < times[-1]
+
+
+def test_where_operands_are_transposed_in_registers() -> None:
+    """Not where rows are unaligned, nothing is K-major, the GPU has no clusters, fma are too short to hide the loads or
+    registers too few."""
+
+    def tiles(problem: Problem, where: int = 0, clusters: bool = True) -> set[tuple[int, int, int]]:
+        return {(c["BM"], c["BN"], c["TEAMS"]) for _, c in configurations(problem, H200, where, clusters)
+                if c["TRANSPOSED_COPY"] == BY_REGISTERS}  # fmt: skip
+
+    nn = Problem(1000, 1000, 1000)
+    assert (64, 64, 4) in tiles(nn)
+    assert not tiles(nn, where=1) | tiles(nn, clusters=False) | tiles(nn.with_(trans_a=True))
+    assert not {(32, 64, 8), (16, 32, 8)} & tiles(nn)
+    both = tiles(nn.with_(trans_b=True))
+    assert (64, 256, 1) in tiles(nn) - both, "40 registers of chunks instead of 8"
+    assert configuration_for(nn.with_(trans_b=True), H200, 0, True)["TRANSPOSED_COPY"] == BY_REGISTERS

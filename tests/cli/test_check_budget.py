@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,16 +12,18 @@ import pytest
 from checking import ONE_OUTPUT_A_THREAD
 
 from gemmsmith.cli import check_prepare
+from gemmsmith.cli.affordable_trials import PlainPace, affordable, watched_any, watched_before
 from gemmsmith.cli.check_cures import _seconds
 from gemmsmith.cli.check_fitted import FittedTrials
 from gemmsmith.cli.check_prepare import _larger
-from gemmsmith.cli.check_run import _watched_any, _watched_before
 from gemmsmith.cli.commands import check
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
 from gemmsmith.verify.check_shapes import CheckShapes
-from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, Trial
+from gemmsmith.verify.multiples import Multiples
+from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
+from gemmsmith.verify.trial_runner import TrialRunner
 
 BASE = Problem(64, 64, 64)
 FIRST = Trial("integers, bit for bit", BASE, "exact", "integers", "lockstep")
@@ -44,8 +47,8 @@ def seen(hazards: bool = True) -> Any:
     (trial("warps reversed", BASE, "reversed"), False),
 ], ids=lambda value: str(getattr(value, "label", value)))  # fmt: skip
 def test_what_counts_as_the_same_launch(again: Trial, watched: bool) -> None:
-    assert _watched_before(again, seen()) is watched
-    assert not _watched_before(again, seen(hazards=False))
+    assert watched_before(again, seen()) is watched
+    assert not watched_before(again, seen(hazards=False))
 
 
 def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
@@ -61,8 +64,8 @@ def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
 
 
 def test_races_are_looked_for_once_whatever_it_costs() -> None:
-    assert not _watched_any(trial("random data", BASE), seen(hazards=False))
-    assert _watched_any(trial(DISTINCT, Problem(64, 128, 192)), seen())
+    assert not watched_any(trial("random data", BASE), seen(hazards=False))
+    assert watched_any(trial(DISTINCT, Problem(64, 128, 192)), seen())
 
 
 def test_seconds_count_from_the_start_of_the_command(
@@ -127,3 +130,72 @@ def test_meanings_are_tried_again_where_it_is_worth_the_seconds(
     _, shapes = _larger(bench, settled, none, CheckShapes((64, 64, 64), (64, 128, 192)), none, none)
     assert seen[:2] == tried
     assert shapes.base[0] == (128 if reasons else 64)
+
+
+@pytest.mark.parametrize(("left", "runs"), [(16.0, False), (18.0, True)])
+def test_an_order_of_warps_costs_more_than_lockstep(left: float, runs: bool) -> None:
+    """Each warp runs by itself, four times as slow as lockstep; no order is begun unless all four are affordable."""
+    pace, report = PlainPace(), SimpleNamespace(verdicts=[], skipped=[])
+    pace.ran(FIRST, 1.0)
+    asked: Any = SimpleNamespace(free=True, budget=15.0)
+    waiting = [trial("warps reversed", BASE, "reversed"), trial("random data", BASE)]
+    assert (affordable(waiting, pace, left, report, asked) is not None) is runs  # type: ignore[arg-type]
+    assert report.skipped == ([] if runs else [("warps reversed", "no time in 15 s")])
+
+
+def test_seconds_of_orders_do_not_count_for_lockstep() -> None:
+    pace = PlainPace()
+    pace.ran(FIRST, 1.0)
+    pace.ran(trial("warps reversed", BASE, "reversed"), 6.0)
+    assert pace.seconds(trial("random data", BASE)) == pytest.approx(1.0)
+    assert pace.seconds(trial("warps random", BASE, "random")) == pytest.approx(6.0)
+    assert pace.slowest == pace.order
+
+
+def test_many_rows_are_judged_by_rows_however_fast_columns_are() -> None:
+    """A kernel whose blocks walk over all rows: 70,000 of them took more than a minute, since columns are fast."""
+    fitted = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), 0.0, lambda: None)  # type: ignore[arg-type]
+    fitted.took(replace(trial("rows", Problem(2072, 32, 1)), group=TILES), 0.30)
+    fitted.took(replace(trial("columns", Problem(8, 8288, 1)), group=TILES), 0.14)
+    assert fitted._about(trial("70,000 rows", Problem(70_000, 1, 1))) > 10
+    assert fitted._about(trial("70,000 columns", Problem(1, 70_000, 1))) < 2
+
+
+@pytest.mark.parametrize(("seconds", "deepest", "expected"), [(0.4, 139, 1027), (3.0, 139, 190), (9.0, 139, 0)])
+def test_many_k_tiles_take_few_seconds(seconds: float, deepest: int, expected: int) -> None:
+    """The trial of many k-tiles is run though no seconds are left: with fewer where a kernel that waits for mbarriers
+    took half a minute, and not where that is none more than were run."""
+    fitted: Any = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), 0.0, lambda: None)  # type: ignore[arg-type]
+    before = trial(f"K = {deepest}", Problem(31, 31, deepest))
+    fitted.took(before, seconds)
+    fitted.report = SimpleNamespace(multiples=Multiples(1, 1, 2), verdicts=[(before, None)])
+    found = fitted._in_few_seconds(trial("K = 1027", Problem(31, 31, 1027)))
+    assert (found.problem.k if found else 0) == pytest.approx(expected, abs=8)
+    assert not found or found.label == f"K = {found.problem.k}"
+
+
+@pytest.mark.parametrize(("late", "trusted", "watched"), [
+    (False, True, [True]), (True, True, [False]), (True, False, [False, True]),
+])  # fmt: skip
+def test_without_seconds_races_are_looked_for_where_a_result_is_wrong(
+    late: bool, trusted: bool, watched: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search for multiples tries twenty shapes: looking for races in each took longer than all else."""
+    looked: list[bool] = []
+
+    def launched(_: TrialRunner, __: Trial, hazards: bool) -> Any:
+        looked.append(hazards)
+        return SimpleNamespace(trusted=trusted, faults=())
+
+    monkeypatch.setattr(TrialRunner, "_launched", launched)
+    none: Any = None
+    TrialRunner(none, none, none, none, none, hurries=lambda: late).run(trial("63 rows", BASE))
+    assert looked == watched
+
+
+def test_a_hurried_search_is_told() -> None:
+    asked: Any = SimpleNamespace(free=True, budget=15.0)
+    for started, late in ((seconds_used(), False), (-1e6, True)):
+        fitted = FittedTrials(None, SimpleNamespace(), asked, started, lambda: None)  # type: ignore[arg-type]
+        assert fitted._hurries() is late
+        assert fitted.hurried is late

@@ -1,24 +1,27 @@
-"""A launch that is not understood: outputs that the guessed grid leaves as they are say nothing against the kernel."""
+"""A launch that is not understood, or not there: what a guess in its place may do wrong is no verdict on the kernel."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from checking import check
 
-from gemmsmith.cli.check_run import refuse_guessed_grid
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import Problem
 
 
-def _report(misread: str, **verdict: Any) -> Report:
+def _report(misread: str, mere: bool = False, text: str = "", **verdict: Any) -> Report:
     problem = Problem(223, 23, 1)
     failed = {"problem": problem, "unwritten": 0, "wrong": 0, "total": 5129, "faulted": False, "hazards": (),
               "reasons": (), "faults": (), "damage": ()} | verdict  # fmt: skip
+    launch = SimpleNamespace(misread=misread, is_mere_guess=mere, facts=SimpleNamespace(reached=text))
     found = SimpleNamespace(
-        spec=SimpleNamespace(geometry=SimpleNamespace(misread=misread)), entry="mine", own=str,
+        spec=SimpleNamespace(geometry=launch), entry="mine", own=str,
         failed=[(SimpleNamespace(label="many rows of tiles"), SimpleNamespace(**failed))],
         only_warns=lambda *_: False,
     )  # fmt: skip
@@ -41,3 +44,49 @@ def test_outputs_that_a_guess_leaves_out() -> None:
 )
 def test_other_failures_are_the_kernel_s(misread: str, verdict: dict[str, Any]) -> None:
     refuse_guessed_grid(_report(misread, **verdict))
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [{"unwritten": 9, "wrong": 9}, {"faulted": True}, {"faults": ("one",)}, {"reasons": ("a race on global memory",)}],
+)
+def test_what_another_launch_may_not_do(verdict: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"no launch of it is in its repository.*may be the guess's fault"):
+        refuse_mere_guess(_report("", mere=True, **verdict))
+    refuse_mere_guess(_report("", **verdict))
+
+
+def test_wrong_numbers_are_the_kernel_s() -> None:
+    refuse_mere_guess(_report("", mere=True, wrong=7))
+    refuse_mere_guess(_report("", mere=True, text="i += blockDim.x", reasons=("a race on shared memory",)))
+    refuse_mere_guess(_report("", mere=True, text="i += gridDim.x", unwritten=9, wrong=9))
+
+
+UNUSUAL = """
+constexpr int ROWS = 24, COLUMNS = 12;  // of 96 threads, three columns each
+__global__ void tall(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float part[8][ROWS];
+    int r = threadIdx.x / 4, c = threadIdx.x % 4 * 3, row = blockIdx.y * ROWS, col = blockIdx.x * COLUMNS;
+    float sum[3] = {};
+    for (int first = 0; first < K; first += 8) {
+        for (int i = threadIdx.x; i < 8 * ROWS; i += 96)
+            part[i % 8][i / 8] = row + i / 8 < M && first + i % 8 < K ? A[(row + i / 8) * K + first + i % 8] : 0;
+        __syncthreads();
+        for (int k = 0; k < 8 && first + k < K; ++k)
+            for (int j = 0; j < 3; ++j)
+                if (col + c + j < N) sum[j] += part[k][r] * B[(first + k) * N + col + c + j];
+        __syncthreads();
+    }
+    for (int j = 0; j < 3; ++j)
+        if (row + r < M && col + c + j < N) C[(row + r) * N + col + c + j] = sum[j];
+}
+"""
+
+
+def test_a_kernel_of_unusual_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = check(tmp_path, UNUSUAL, capsys)
+    assert code == 2
+    assert "say how it is launched" in error
+    code, found = check(tmp_path, UNUSUAL, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
+                        "--trial", "random data")  # fmt: skip
+    assert (code, found["status"]) == (0, "right")

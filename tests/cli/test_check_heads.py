@@ -39,7 +39,7 @@ SIZES = ("--m", "16", "--n", "16", "--k", "8")
 def test_heads_beside_one_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, BESIDE, capsys, *SIZES)
     assert (code, found["status"]) == (0, "right"), found
-    assert "it makes B * H products, whose rows lie beside one another in q and k" in str(found), found
+    assert "it makes B * H products, whose rows are interleaved in q and k" in str(found), found
     assert found["trials"][-1]["label"] == "several products"
 
 

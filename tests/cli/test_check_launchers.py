@@ -115,7 +115,7 @@ def test_heads_are_no_wrong_product(tmp_path: Path, capsys: pytest.CaptureFixtur
     sizes = ("--m", "16", "--n", "48", "--k", "8")
     code, found = check(tmp_path, HEADS, capsys, *sizes)
     assert (code, found["status"]) == (0, "right"), found
-    assert "it makes H products, whose rows lie beside one another in B and C" in str(found), found
+    assert "it makes H products, whose rows are interleaved in B and C" in str(found), found
     code, found = check(tmp_path, HEADS.replace("B += blockIdx.z * N", "B += blockIdx.z * K"), capsys, *sizes)
     assert (code, found["status"]) == (1, "wrong"), found
     packed = EACH.replace("int K) {\n    A", "int K, int H) {\n    A").replace("int BATCH", "int h").replace(

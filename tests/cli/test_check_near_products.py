@@ -38,7 +38,14 @@ NEAR = {
     "equal letters": ("hamming", "const char* A, const char* B, int* C",
                       "int sum = 0; for (int k = 0; k < K; ++k) sum += A[row * K + k] == B[col * K + k]; "
                       "C[row * N + col] = sum;", "is not linear in A and in B"),
-    "an update": ("schur_update", FLOATS, f"{SUM} C[row * N + col] -= sum;", "it subtracts from C"),
+    "an update": ("schur_update", FLOATS, f"{SUM} C[row * N + col] -= sum;", "gives C - A·B"),
+    "an update by other elements": ("schur_update", FLOATS, SUM.replace("row * K", "row * N")
+                                    + " C[row * N + col] -= sum;", "it subtracts from C"),
+    "a negative": ("matmul_minus", FLOATS, SUM.replace("+=", "-=") + " C[row * N + col] = sum;", "gives -A·B"),
+    "a residual": ("residual", "const float* A, const float* B, const float* y, float* C",
+                   f"{SUM} C[row * N + col] = y[row * N + col] - sum;", "gives y - A·B"),
+    "one term K times": ("hadamard", FLOATS, "float sum = 0; for (int k = 0; k < K; ++k) sum += A[row * N + col] * "
+                         "B[row * N + col]; C[row * N + col] = sum;", "K times one product of two elements"),
     "remainders": ("modular", FLOATS.replace("float", "int"),
                    "long long sum = 0; for (int k = 0; k < K; ++k) sum = (sum + (long long)A[row * K + k] * "
                    "B[k * N + col]) % 998244353; C[row * N + col] = (int)sum;", "products modulo a number"),
@@ -49,6 +56,15 @@ def _source(name: str, parameters: str, body: str) -> str:
     names = ", ".join(each.split("*")[1].strip() for each in parameters.split(","))
     text = KERNEL.replace("PARAMETERS", parameters).replace("NAME", name)
     return text.replace("BODY", body).replace("ARGUMENTS", names)
+
+
+def test_a_product_that_is_called_a_convolution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One over single points is a product, and touches what a product does, right or wrong."""
+    right = _source("conv1x1", FLOATS, f"{SUM} C[row * N + col] = sum;")
+    code, found = check(tmp_path, right, capsys, *SHAPE)
+    assert (code, found["status"]) == (0, "right"), found
+    code, found = check(tmp_path, right.replace("A[row * K + k]", "A[row * K + (k ^ 1)]"), capsys, *SHAPE)
+    assert (code, found["status"]) == (1, "wrong"), found
 
 
 @pytest.mark.parametrize("kind", NEAR)

@@ -81,8 +81,13 @@ __global__ void mine(const float* a, const float* b, float* out, int size, int s
 
 
 def test_a_side_beside_a_pitch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = check(tmp_path, PITCHED, capsys, "--trial", "random data")
+    """Rows are padded, too: one pitch is that of all three matrices."""
+    small = ("--m", "16", "--n", "16", "--k", "16", "--trial", "padded rows")
+    code, found = check(tmp_path, PITCHED, capsys, *small)
     assert (code, found["status"]) == (0, "right"), found
+    for right, wrong in (("b[k * stride", "b[k * size"), ("out[row * stride", "out[row * size")):
+        code, found = check(tmp_path, PITCHED.replace(right, wrong), capsys, *small)
+        assert (code, found["status"]) == (1, "wrong"), (wrong, found)
 
 
 def test_two_sizes_are_a_side_and_a_pitch_by_name_alone() -> None:

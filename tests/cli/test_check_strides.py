@@ -70,7 +70,7 @@ def test_strides_that_a_launch_passes(
     if not role:
         (tmp_path / "k.cu").write_text(_source(STYLES[1], passed), encoding="utf-8")
         spec = user_kernel(tmp_path / "k.cu", UserOptions())
-        values = spec.geometry.passed_leading(spec.signature, spec.problem(8, 16, 32))  # type: ignore[attr-defined]
+        values = spec.geometry.passed_strides(spec.signature, spec.problem(8, 16, 32))  # type: ignore[attr-defined]
         assert {name: value for name, (value, *_) in values.items()} == {"lda": 32, "ldb": 16, "ldc": 16}
         return
     code, found = check(tmp_path, _source(STYLES[1], passed), capsys)
@@ -86,7 +86,7 @@ def test_leading_dimensions_of_host_code_itself(tmp_path: Path) -> None:
                                                                   "ldc) {\n    mine")  # fmt: skip
     (tmp_path / "k.cu").write_text(source, encoding="utf-8")
     spec = user_kernel(tmp_path / "k.cu", UserOptions())
-    assert spec.geometry.passed_leading(spec.signature, spec.problem(8, 16, 32)) == {}  # type: ignore[attr-defined]
+    assert spec.geometry.passed_strides(spec.signature, spec.problem(8, 16, 32)) == {}  # type: ignore[attr-defined]
 
 
 def test_one_pitch_beside_the_extents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,10 +75,10 @@ LAYOUTS = [
     Faulty("leading_dimension_of_nt_without_its_name",
            LINEAR.replace("LEADING", "N").replace("layer_nt", "layer_product"), "wrong-leading-dimension",
            "W[(first + ty) * K"),
-    Faulty("exchanged_read_of_nt",
-           LINEAR.replace("LEADING", "K").replace("ws[tx][k];", "ws[k][tx];").replace("  //!", ""), "exchanged-index",
+    Faulty("swapped_read_of_nt",
+           LINEAR.replace("LEADING", "K").replace("ws[tx][k];", "ws[k][tx];").replace("  //!", ""), "swapped-index",
            "ws[tx]["),
     Faulty("grid_of_a_batch", BATCHES, "swapped-grid", "(N + 31) / 32, (M + 3) / 4, batch", edits=2),
-    Faulty("last_distance_of_shuffles", WARPS, "shuffle-distance", "d >= 1"),
+    Faulty("last_distance_of_shuffles", WARPS, "reduction-distance", "d >= 1"),
     Faulty("counter_of_the_other_loop", REGISTERS, "wrong-counter", "a[i] * b[j]"),
 ]  # fmt: skip

@@ -127,7 +127,7 @@ void run(int M, int N, int K, float *A, float *B, float *C) {
 """
 
 WARP = """
-// One warp per 8x8 tile; lanes exchange through shared memory.
+// One warp per 8x8 tile; lanes swap through shared memory.
 __global__ void warp_tile(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float tile[4][8][8];
     int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;

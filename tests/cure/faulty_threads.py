@@ -146,7 +146,7 @@ THREADS = [
     Faulty("a_return_before_barriers", RETURNS, "early-return", "(k0 + tx < K && row < M)", edits=4),
     Faulty("a_sum_of_two_columns", COLUMNS, "accumulator-not-reset", edits=2),
     Faulty("tiles_without_zeros", UNFILLED, "unfilled-tile", "else Bs[ty][tx] = 0;", edits=2),
-    Faulty("arrays_exchanged", change(TILED_OK, "As[ty][k] * Bs[k][tx]", "Bs[ty][k] * As[k][tx]"), "exchanged-arrays"),
+    Faulty("arrays_swapped", change(TILED_OK, "As[ty][k] * Bs[k][tx]", "Bs[ty][k] * As[k][tx]"), "swapped-arrays"),
     Faulty("alpha_for_both_terms", change(NAIVE, "alpha * sum + beta * C[row * N + col]",
                                           "alpha * (sum + beta * C[row * N + col])"), "misplaced-scalar"),
     Faulty("beta_for_both_terms", change(NAIVE, "alpha * sum + beta * C[row * N + col]",

@@ -63,13 +63,13 @@ def test_racing_stores_go_to_another_stage_together() -> None:
     assert "a[stage][y][t] * b[stage][t][x]" in first
 
 
-def test_stages_that_are_never_exchanged() -> None:
+def test_stages_that_are_never_swapped() -> None:
     body = BUFFER.replace("STORED", "other").replace("READ", "stage").replace("    stage ^= 1;\n", "")
     of = program(body.replace("    int other = stage ^ 1;\n", "").replace("[other]", "[stage ^ 1]"))
     (mended,) = texts(stages.unswitched(of), of)
     assert mended.index("b[stage][t][x]") < mended.index("stage = stage ^ 1;")
     of = program(BUFFER.replace("STORED", "stage ^ 1").replace("READ", "stage"))
-    assert texts(stages.unswitched(of), of) == [], "it exchanges them"
+    assert texts(stages.unswitched(of), of) == [], "it swaps them"
 
 
 # --- guards and tiles

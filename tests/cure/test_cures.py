@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faulty_indices import INDICES
 from faulty_kernel import Faulty, checked
 from faulty_layouts import LAYOUTS
+from faulty_pairs import PAIRS
 from faulty_races import RACES
 from faulty_threads import THREADS
 from faulty_values import VALUES
@@ -26,7 +27,9 @@ def changed_lines(cause: Suggestion) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    "faulty", [f for f in (*RACES, *VALUES, *THREADS, *INDICES, *LAYOUTS) if f.kind], ids=lambda faulty: faulty.name
+    "faulty",
+    [f for f in (*RACES, *VALUES, *THREADS, *INDICES, *LAYOUTS, *PAIRS) if f.kind],
+    ids=lambda faulty: faulty.name,
 )
 def test_the_cause_is_named(faulty: Faulty, tmp_path: Path) -> None:
     report = checked(faulty, tmp_path)

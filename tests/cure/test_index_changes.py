@@ -9,13 +9,14 @@ import pytest
 
 from gemmsmith.cure import (
     accumulators,
+    block_shapes,
     counters,
     fragments,
     index_arithmetic,
     launches,
+    reductions,
     scales,
     tails,
-    warp_functions,
 )
 from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
@@ -114,8 +115,8 @@ def test_bytes_and_threads_of_the_launch() -> None:
     of = program("", "void f() { dim3 b(16, 8); size_t n = T * 4; k<<<1, b, n>>>(A); k2<<<1, 64, 5>>>(); }")
     assert [text.split("n = ")[1].split(";")[0] for text in texts(launches.more_shared_memory(of), of)] == [
         "2 * T * 4", "3 * T * 4", "4 * T * 4", "8 * T * 4"]  # fmt: skip
-    assert any("b(16, 16)" in text for text in texts(launches.other_blocks(of), of))
-    assert not any("k2<<<1, 32" in text for text in texts(launches.other_blocks(of), of))
+    assert any("b(16, 16)" in text for text in texts(block_shapes.other_blocks(of), of))
+    assert not any("k2<<<1, 32" in text for text in texts(block_shapes.other_blocks(of), of))
     of = program("", "void f() { k<<<1, 64, T - 4>>>(A); }")
     assert "k<<<1, 64, 2 * (T - 4)>>>" in texts(launches.more_shared_memory(of), of)[0]
 
@@ -185,4 +186,4 @@ def test_numbers_that_an_index_adds() -> None:
 )
 def test_distances_of_shuffles(loop: str, first: str) -> None:
     of = program(f"for ({loop}) v += __shfl_down_sync(0xffffffff, v, d);")
-    assert first in texts(warp_functions.shuffles(of), of)[0]
+    assert first in texts(reductions.wrong_distances(of), of)[0]

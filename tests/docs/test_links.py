@@ -33,6 +33,20 @@ def test_paths_exist(page: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+def _named_sources(text: str) -> list[str]:
+    return re.findall(r"`((?:[\w-]+/)*[a-z_]\w*\.(?:py|toml|cuh?))`", prose(text))
+
+
+def test_files_of_the_architecture_exist() -> None:
+    """Its tables name files by the end of their path."""
+    there = [path.relative_to(ROOT).as_posix() for folder in ("src", "tests", "benchmarks")
+             for path in ROOT.glob(f"{folder}/**/*")]  # fmt: skip
+    named = _named_sources((ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert len(named) > 50
+    assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)] == []
+    assert _named_sources("`cure/no_such_file.py`") == ["cure/no_such_file.py"]
+
+
 def test_every_page_is_reachable_from_the_readme() -> None:
     seen: set[Path] = set()
     todo = [ROOT / "README.md"]

@@ -30,12 +30,12 @@ def pattern(*lanes: int, width: int = 4, writes: bool = False) -> AccessPattern:
         (None, "let threadIdx.x choose the column"),
     ],
 )
-def test_neighbouring_elements_of_a_thread_are_no_reason_to_exchange_x_and_y(
+def test_neighbouring_elements_of_a_thread_are_no_reason_to_swap_x_and_y(
     found: AccessPattern | None, says: str
 ) -> None:
     told = coalescing_fix(found)
     assert says in told
-    assert ("exchange x and y" in told) == ("threadIdx.x" in says)
+    assert ("swap x and y" in told) == ("threadIdx.x" in says)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Changes that explain tries in a copy: longer rows of flat tiles, quotient and remainder of threadIdx.x exchanged."""
+"""Changes that explain tries in a copy: longer rows of flat tiles, quotient and remainder of threadIdx.x swapped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import applied
 from gemmsmith.explain.access_pattern import AccessPattern, Declaration
-from gemmsmith.explain.exchange_trial import exchange_lanes
 from gemmsmith.explain.flat_padding import flat_copy, flat_paddings, flat_remedy
+from gemmsmith.explain.swap_trial import swap_lanes
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
 
@@ -65,10 +65,10 @@ def program(body: str) -> Program:
     return Program((Code(Path("k.cu"), text),), "k", {"A": "A", "C": "C", "N": "N"})
 
 
-def test_quotient_and_remainder_are_exchanged_where_there_are_both() -> None:
+def test_quotient_and_remainder_are_swapped_where_there_are_both() -> None:
     found = program("int r = threadIdx.x % 32, c = threadIdx.x / 32; C[r * N + c] = A[r * N + c];")
-    change = exchange_lanes(found)
+    change = swap_lanes(found)
     assert change is not None
     assert "int r = threadIdx.x / 32, c = threadIdx.x % 32;" in applied(change.edits, found.files)[0][1]
-    assert exchange_lanes(program("int r = threadIdx.x % 32; C[r] = A[r];")) is None
-    assert exchange_lanes(program("int r = threadIdx.x % 32, c = threadIdx.x / 16; C[r * N + c] = A[r];")) is None
+    assert swap_lanes(program("int r = threadIdx.x % 32; C[r] = A[r];")) is None
+    assert swap_lanes(program("int r = threadIdx.x % 32, c = threadIdx.x / 16; C[r * N + c] = A[r];")) is None

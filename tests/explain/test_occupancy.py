@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from itertools import pairwise
 
 import pytest
@@ -235,8 +236,9 @@ def test_default_values_miss_no_step(gpu: GPU, resource: str) -> None:
     values = default_values(gpu, resource)
     upper = {p.value: p.occupancy.blocks_per_sm for p in curve(gpu, resource, **NUMBERS)}
     every = range(1, values[-1] + 1, 1 if resource != "smem" else 37)
+    known = sorted(upper)
     for point in curve(gpu, resource, every, **NUMBERS):
-        above = next(value for value in range(point.value, values[-1] + 1) if value in upper)
+        above = known[bisect_left(known, point.value)]
         assert point.occupancy.blocks_per_sm == upper[above], point.value
 
 

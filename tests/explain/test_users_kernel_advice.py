@@ -100,7 +100,7 @@ def test_uncoalesced_loads_get_a_patch_that_was_tried(tmp_path: Path, capsys: py
     short = said.split("Predicted on")[0]
     assert "Bound:  " in short
     assert "Line:   rows.cu:6 | for (int k" in short
-    assert "Change: Exchange x and y" in short
+    assert "Change: Swap x and y" in short
     assert "bytes of A each" in said
     for line in ("+  int row = blockIdx.y * T + threadIdx.y, column = blockIdx.x * T + threadIdx.x;",
                  "+  product<<<dim3((N + T - 1) / T, (M + T - 1) / T), dim3(T, T)>>>(A, B, C, M, N, K);"):  # fmt: skip
@@ -112,14 +112,14 @@ def test_uncoalesced_loads_get_a_patch_that_was_tried(tmp_path: Path, capsys: py
 
 
 def test_no_patch_that_was_not_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a block that is no square, x and y cannot be exchanged without more changes."""
+    """In a block that is no square, x and y cannot be swapped without more changes."""
     path = tmp_path / "rows.cu"
     path.write_text(ROWS_BY_X.replace("blockIdx.y * T + threadIdx.y", "blockIdx.y * 8 + threadIdx.y").replace(
         "(N + T - 1) / T), dim3(T, T)", "(N + 7) / 8), dim3(T, 8)"))  # fmt: skip
     assert run_command(["explain", str(path), "--m", "64", "--n", "96", "--k", "160"]) == 0
     said = capsys.readouterr().out
     assert "uncoalesced global loads" in said
-    assert "Exchange x and y" not in said
+    assert "Swap x and y" not in said
 
 
 def test_the_remedy_that_is_told_cures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

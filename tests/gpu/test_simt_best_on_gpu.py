@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gemmsmith
-from gemmsmith.choose.simt import candidates, configuration_for
+from gemmsmith.choose.simt import BY_REGISTERS, candidates, configuration_for
 from gemmsmith.problem import Problem
 from gemmsmith.run.cuda import gpu_available
 
@@ -31,6 +31,15 @@ def stored(torch: Any, rows: int, cols: int, transposed: bool, pad: int) -> Any:
     height, width = (cols, rows) if transposed else (rows, cols)
     around = torch.full((height + 2, width + pad), math.nan, device="cuda")
     inside = around[1:-1, pad // 2 : pad // 2 + width]
+    inside.normal_()
+    return inside.mT if transposed else inside
+
+
+def stored_aligned(torch: Any, rows: int, cols: int, transposed: bool) -> Any:
+    """The same, with rows that start on 16 bytes."""
+    height, width = (cols, rows) if transposed else (rows, cols)
+    around = torch.full((height + 2, width + 8 + -width % 4), math.nan, device="cuda")
+    inside = around[1:-1, 4 : 4 + width]
     inside.normal_()
     return inside.mT if transposed else inside
 
@@ -63,6 +72,20 @@ def test_random_problems_between_nans(torch: Any, number: int, divided: str) -> 
         turned = gemmsmith.gemm(a, b, kernel=KERNEL, config={**config, "TRANSPOSED_COPY": 1})
         assert torch.equal(turned, target), "the same numbers in the same order"
         assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
+
+
+@pytest.mark.parametrize("number", range(1, len(candidates()), 4))
+def test_transposed_in_registers(torch: Any, number: int) -> None:
+    """Aligned K-major operands between NaN, in sizes of any kind: right, and the same bits every time."""
+    dice, tile = torch.Generator().manual_seed(100 + number), candidates()[number]
+    sharers = tile.resident * H200 if number % 3 == 1 else 0
+    config = dict(tile.config(sharers, BY_REGISTERS, 1 if sharers else max(tile.clusters, default=1)))
+    for i in range(9):
+        m, n, k = (int(x) for x in torch.randint(1, 700, (3,), generator=dice))
+        a, b = stored_aligned(torch, m, k, i % 3 == 2), stored_aligned(torch, k, n, i % 3 > 0)
+        got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+        assert error(got, a, b) < 16, (m, n, k, i)
+        assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=config)), (m, n, k, i)
 
 
 @pytest.mark.parametrize("shape", [(1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (128, 128, 16384),

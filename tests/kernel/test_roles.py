@@ -11,7 +11,7 @@ from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.roles import recognise, with_written
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, UINT8, Problem
 
 
@@ -254,3 +254,15 @@ def test_a_typedef_of_another_platform_does_not_change_a_standard_type() -> None
     found = recognise("k", [("size_t", "m"), ("size_t", "n"), ("size_t", "k"), ("const float*", "a"),
                             ("const float*", "b"), ("float*", "c")], aliases={"size_t": "unsigned"})  # fmt: skip
     assert [arg.code for arg in found.arguments[:3]] == ["Q", "Q", "Q"]
+
+
+def test_a_view_of_a_transposed_operand_has_its_rows_and_columns_swapped() -> None:
+    fields = ("data", "rows", "cols", "stride", "unit")
+    roles = {"a": ("A", "M", "K", "lda", "1"), "b": ("B", "K", "N", "ldb", "1"), "c": ("C", "M", "N", "ldc", "1")}
+    arguments = tuple(Argument(f"{view}.{field}", role, "P" if field == "data" else "i", "float")
+                      for view, given in roles.items() for field, role in zip(fields, given, strict=True))  # fmt: skip
+    signature = Signature("mm", arguments)
+    read, operations = Layout(trans_b=True).applied(signature)
+    assert operations == "NT"
+    assert [each.role for each in read.arguments if each.name in ("b.rows", "b.cols")] == ["N", "K"]
+    assert Layout().applied(signature)[0] == signature

@@ -7,13 +7,14 @@ from mutants_async import IN_FLIGHT
 
 RUNG = "simt_best"
 FILE, COPY, STREAM_K = "23_simt_best.cu", "k_tile_copy.cuh", "stream_k_tiles.cuh"
-SUMS = "team_sums.cuh"
+SUMS, TRANSPOSE = "team_sums.cuh", "k_tile_transpose.cuh"
 FULL_COPY = ("cp_async.cuh", 'cp.async.cg.shared.global [%0], [%1], 16;"')
 FRAGMENT = ("vector.cuh", "*reinterpret_cast<const Vec<T, Width>*>(shared + i)")
 RING = Trial((32, 64, 48), layout="TN")  # six k-tiles in a ring of three stages, copied 16 bytes at a time
 SHARES = {"SHARERS": 5}
 TWO_TILES = Trial((32, 128, 48))  # twelve k-tiles for five blocks: one of them has k-tiles of both tiles
 TEAMS = {"TEAMS": 4}
+BY_REGISTERS = {"TRANSPOSED_COPY": 2, "STAGES": 2, "UNROLL": 4}
 
 MUTANTS = (
     Mutant(
@@ -72,6 +73,29 @@ MUTANTS = (
         edits=(Edit(FILE, "left = work.count - unguarded - (STAGES - 1);", "left = work.count - unguarded - STAGES;"),),
         trial=Trial((32, 64, 44), layout="TN"),
         detector="wrong result",
+    ),
+    Mutant(
+        name="simt_best: chunks stored behind the barrier",
+        rung=RUNG,
+        what="a k-tile that is transposed in registers is read before all threads have stored their chunks",
+        edits=(
+            Edit(FILE, "                    finish(filled);\n", ""),
+            Edit(FILE, "__syncthreads();              // now", "__syncthreads(), finish(filled);  // now"),
+        ),
+        trial=Trial((32, 64, 48), layout="NT"),
+        detector="race",
+        config=BY_REGISTERS,
+        sanitizer="racecheck",
+    ),
+    Mutant(
+        name="simt_best: chunks without a guard along k",
+        rung=RUNG,
+        what="a chunk that ends behind the row is loaded whole",
+        edits=(Edit(TRANSPOSE, "floats_left - right_of(i) >= 4)", "floats_left - right_of(i) > 0)"),),
+        trial=Trial((32, 64, 21), layout="NT", padding=(3, 3, 0)),
+        detector="out-of-bounds",
+        config=BY_REGISTERS,
+        sanitizer="memcheck",
     ),
     Mutant(
         name="partial sums read before a team has written them",
@@ -135,8 +159,8 @@ MUTANTS = (
         rung=RUNG,
         what="every team reads the steps of the first team",
         edits=(
-            Edit(FILE, "team * CopyA::PITCH + m0", "m0"),
-            Edit(FILE, "CopyA::BYTES / 4 + team * CopyB::PITCH + n0", "CopyA::BYTES / 4 + n0"),
+            Edit(FILE, "CopyA::line_of(team) + m0", "m0"),
+            Edit(FILE, "CopyA::BYTES / 4 + CopyB::line_of(team) + n0", "CopyA::BYTES / 4 + n0"),
         ),
         trial=RING,
         detector="wrong result",

@@ -20,6 +20,13 @@ from gemmsmith.sim.schedule import schedule_named
 
 ENTRY = 'extern "C" __global__ void f(const float* in, float* out) {{\n    const int t = threadIdx.x;\n{body}\n}}\n'
 ARCH = "sm_90"
+# Global variables of kernels in several tests, and an array in shared memory.
+BEFORE = """
+__device__ unsigned counter, gate;
+__device__ volatile unsigned flag;
+__device__ float partial[1024];
+"""
+FLOATS = "__shared__ volatile float s[256];\n"
 
 
 @dataclass(frozen=True)

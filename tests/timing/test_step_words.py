@@ -22,8 +22,8 @@ def test_times_and_parts_are_readable() -> None:
     assert step is not None
     said = " ".join(step.sentences)
     assert "200.00 times as fast as x.cu on H200: 140 ms and 700 µs" in said
-    assert "y.cu needs 1/500 of the lines looked up in L1 of x.cu." in said
-    assert "y.cu needs 0.50 times the bytes of x.cu." in said
+    assert "y.cu needs 1/500 of the lines looked up in L1 that x.cu needs." in said
+    assert "y.cu needs 0.50 times the bytes that x.cu needs." in said
 
 
 FOUND = Finding("bank conflicts", "They cost.", (), 1.5, "Pad the rows:", 1.0, without="bank conflicts")

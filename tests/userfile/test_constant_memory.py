@@ -35,6 +35,11 @@ NUMBERS = {
     "HOST": "cudaMemcpyToSymbol(dM, &rows, 4); cudaMemcpyToSymbol(dN, &cols, 4); cudaMemcpyToSymbol(dK, &inner, 4);",
 }  # fmt: skip
 
+ARRAY = {
+    "DECLARED": "__constant__ int dims[3];", "ROWS": "dims[0]", "COLS": "dims[1]", "INNER": "dims[2]",
+    "HOST": "int h[3] = {rows, cols, inner}; cudaMemcpyToSymbol(dims, h, sizeof(h));",
+}  # fmt: skip
+
 
 def written(folder: Path, parts: dict[str, str], more: str = "") -> Path:
     text = SOURCE.replace("MORE", more)
@@ -57,3 +62,20 @@ def test_what_a_device_function_reads_stays_where_it_is(tmp_path: Path) -> None:
     more = "__device__ int inside(int i) { return i < ext.rows; }"
     with pytest.raises(GemmsmithError, match="takes no M, N or K"):
         user_kernel(written(tmp_path, STRUCT, more), UserOptions())
+
+
+def test_elements_of_an_array_are_parameters(tmp_path: Path) -> None:
+    spec = user_kernel(written(tmp_path, ARRAY), UserOptions())
+    assert [arg.name for arg in spec.signature.arguments] == ["A", "B", "C", "dims_0", "dims_1", "dims_2"]
+    assert [arg.role for arg in spec.signature.arguments[3:]] == ["M", "N", "K"]
+    assert "const int dims[3] = {dims_0, dims_1, dims_2};" in spec.edited[0][1]
+
+
+def test_integers_in_one_of_cudas_vectors(tmp_path: Path) -> None:
+    text = SOURCE.replace("float* C)", "float* C, int3 s)").replace("ROWS", "s.x").replace("COLS", "s.y").replace(
+        "INNER", "s.z").replace("(A, B, C);", "(A, B, C, make_int3(rows, cols, inner));")  # fmt: skip
+    file = tmp_path / "mine.cu"
+    file.write_text(text.replace("DECLARED", "").replace("MORE", "").replace("HOST", ""))
+    spec = user_kernel(file, UserOptions())
+    assert [arg.name for arg in spec.signature.arguments] == ["A", "B", "C", "s.x", "s.y", "s.z"]
+    assert [arg.at_launch for arg in spec.signature.arguments[3:]] == ["rows", "cols", "inner"]

@@ -101,3 +101,26 @@ def test_a_loop_over_columns_needs_no_grid_for_them(tmp_path: Path) -> None:
     )
     (tmp_path / "k.cu").write_text(source.replace("= sum;", "= sum; }"), encoding="utf-8")
     assert user_kernel(tmp_path / "k.cu", UserOptions()).geometry.one_extent == ""  # type: ignore[attr-defined]
+
+
+ROW_POINTERS = """
+__global__ void product(float** A, float** B, float** C, int M, int N, int K) {
+    int j = blockIdx.x * 16 + threadIdx.x, i = blockIdx.y * 16 + threadIdx.y;
+    if (i >= M || j >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[i][k] * B[k][j];
+    C[i][j] = sum;
+}
+"""
+
+
+def test_pointers_to_rows(tmp_path: Path) -> None:
+    """Those to the matrices of a batch are made, and are not refused."""
+    file = tmp_path / "k.cu"
+    file.write_text(ROW_POINTERS)
+    with pytest.raises(SignatureError, match="A and B and C hold a pointer to each row"):
+        user_kernel(file, UserOptions())
+    batched = ROW_POINTERS.replace("A[i][k]", "A[blockIdx.z][i * K + k]").replace(
+        "B[k][j]", "B[blockIdx.z][k * N + j]").replace("C[i][j]", "C[blockIdx.z][i * N + j]")  # fmt: skip
+    file.write_text(batched)
+    assert user_kernel(file, UserOptions()).batched

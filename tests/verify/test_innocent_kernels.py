@@ -12,7 +12,7 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import Operands, fill_named
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.problem import FP16, Problem
+from gemmsmith.problem import FP16, INT8, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.axis_multiple import LaunchSteps
@@ -181,6 +181,22 @@ def test_vectors_beyond_the_last_whole_k_tile_are_lost(masks: bool, axis: str) -
 
     found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), KernelEdges((16,), masks_k=masks))
     assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 16))
+
+
+@pytest.mark.parametrize(("masks", "axis"), [(False, ""), (True, "K")])
+def test_words_beyond_the_last_pair_of_words_are_lost(masks: bool, axis: str) -> None:
+    """int8 in words of four: a K of whole words is read without a fault, and the last is lost where K % 8 is 4."""
+
+    def run(trial: Trial) -> Verdict:
+        found = verdict(trial.problem, "misaligned global read" if trial.problem.k % 4 else "")
+        if trial.problem.k % 8 == 4:
+            found = replace(found, reasons=("4096 of 4096 outputs are wrong",), wrong=4096)
+        return replace(found, total=4096)
+
+    found = find_raggedness(
+        run, RAGGED, run(RAGGED), BASE.with_(dtype=INT8), (64, 64), KernelEdges((32,), masks_k=masks)
+    )
+    assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 1, 8))
 
 
 def test_a_race_at_a_multiple_that_is_tried() -> None:

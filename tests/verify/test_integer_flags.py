@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.cli.main import run_command
-from gemmsmith.verify.candidate_roles import is_flag
+from gemmsmith.verify.mode_values import mode_values
 
 KERNEL = """
 __global__ void product(const float* A, const float* B, float* C, int height, int depth, int width, int how) {
@@ -24,7 +24,9 @@ void run(const float* A, const float* B, float* C, int height, int depth, int wi
 """
 
 
-@pytest.mark.parametrize(("asked", "value"), [("how == 0", "0"), ("how == 1", "1"), ("how == 2", "")])
+@pytest.mark.parametrize(
+    ("asked", "value"), [("how == 0", "0"), ("how == 1", "1"), ("how == 2", "2"), ("how * 2 == 4", "")]
+)
 def test_the_value_that_gives_a_product_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str, value: str
 ) -> None:
@@ -41,6 +43,9 @@ def test_the_value_that_gives_a_product_is_found(
         ("if (n != 2) p += 1; q = n == 1;", True),
         ("if (n) p += 1; return !n ? 1 : 0;", True),
         ("q = n ? 1 : 0;", True),
+        ("if (i >= n || j >= m) return;", False),
+        ("q = i < n ? 1 : 0;", False),
+        ("if (n && !m) return;", True),
         ("if (i < n) p += 1;", False),
         ("if (n == 1) p += n;", False),
         ("f(m, n);", False),
@@ -48,4 +53,4 @@ def test_the_value_that_gives_a_product_is_found(
     ],
 )
 def test_what_is_only_asked_for(body: str, flag: bool) -> None:
-    assert is_flag("n", body) is flag
+    assert bool(mode_values("n", body)) is flag

@@ -13,7 +13,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, TF32, UINT8, DType, Problem
-from gemmsmith.verify.arithmetic import as_compiled, exact_limit, notes
+from gemmsmith.verify.arithmetic import as_compiled, exact_limit, notes, precision_limit
 from gemmsmith.verify.bounds import accuracy
 from gemmsmith.verify.compare import Arithmetic, compare
 from gemmsmith.verify.written import written_parameters
@@ -40,6 +40,7 @@ PTX: dict[str, tuple[DType, DType, str, DType, DType | None, str]] = {
     "mma, fp32 sums": (FP16, FP16, MMA + "f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", FP16, None, ""),
     "mma, fp16 sums": (FP16, FP16, MMA + "f16.f16.f16.f16 {%r3}, {%r1}, {%r2}, {%r3};", FP16, FP16, ""),
     "wmma, fp16 sums": (FP16, FP16, "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {%r1};", FP16, FP16, ""),
+    "wmma, fp16 sums for fp32": (FP16, FP32, "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {%r1};", FP16, FP16, ""),
     "wmma, fp32 sums": (FP16, FP32, "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1};", FP16, None, ""),
     "tf32": (FP32, FP32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};", TF32, None, ""),
     "fp32 rounded to bf16": (FP32, FP32, MMA + "f32.bf16.bf16.f32 {%f1};", FP32, None, "bf16"),
@@ -57,6 +58,7 @@ def test_arithmetic_is_read_from_the_ptx(what: str) -> None:
     assert (compiled.dtypes, compiled.accumulator, compiled.arithmetic) == ((found,), accumulator, factors)
     assert compiled.tensor_cores == ("mma" in ptx)
     assert compiled.rounds_again == (what == "fp16 epilogue")
+    assert bool(precision_limit(compiled)) == (what == "wmma, fp16 sums for fp32")
     assert bool(notes(compiled)) == (accumulator in (FP16, BF16) or bool(factors) or compiled.rounds_again)
 
 

@@ -11,6 +11,7 @@ SEEN = [
     "int tx = threadIdx.x; As[tx] = k0 + tx < K ? A[k0 + tx] : 0;",
     "int tx = threadIdx.x; int own = k0 + tx; bool in = row < M && own < K;",
     "int a = threadIdx.x % 8; if (k0 + a >= K) return;",
+    "int t = threadIdx.x; for (int e = t; e < 64; e += 32) { int r = e / 8, k = e % 8; x = k0 + k < K ? 1 : 0; }",
 ]
 NOT_SEEN = [
     "if (k0 + 16 < K) prefetch(k0 + 16);",
@@ -18,6 +19,8 @@ NOT_SEEN = [
     "int row = threadIdx.y; x = row * K + 1;",
     "int tx = threadIdx.x; if (tx < K / 8) x = 1;",
     "int tx = threadIdx.x; if (tx < KB) x = 1;",
+    "int k0 = 0, tx = threadIdx.x; if (k0 + 16 < K) x = tx;",
+    "int t = threadIdx.x; for (int k = t; k < K; k += 32) x += A[k];",
 ]
 
 

@@ -127,6 +127,7 @@ class SimtCosts:
     unaligned_rate: float
     transpose: float
     transpose_bandwidth: float
+    registers_rate: float
     half_warps_rate: float
     cluster: float
     ingress: float

@@ -17,9 +17,9 @@ import numpy as np
 from gemmsmith.choose.cost_data import measured_gpu, simt_costs, wgmma_costs
 from gemmsmith.choose.default import MOST_WORKSPACE
 from gemmsmith.choose.simt_features import features, simt_trees
-from gemmsmith.gpus import cuda_limits
+from gemmsmith.gpus import architecture, cuda_limits
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.constraints import DYNAMIC_SMEM
+from gemmsmith.kernel.constraints import DYNAMIC_SMEM, REGISTERS
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.ladder.simt_best import MOST_SHARERS, shared_tiles, threads, tiles_of
 from gemmsmith.problem import Problem, ceil_div
@@ -27,6 +27,15 @@ from gemmsmith.problem import Problem, ceil_div
 NAME = "simt_best"
 _WARPS = 8  # on an SM; with fewer, the latency of shared memory shows
 _BK = 16  # the default
+BY_PROLOGUE, BY_REGISTERS = 1, 2  # values of TRANSPOSED_COPY
+# Tiles that are faster with two stages than with three where registers hold the next one: 3.6 % less time at
+# 1816x404x3740, 0.3 % at 1000x1000x10000.
+_TILE = (("BM", 128), ("BN", 256), ("TM", 16))
+_TWO_STAGES = ((128, 64, 16), (128, 128, 16))
+# Clocks of fma in a k-tile that loads into registers need to arrive: with half as many they take 1.2 to 1.7 times as
+# long as predicted (eight shapes), with as many 0.9 to 1.1.
+_LOADED_WITHIN = 1024
+_OTHER_REGISTERS = 40  # beside accumulators, fragments and chunks: tiles that need more than there are spill, or nearly
 _SHORT = 8  # k-tiles this short are for products with no more: from K = 28 on they are slower than others (17 shapes)
 _ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 _CORRECTED = 1.4  # of the fastest prediction: those further away were rarely timed
@@ -48,10 +57,24 @@ class Candidate:
         c = self.config(0)
         return 4 * c["STAGES"] * c["BK"] * (c["BM"] + c["BN"] + 8)
 
+    def suits_registers(self, problem: Problem) -> bool:
+        """Whether a thread has registers for the chunks of the next k-tile, and the fma of one take as long as they do
+        to arrive."""
+        c, hopper = self.config(0), architecture(90)
+        per_thread = min(REGISTERS, hopper.registers_per_sm // (self.resident * threads(c)))
+        rows = c["BM"] * (not problem.trans_a) + c["BN"] * problem.trans_b
+        used = c["TM"] * c["TN"] + 2 * (c["TM"] + c["TN"]) + rows * c["BK"] // threads(c) + _OTHER_REGISTERS
+        clocks = self.resident * c["BM"] * c["BN"] * c["BK"] / measured_gpu().units.fma_lanes
+        return used <= per_thread and clocks >= _LOADED_WITHIN
+
     @cache  # noqa: B019 - candidates live as long as the module
     def config(self, sharers: int, transposed: int = 0, cluster: int = 1) -> Config:
-        values = {"SHARERS": sharers, "TRANSPOSED_COPY": transposed, "CLUSTER_K": cluster}
-        return rung_named(NAME).config({**dict(self.changes), **values})
+        values = {**dict(self.changes), "SHARERS": sharers, "TRANSPOSED_COPY": transposed, "CLUSTER_K": cluster}
+        if transposed == BY_REGISTERS:
+            values["UNROLL"] = max(2, 4 // values.get("TEAMS", 1))  # chunks of four k
+            if tuple(values.get(name, default) for name, default in _TILE) in _TWO_STAGES:
+                values["STAGES"] = 2
+        return rung_named(NAME).config(values)
 
 
 @cache
@@ -93,20 +116,30 @@ def corrected(problem: Problem, timed: list[tuple[Config, float]], sms: int,
 def configurations(problem: Problem, sms: int, unaligned: int = 0,
                    clusters: bool = False) -> list[tuple[Candidate, Config]]:  # fmt: skip
     """All that are worth considering, largest tile first."""
-    transposed = (0, 1) if 0 < 4 * _transposed_numbers(problem, unaligned) <= MOST_WORKSPACE else (0,)
+    transposed = _ways_of_transposing(problem, unaligned, clusters)
     found = []
     for candidate in candidates():
         if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
             continue
         if dict(candidate.changes).get("BK", _BK) <= _SHORT < problem.k:
             continue
-        for each in transposed:
+        suits = BY_REGISTERS not in transposed or candidate.suits_registers(problem)
+        ways = transposed if suits else tuple(way for way in transposed if way != BY_REGISTERS)
+        for each in ways:
             found += [(candidate, candidate.config(sharers, each)) for sharers in _sharers(candidate, problem, sms)]
         if clusters:
             k_tiles = ceil_div(problem.k, dict(candidate.changes).get("BK", _BK))
-            found += [(candidate, candidate.config(0, each, count)) for each in transposed
+            found += [(candidate, candidate.config(0, each, count)) for each in ways
                       for count in candidate.clusters if count <= k_tiles]  # fmt: skip
     return found
+
+
+def _ways_of_transposing(problem: Problem, unaligned: int, clusters: bool) -> tuple[int, ...]:
+    """Values of TRANSPOSED_COPY. In registers only on GPUs with clusters: it was timed on no other."""
+    numbers = _transposed_numbers(problem, unaligned)
+    prologue = (BY_PROLOGUE,) if 0 < 4 * numbers <= MOST_WORKSPACE else ()
+    registers = (BY_REGISTERS,) if numbers and clusters and not unaligned else ()
+    return (0, *prologue, *registers)
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:
@@ -134,7 +167,9 @@ def predicted_seconds(problem: Problem, candidate: Candidate, config: Config, sm
     full, rest = divmod(tiles - shared, wave)
     rate = gpu.units.fma_lanes * (gpu.boost_mhz * 1e6) * candidate.efficiency
     seconds = costs.fixed + (costs.cluster if cluster > 1 else 0.0)
-    if config["TRANSPOSED_COPY"]:
+    if config["TRANSPOSED_COPY"] == BY_REGISTERS:
+        rate *= costs.layout_rate["TN"] * costs.registers_rate
+    elif config["TRANSPOSED_COPY"] == BY_PROLOGUE:
         seconds += costs.transpose + 8 * _transposed_numbers(problem, unaligned) / costs.transpose_bandwidth
         rate *= costs.layout_rate["TN"]
     else:

@@ -22,12 +22,14 @@ from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.cure.unread import beta_tested
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel, user_kernel
+from gemmsmith.verify.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -120,7 +122,7 @@ def _is_copy(asked: Asked) -> bool:
 
 
 def _telling(report: Report) -> tuple[Trial, Verdict]:
-    """The failed trial that tells most: exchanged extents before what follows from them, then the first that counts,
+    """The failed trial that tells most: swapped extents before what follows from them, then the first that counts,
     then one that no misaligned vector ends."""
     for trial, verdict in report.failed:
         if trial.label in (DISTINCT, VECTORS) or not report.only_warns(trial, verdict):
@@ -145,6 +147,8 @@ class _CopyBench:
             spec, config = self._kernel(edited)
             problem, arch = self.trial.problem, self.runner.compiled.arch
             compiled = self.asked.cache.compiler(spec, config, problem, arch)
+            if self.trial.label in LAUNCH_MISTAKES and trial is None:
+                return Outcome(launch_mistake(spec, config, problem, self.report.verdicts[-1][1]) is None)
             if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
                 return None
             runner = replace(self.runner, spec=spec, config=config).with_code(compiled)
@@ -183,7 +187,7 @@ class _CopyBench:
         spec = runner.spec
         swapped = spec.signature.column_major
         own = spec.signature.transposed() if swapped else spec.signature
-        # A square hides exchanged extents.
+        # A square hides swapped extents.
         problem = max((t.problem for t in self.report.trials if t.problem.batch == 1 and _is_small(t.problem)),
                       key=lambda p: len({p.m, p.n, p.k}), default=self.trial.problem)  # fmt: skip
         shape = (problem.n, problem.m, problem.k) if swapped else (problem.m, problem.n, problem.k)
@@ -193,8 +197,23 @@ class _CopyBench:
                   or read.layouts != spec.layouts]  # fmt: skip
         if others and len(others) == len(found):
             return Outcome(True)
+        if self.report.settled.only and not found and self._gives_another(runner, own, shape):
+            return Outcome(True)
         verdict = runner.run(self.trial)
         return Outcome(verdict.trusted, None if verdict.trusted else fault_of(verdict, self.names))
+
+    def _gives_another(self, runner: TrialRunner, own: Signature, shape: tuple[int, int, int]) -> bool:
+        """Whether a copy gives a product if two of M, N and K change their names: a kernel that is right for N = K
+        alone does not tell which is which."""
+        for one, other in (("N", "K"), ("M", "K"), ("M", "N")):
+            swapped = {one: other, other: one}
+            arguments = tuple(replace(each, role=swapped.get(each.role, each.role)) for each in own.arguments)
+            signature = replace(own, arguments=arguments)
+            spec = runner.spec.read_as(signature, runner.spec.layouts[0])
+            if find_readings(runner.open_device("lockstep", False), spec, runner.config, signature, shape,
+                             runner.compile_fn, runner.blocks):  # fmt: skip
+                return True
+        return False
 
     def _kernel(self, edited: Edited, settled: bool = True) -> tuple[KernelSpec, Config]:
         """The kernel of a copy; ``settled``: read as the original was."""
@@ -242,7 +261,8 @@ class _CopyBench:
         earlier = {each.label for each, _ in self.report.verdicts}
         other = trial.label not in earlier and report.spec.signature == self.runner.spec.signature
         plain = replace(trial, hazards=trial.hazards and bool(fault.races))  # a race of the original would hide it
-        same = other and fault_of(self.runner.run(plain), self.names).key == fault.key
+        before = self.runner.run(plain) if other else None
+        same = before is not None and not before.trusted and fault_of(before, self.names).key == fault.key
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"{passed} trials pass; a second fault is left, which the kernel has without this change, too: "
         return Outcome(False, fault, trial, same, f"{tried}{trial.label}")

@@ -26,6 +26,7 @@ SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the repo
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
 _DEEP = 1000  # a K of many k-tiles
 _DEEP_WORK = 2**22  # multiply-adds of one launch that is run though no seconds are left
+_DEEP_SECONDS = 4.0  # that it may take
 
 
 @dataclass
@@ -46,8 +47,10 @@ class FittedTrials:
     spent: float = 0.0
     ran: int = 0
     pace: float = 0.0  # seconds per multiply-add of trials of many tiles
-    longest: tuple[int, float] = (0, 0.0)  # of these: the most rows or columns, and the seconds for each
+    most_rows: tuple[int, float] = (0, 0.0)  # of these: the most rows, and the seconds for each
+    most_columns: tuple[int, float] = (0, 0.0)
     fair: bool = False
+    hurried: bool = False  # races were not looked for at all shapes that tell the multiples
 
     def plan(self) -> bool:
         """Find the shapes that fit, and their trials. False where the shapes themselves show a mistake."""
@@ -63,8 +66,10 @@ class FittedTrials:
                 ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
             )
             return True
-        subject, found = fit_subject(self.runner, report.base, report.trials[0].c,
+        subject, found = fit_subject(replace(self.runner, hurries=self._hurries), report.base, report.trials[0].c,
                                      (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
+        if self.hurried:
+            report.skipped.append(("races at other sizes", f"no time in {asked.budget:g} s"))
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
             label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
@@ -98,8 +103,22 @@ class FittedTrials:
             return True
         if waiting:
             self.queue.remove(trial)
+        shorter = self._in_few_seconds(trial)
+        if shorter is None:
+            return True
         self.advance()
-        return self._judge(trial, self.runner.run(trial))
+        return self._judge(shorter, self.runner.run(shorter))
+
+    def _in_few_seconds(self, trial: Trial) -> Trial | None:
+        """A trial of many k-tiles with fewer of them, where steps along K are slow; None where that is none more than
+        were run before."""
+        seconds, asked = self.paces.for_depth(trial), trial.problem
+        if seconds <= _DEEP_SECONDS or asked.k in (asked.m, asked.n):  # that deep only if extents must be equal
+            return trial
+        problem = self.report.multiples.up(asked.with_(k=int(asked.k * _DEEP_SECONDS / seconds)))
+        if problem.k <= max(before.problem.k for before, _ in self.report.verdicts):
+            return None
+        return replace(trial, label=f"K = {problem.k}", problem=problem)
 
     def _deep_trial(self) -> Trial | None:
         """One tile with many k-tiles, of a kernel that takes any shape, where nothing was planned."""
@@ -112,6 +131,12 @@ class FittedTrials:
         problem = report.base.with_(m=m, n=n, k=_DEEP + 3)
         trial = Trial(f"K = {problem.k}", problem, "float", "normal", "lockstep", report.trials[0].c, False, group="K")
         return None if no_launch(spec, self.runner.config, problem) else trial
+
+    def _hurries(self) -> bool:
+        """Whether the seconds before the certificate's are used up."""
+        late = self.asked.free and self._left(SPARE * self.asked.budget) < 0
+        self.hurried = self.hurried or late
+        return late
 
     def _left(self, spare: float) -> float:
         return self.asked.budget - spare - (seconds_used() - self.started)
@@ -133,18 +158,25 @@ class FittedTrials:
             before = seconds_used()
             verdict = self.runner.run(trial)
             took = seconds_used() - before
-            self.paces.ran(trial, took)
-            self.spent, self.ran = self.spent + took, self.ran + 1
-            if trial.group == TILES:
-                self.pace = max(self.pace, took / work_of(trial.problem))
-                self.longest = max(self.longest, (_longer(trial), took / _longer(trial)))
+            self.took(trial, took)
             self.advance()
             if not self._judge(trial, verdict):
                 return False
         return True
 
+    def took(self, trial: Trial, seconds: float) -> None:
+        """Count the seconds of a trial for what others will take."""
+        self.paces.ran(trial, seconds)
+        self.spent, self.ran = self.spent + seconds, self.ran + 1
+        if trial.group == TILES:
+            rows, columns = max(1, trial.problem.m), max(1, trial.problem.n)
+            self.pace = max(self.pace, seconds / work_of(trial.problem))
+            self.most_rows = max(self.most_rows, (rows, seconds / rows))
+            self.most_columns = max(self.most_columns, (columns, seconds / columns))
+
     def _about(self, trial: Trial) -> float:
-        along = _longer(trial) * self.longest[1]  # a block may walk over all rows, however few columns there are
+        # A block may walk over all rows, however few columns there are, or over all columns.
+        along = max(trial.problem.m * self.most_rows[1], trial.problem.n * self.most_columns[1])
         return max(self.pace * work_of(trial.problem), self.paces.for_outputs(trial), along)
 
     def _judge(self, trial: Trial, verdict: Verdict, always: bool = False) -> bool:
@@ -155,10 +187,6 @@ class FittedTrials:
             return True
         after_failure(self.runner, trial, verdict, report, self.asked)
         return False
-
-
-def _longer(trial: Trial) -> int:
-    return max(trial.problem.m, trial.problem.n, 1)
 
 
 def _whole_vectors(report: Report, runner: TrialRunner, verdict: Verdict | None, ragged: Trial | None) -> Trial | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
+from gemmsmith.cli.check_products import with_places, with_shared_operand
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
@@ -15,7 +16,7 @@ from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.cpu_seconds import seconds_used
-from gemmsmith.errors import GemmsmithError, UnknownInstructionError, UsageError
+from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.role_names import is_batch
@@ -39,10 +40,9 @@ from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.product_evidence import refuse_modular
-from gemmsmith.verify.product_places import ProductPlaces, product_places
+from gemmsmith.verify.product_places import ProductPlaces
 from gemmsmith.verify.settle import SETTLE_S, settle
 from gemmsmith.verify.settled import Settled
-from gemmsmith.verify.shared_operand import shares
 from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
@@ -163,8 +163,9 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     settled = replace(
         settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec))
     )
-    settled = _with_shared_operand(bench, settled, config, shapes, compiled)
-    settled, places = _with_places(bench, settled, config, shapes, compiled)
+    base = _problem(settled.spec, shapes.base, _bias(settled))
+    settled = with_shared_operand(bench.open, settled, config, base, compiled)
+    settled, places = with_places(bench.open, settled, config, (shapes.base, shapes.distinct), compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
@@ -173,54 +174,6 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     if asked.free and blocks is None and bench.kind == "sim" and not spec.is_rung:
         shapes, base = _with_rounds(settled.spec, config, compiled, shapes, base)
     return Prepared(settled, compiled, bench, shapes, base, blocks, places)
-
-
-def _with_shared_operand(
-    bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel
-) -> Settled:
-    """Of a kernel for batches without strides: the reading in which all products share B, or A, where each having its
-    own gives no product. A stride of its own, or host code that allocates one for each product, contradicts it."""
-    spec, signature = settled.spec, settled.spec.signature
-    strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
-    if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
-        return settled
-    base = _problem(spec, shapes.base, _bias(settled))
-    for shared in ("", "B", "A"):
-        read = replace(signature, shared=shared)
-        verdict = verify_launch(bench.open(), spec, config, read.batch_of(base, 3), fill="integers", mode="exact",
-                                c="set", compile_fn=lambda *_: compiled)  # fmt: skip
-        if verdict.trusted and (not shared or shares(spec, read)):
-            line = f"one {read.named(shared)} is used for all products of the batch"
-            return replace(settled, spec=replace(spec, known_signature=read),
-                           lines=(*settled.lines, *([line] if shared else [])))  # fmt: skip
-    return settled
-
-
-def _with_places(
-    bench: Bench, settled: Settled, config: Config, shapes: CheckShapes, compiled: CompiledKernel
-) -> tuple[Settled, ProductPlaces | None]:
-    """Of a kernel that may make one product for each head: one product alone, where the matrices of several do not
-    follow one another, and where they lie. Raises for products of parts of larger tensors: q, k and v in one."""
-    spec, counter = settled.spec, getattr(settled.spec.geometry, "products", "")
-    if not counter or bench.kind != "sim" or (settled.reading is not None and settled.reading.bias):
-        return settled, None
-    unread = settled.reading is None
-    for layout in ("NN", "NT", "TN", "TT") if unread else spec.layouts:
-        read = spec.read_as(spec.signature, layout)
-        found = product_places(bench.open, read, config, (shapes.base, shapes.distinct), lambda *_: compiled)
-        if found is not None and found.apart and not found.wrong:
-            raise UsageError(
-                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
-                "have elements between them that no product uses: parts of a larger tensor are not judged",
-                "gemmsmith.launch runs it with arguments of your own",
-            )
-        if found is not None and not unread and (found.wrong or found.beside):
-            lines = settled.lines
-            if found.beside:
-                names = " and ".join(found.beside)
-                lines += (f"it makes {counter} products, whose rows lie beside one another in {names}",)
-            return replace(settled, spec=replace(spec, batched=False), lines=lines), found
-    return settled, None
 
 
 def _with_rounds(
@@ -293,7 +246,7 @@ def _asserted(
     """The sizes that the kernel's asserts ask for, of a launch with one grid for all sizes; None: those it has."""
     if bench.kind != "sim" or spec.signature.fixed or not getattr(spec.geometry, "one_grid", ""):
         return None
-    if spec.signature.unknown:  # which extent is which is not known
+    if spec.signature.unknown or "__assertfail" not in compiled.ptx:  # which extent is which is not known; no assert
         return None
     found = asserted_sizes(bench.open, spec, config, shapes.base, lambda *_: compiled)
     if found is None:

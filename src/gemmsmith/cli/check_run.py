@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from gemmsmith.call.binding import CompileFn
+from gemmsmith.cli.affordable_trials import PlainPace, affordable
+from gemmsmith.cli.check_beyond_trials import are_modes_right, are_right, is_cleared, is_launched_right
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes, find_remedies
@@ -20,6 +22,7 @@ from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.estimate import check_memory
+from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -32,16 +35,14 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.verify.asserted_sizes import refuse_asserted
-from gemmsmith.verify.check_shapes import work_of
-from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.float_constants import adds_in_memory
+from gemmsmith.verify.footprints import touches_as_product
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
-from gemmsmith.verify.passed_strides import overlapping_rows
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.too_many_threads import too_many_threads
-from gemmsmith.verify.trial import CLEARED, DISTINCT, EXCHANGED, HEADS, ODD, RAGGED, SQUARE, STRIDES, Trial
+from gemmsmith.verify.trial import DISTINCT, HEADS, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
@@ -75,9 +76,10 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         passed = (
             passed
             and _launched_trials(runner, prepared, report, asked)
-            and _is_cleared(prepared, report, asked.free)
-            and _is_launched_right(prepared, report, config, asked.free)
-            and _are_right(prepared, report)
+            and is_cleared(prepared, report, asked.free)
+            and is_launched_right(prepared, report, config, asked.free)
+            and are_right(prepared, report)
+            and are_modes_right(prepared, report, config)
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
@@ -96,6 +98,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         _refuse_one_size(report)
         _refuse_one_extent(report)
         refuse_guessed_grid(report)
+        refuse_mere_guess(report)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
@@ -141,20 +144,6 @@ def _refuse_one_extent(report: Report) -> None:
         )
 
 
-def refuse_guessed_grid(report: Report) -> None:
-    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
-    place = getattr(report.spec.geometry, "misread", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not place or failed is None or is_hazard(failed) or failed.faulted:
-        return
-    if 0 < failed.unwritten >= failed.wrong:
-        raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
-            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
-            "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)",
-        )
-
-
 def _refuse_unfinished(report: Report, config: Config) -> None:
     """Raise for a kernel that leaves a part of every sum in each of its slices, if another one adds them up.
 
@@ -173,7 +162,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
 
 def _refuse_several_products(report: Report) -> None:
     """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
-    for may be one of heads, whose matrices lie beside one another."""
+    for may be one of heads, whose matrices are interleaved."""
     counter = getattr(report.spec.geometry, "products", "")
     failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
@@ -195,31 +184,33 @@ def _plain_trials(
     warps are left out: races are found in any order. Where none are left, the other trials no longer look for races.
     """
     again = _check_command(asked)
-    pace, planned = 0.0, list(report.trials)  # seconds for each multiply-add
+    pace, planned = PlainPace(), list(report.trials)
     lighter = _lighter(runner, prepared, asked)
     for number in range(len(planned)):
         before = seconds_used()
         left = asked.budget * (1 - SPARE) - (before - started)
         if number:
-            planned[number:] = lighter.lighten(planned[number:], pace, left)
+            planned[number:] = lighter.lighten(planned[number:], pace.slowest, left)
         place = len(report.verdicts)
-        affordable = _affordable(planned[number:], pace, left, report, asked)
-        if affordable is None:
+        allowed = affordable(planned[number:], pace, left, report, asked)
+        if allowed is None:
             del report.trials[place]
             continue
-        larger = lighter.larger(affordable)
-        trial, verdict = _run(runner, affordable, report)
+        larger = lighter.larger(allowed)
+        trial, verdict = _run(runner, allowed, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
         planned[number] = report.trials[place] = trial
         took = seconds_used() - before
-        pace = max(pace, took / work_of(trial.problem))
+        pace.ran(trial, took)
         if prepared.blocks is None:
             paces.stepped(trial, took)
         first = not report.verdicts and not asked.trial.trial
         if not verdict.trusted and first and prepared.settled.reading is None:
             refuse_asserted(prepared.spec, verdict)
-            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict)
+            probe = LaunchProbe(prepared.bench.open, prepared.spec, runner.config, runner.compile_fn)
+            touches = partial(touches_as_product, probe, prepared.shapes.distinct)
+            refuse_doubtful(prepared.spec, prepared.compiled.ptx, verdict, touches)
             prepared.settled.refuse_doubtful_launch()
         report.verdicts.append((trial, replace(verdict, repeat=f"{again} --trial {shlex.quote(trial.label)}")))
         advance()
@@ -227,21 +218,6 @@ def _plain_trials(
             after_failure(runner, trial, verdict, report, asked)
             return False  # later failures often follow from the first
     return True
-
-
-def _affordable(waiting: list[Trial], pace: float, left: float, report: Report, asked: Asked) -> Trial | None:
-    """The first of the trials that wait, without a search for races where seconds are short; None where it is left out,
-    which the report says."""
-    trial = waiting[0]
-    others = sum(work_of(each.problem) for each in waiting[1:] if not _is_order(each))
-    short = asked.free and pace * (others + work_of(trial.problem)) > left
-    if short and _is_order(trial):
-        report.skipped.append((trial.label, f"no time in {asked.budget:g} s"))
-        return None
-    if short and (_watched_before(trial, report) or (left <= 0 and _watched_any(trial, report))):
-        report.skipped.append((f"races in '{trial.label}'", f"no time in {asked.budget:g} s"))
-        return replace(trial, hazards=False)
-    return trial
 
 
 def _lighter(runner: TrialRunner, prepared: Prepared, asked: Asked) -> LighterTrials:
@@ -264,60 +240,6 @@ def _launched_trials(runner: TrialRunner, prepared: Prepared, report: Report, as
             after_failure(runner, trial, verdict, report, asked)
             return False
     return True
-
-
-def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
-    """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
-    trial, last = report.verdicts[-1]
-    found = not_cleared(prepared.spec, prepared.distinct, last, free) if not report.only else None
-    if found is not None:
-        report.verdicts.append((replace(trial, label=CLEARED, problem=found.problem), found))
-    return found is None
-
-
-def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
-    """Whether host code launches blocks that a GPU has, and passes leading dimensions that are as long as rows."""
-    trial, last = report.verdicts[-1]
-    if not free or report.only:
-        return True
-    spec, problem = prepared.spec, prepared.distinct
-    for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, last)),
-                         (STRIDES, overlapping_rows(spec, problem, last))):  # fmt: skip
-        if found is not None:
-            report.verdicts.append((replace(trial, label=label, problem=found.problem), found))
-            return False
-    return True
-
-
-def _are_right(prepared: Prepared, report: Report) -> bool:
-    """Whether several products are right whose matrices do not follow one another."""
-    (trial, last), places = report.verdicts[-1], prepared.places
-    if places is None or report.only:
-        return True
-    verdict = replace(last, problem=places.problem, reasons=(places.wrong,) if places.wrong else (), fill="integers",
-                      mode="exact", repeat=last.repeat.partition(" --trial ")[0])  # fmt: skip
-    report.trials.append(replace(trial, label=HEADS, problem=places.problem))
-    report.verdicts.append((report.trials[-1], verdict))
-    return not places.wrong
-
-
-def _watched_before(trial: Trial, report: Report) -> bool:
-    """Whether races were looked for before, in a launch of the same order that has other data or padded rows only."""
-    own = trial.problem.with_()  # without padding
-    return trial.hazards and trial.label != ODD and any(
-        each.hazards and each.schedule == trial.schedule and each.problem.with_() == own
-        for each, _ in report.verdicts
-    )  # fmt: skip
-
-
-def _watched_any(trial: Trial, report: Report) -> bool:
-    """Whether races were looked for in any launch before."""
-    return trial.hazards and any(each.hazards for each, _ in report.verdicts)
-
-
-def _is_order(trial: Trial) -> bool:
-    """Whether a trial is there for its order of warps alone."""
-    return trial.schedule != "lockstep"
 
 
 def _run(runner: TrialRunner, trial: Trial, report: Report) -> tuple[Trial, Verdict]:

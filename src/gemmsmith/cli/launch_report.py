@@ -55,9 +55,18 @@ def hints(
         found.append(f"--grid {options.grid} is the same for every shape: write it with M and N, as ceil(N/32).")
     if facts["smem"] == 0 and re.search(r"extern\s+__shared__", spec.code) and "out-of-bounds shared" in text:
         found.append("The kernel has extern __shared__ memory, but the launch gave it none: set the bytes with --smem.")
-    if not spec.signature.has("beta") and re.search(r"must not be read when beta|C was read although", text):
+    reads = re.search(r"must not be read when beta|C was read although", text) is not None
+    if reads and not spec.signature.has("beta") and _may_add(spec):
         found.append("If the kernel adds to C (C += A·B, atomicAdd), say that C holds zeros with --c zero.")
     return found
+
+
+def _may_add(spec: KernelSpec) -> bool:
+    """Whether the source adds to an output: by an atomic, by `+=`, or by reading what it then writes."""
+    name = re.escape(spec.signature.named("D" if spec.signature.has("D") else "C"))
+    element = rf"\b{name}\s*\[[^;=]*\]"
+    loads = rf"\bload_matrix_sync[^;]*\b{name}\b"
+    return re.search(rf"\batomic|\bred\.|{element}\s*\+=|{element}\s*=[^;=]*{element}|{loads}", spec.code) is not None
 
 
 def repeat_words(

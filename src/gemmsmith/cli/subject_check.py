@@ -13,9 +13,9 @@ from gemmsmith.compile.sass import disassemble
 from gemmsmith.cure.program import program_of
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.diagnosis import Diagnosis, diagnose
-from gemmsmith.explain.exchange_trial import with_array_names, with_exchange, with_staging
 from gemmsmith.explain.padding_trial import Tried, with_trials
 from gemmsmith.explain.register_limit import with_register_limit
+from gemmsmith.explain.swap_trial import with_array_names, with_staging, with_swap
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.edited import Edited
@@ -50,11 +50,11 @@ def diagnosed_subject(subject: Subject, compiler: Compiler, gpu: GPU, check: Qui
 
     spec = subject.spec
     tried = with_array_names(with_trials(found, spec, attempt), spec.signature, subject.problem, spec.code)
-    return with_staging(_with_exchange(subject, tried, attempt))
+    return with_staging(_with_swap(subject, tried, attempt))
 
 
-def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[KernelSpec], Tried]) -> Diagnosis:
-    """x and y exchanged, where accesses are uncoalesced; of square blocks, which stay as they are. Of blocks along x
+def _with_swap(subject: Subject, found: Diagnosis, attempt: Callable[[KernelSpec], Tried]) -> Diagnosis:
+    """x and y swapped, where accesses are uncoalesced; of square blocks, which stay as they are. Of blocks along x
     alone, quotient and remainder of threadIdx.x."""
     spec = subject.spec
     block = spec.geometry(subject.problem, subject.config).block
@@ -68,6 +68,6 @@ def _with_exchange(subject: Subject, found: Diagnosis, attempt: Callable[[Kernel
         return attempt(copy.read_as(spec.signature, spec.layouts[0]))
 
     try:
-        return with_exchange(found, program_of(spec), copied, flat=flat)
+        return with_swap(found, program_of(spec), copied, flat=flat)
     except GemmsmithError:
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gemmsmith.cure.code import LOOPS, Function, Program, above, below
@@ -42,6 +43,31 @@ def unset(program: Program) -> Iterator[Candidate]:
                 yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
                                 f"write `{code.of(declared)}{value}` in line {line}",
                                 (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
+
+
+def unfilled_fragments(program: Program) -> Iterator[Candidate]:
+    """`wmma::fill_fragment` after the declaration of an accumulator that `mma_sync` adds to and nothing sets."""
+    for function in program.reached:
+        code, body = function.code, function.code.of(function.body)
+        for node in below(function.body, "declaration"):
+            kind, named = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+            if kind is None or named is None or "accumulator" not in code.of(kind) or node.parent is None:
+                continue
+            name = code.of(named).split("[")[0].strip()
+            added = re.search(rf"((?:\w+::)*)mma_sync\s*\(\s*{re.escape(name)}\b", body)
+            is_set = re.search(
+                rf"fill_fragment\s*\(\s*{re.escape(name)}\b|load_matrix_sync\s*\(\s*{re.escape(name)}\b", body
+            )
+            if added is None or is_set is not None or node.parent.type != "compound_statement":
+                continue
+            depth = code.of(named).count("[")
+            each = [name, *(f"part{level}" for level in range(depth))]
+            loops = "".join(f"for (auto& {inner} : {outer}) " for outer, inner in pairwise(each))
+            place = next(i for i, child in enumerate(children(node.parent)) if child.id == node.id)
+            slot, text = Slot(code, node.parent, place), f"{loops}{added[1]}fill_fragment({each[-1]}, 0.0f);"
+            yield Candidate("uninitialised-accumulator", f"`{name}` of line {code.line(node.start_byte)} is never set "
+                            "first: mma_sync adds to what its registers hold", f"insert `{text}` after line "
+                            f"{slot.after_line}", (slot.insertion(text),))  # fmt: skip
 
 
 def not_reset(program: Program) -> Iterator[Candidate]:

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import Program
-from gemmsmith.cure.edit import Candidate
+from gemmsmith.cure.code import Code, Program
+from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault, Race
 from gemmsmith.cure.slots import Slot, children, parting
 
 if TYPE_CHECKING:
-    pass
+    from tree_sitter import Node
 
+_BLOCK = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
+_WARP = re.compile(r"__syncwarp\s*\(\s*\)\s*;")
 _MOST = 10  # single places tried
 _MOST_PAIRS = 6
 _MOST_WEAK = 2
@@ -35,8 +37,9 @@ def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
         weak = [slots for slots in singles if slots not in complete and _covers(slots, options, weakly=True)]
         rest = [slots for slots in singles if slots not in complete][:_MOST]
         for slots in [*complete[:_MOST], *weak[:_MOST_WEAK], *several[:_MOST_PAIRS], *rest]:
-            if not any(_beside_barrier(slot) for slot in slots):
-                yield _candidate(slots, text, options)
+            if not any(_beside(_BLOCK, slot) for slot in slots):
+                narrow = _beside(_WARP, slots[0]) if len(slots) == 1 and text.startswith("__syncthreads") else None
+                yield _widened(slots[0].code, narrow) if narrow is not None else _candidate(slots, text, options)
 
 
 def _texts(program: Program, races: Sequence[Race]) -> list[str]:
@@ -82,11 +85,19 @@ def _covers(slots: tuple[Slot, ...], options: Sequence[tuple[Race, list[Slot]]],
     return all(keys & {slot.key for slot in found if weakly or not slot.is_weak} for _, found in options)
 
 
-def _beside_barrier(slot: Slot) -> bool:
-    """Whether a barrier stands there already."""
+def _beside(barrier: re.Pattern[str], slot: Slot) -> Node | None:
+    """The barrier that stands there already."""
     listed = children(slot.block)
     near = [listed[i] for i in (slot.index, slot.index + 1) if 0 <= i < len(listed)]
-    return any(re.fullmatch(r"__syncthreads\s*\(\s*\)\s*;", slot.code.of(node).strip()) is not None for node in near)
+    return next((node for node in near if barrier.fullmatch(slot.code.of(node).strip())), None)
+
+
+def _widened(code: Code, node: Node) -> Candidate:
+    """`__syncwarp()` becomes `__syncthreads()`."""
+    line = code.line(node.start_byte)
+    return Candidate("narrow-barrier", f"the `__syncwarp()` of line {line} makes the threads of one warp wait, and the "
+                     "accesses are of different warps", f"write `__syncthreads();` in line {line}",
+                     (Edit(code.path, node.start_byte, node.end_byte, "__syncthreads();"),))  # fmt: skip
 
 
 def _candidate(slots: tuple[Slot, ...], text: str, options: Sequence[tuple[Race, list[Slot]]]) -> Candidate:

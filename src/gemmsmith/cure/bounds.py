@@ -1,4 +1,4 @@
-"""Comparisons in guards and loops: `<=` for `<`, extents exchanged, one extent for another."""
+"""Comparisons in guards and loops: `<=` for `<`, extents swapped, one extent for another."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def _encloses(node: Node, function: Function, fault: Fault) -> bool:
     return any(code.line(statement.start_byte) <= line <= code.last_line(statement) for line in lines)
 
 
-def exchanged_guards(program: Program) -> Iterator[Candidate]:
-    """A condition with M and N, or any two extents, exchanged: `row < N && col < M`."""
+def swapped_guards(program: Program) -> Iterator[Candidate]:
+    """A condition with M and N, or any two extents, swapped: `row < N && col < M`."""
     names = [program.names[role] for role in ("M", "N", "K") if role in program.names]
     for function in program.reached:
         code = function.code
@@ -126,19 +126,33 @@ def exchanged_guards(program: Program) -> Iterator[Candidate]:
             for i, one in enumerate(used):
                 for other in used[i + 1 :]:
                     if code.of(one) != code.of(other):
-                        yield _exchanged(code, test, one, other)
+                        yield _swapped(code, test, one, other)
             for one in used:
                 for name in names:
                     if name != code.of(one):
                         yield _replaced(code, test, one, name)
 
 
-def _exchanged(code: Code, test: Node, one: Node, other: Node) -> Candidate:
+def loop_extents(program: Program) -> Iterator[Candidate]:
+    """`for (…; i < N; …)` becomes `for (…; i < K; …)`: another extent as the end of a loop."""
+    names = [program.names[role] for role in ("K", "N", "M") if role in program.names]
+    for function in program.reached:
+        code = function.code
+        for loop in below(function.body, "for_statement", "while_statement"):
+            test = loop.child_by_field_name("condition")
+            if test is None:
+                continue
+            for one in below(test, "identifier"):
+                if code.of(one) in names:
+                    yield from (_replaced(code, test, one, name) for name in names if name != code.of(one))
+
+
+def _swapped(code: Code, test: Node, one: Node, other: Node) -> Candidate:
     line = code.line(one.start_byte)
     a, b = code.of(one), code.of(other)
     edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, other.start_byte, other.end_byte, a))
-    return Candidate("exchanged-guard", f"the guard of line {line} has {a} and {b} exchanged: `{flat(code.of(test))}`",
-                     f"exchange {a} and {b} in line {line}", edits)  # fmt: skip
+    return Candidate("swapped-guard", f"the guard of line {line} has {a} and {b} swapped: `{flat(code.of(test))}`",
+                     f"swap {a} and {b} in line {line}", edits)  # fmt: skip
 
 
 def _replaced(code: Code, test: Node, one: Node, name: str) -> Candidate:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
 _WAITS = re.compile(r"(?:__syncthreads|\bblock\.sync)\s*\(\s*\)")
-_RETURN = re.compile(r"\{?\s*return\s*;\s*\}?")
+_LEAVES = re.compile(r"\{?\s*(return|break)\s*;\s*\}?")
 _ENDS_IN_RETURN = re.compile(r"\)\s*\{?\s*return\s*;\s*\}?$")
 
 
@@ -146,8 +146,8 @@ def _opened_candidate(code: Code, branch: Node, barriers: list[Node], edits: tup
 
 
 def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """Threads outside C return before a barrier at which others wait for what they would load: without the `return`,
-    with a guard at each access."""
+    """Threads outside C return, or leave the loop, before a barrier at which others wait for what they would load:
+    without the `return` or `break`, with a guard at each access."""
     kernel = program.kernel
     if kernel is None or not fault.exited:
         return
@@ -156,21 +156,33 @@ def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
     if not barriers:
         return
     first = min(barriers, key=lambda node: node.start_byte)
-    for node in children(kernel.body):
-        body = node.child_by_field_name("consequence") if node.type == "if_statement" else None
-        if body is None or node.start_byte > first.start_byte or not _RETURN.fullmatch(code.of(body)):
+    for node in below(kernel.body, "if_statement"):
+        body = node.child_by_field_name("consequence")
+        leaves = _LEAVES.fullmatch(code.of(body)) if body is not None else None
+        if leaves is None or node.start_byte > first.start_byte or not _reaches(node, first, leaves[1]):
             continue
         guards = _guards(program)
         line = code.line(node.start_byte)
+        does = "return" if leaves[1] == "return" else "leave the loop"
         made = Candidate(
             "early-return",
-            f"threads return in line {line} and load nothing, but the others read what they should have loaded, after "
+            f"threads {does} in line {line} and load nothing, but the others read what they should have loaded, after "
             f"the `__syncthreads()` of line {code.line(first.start_byte)}",
             f"remove line {line}, and guard each load and store with its own row and column instead",
             (_removed(code, node), *guards),
         )
-        if guards and not made.clashes:
+        if (guards or leaves[1] == "break") and not made.clashes:
             yield made
+
+
+def _reaches(node: Node, barrier: Node, word: str) -> bool:
+    """Whether a statement would come to a barrier next, but for its `return` in the kernel's body, or its `break` in a
+    loop that holds both."""
+    parent = node.parent
+    loop = next((each for each in above(node) if each.type in LOOPS), None)
+    if word == "return":
+        return loop is None and parent is not None and parent.type == "compound_statement"
+    return loop is not None and loop.start_byte <= barrier.start_byte <= loop.end_byte
 
 
 def dissolved_branches(program: Program, fault: Fault) -> Iterator[Candidate]:

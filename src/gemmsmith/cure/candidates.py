@@ -7,7 +7,10 @@ from itertools import chain, islice
 
 from gemmsmith.cure import (
     accumulators,
+    block_shapes,
+    block_steps,
     bounds,
+    counterparts,
     counters,
     epilogues,
     fragments,
@@ -15,9 +18,13 @@ from gemmsmith.cure import (
     index_arithmetic,
     indices,
     launches,
+    like_expressions,
+    pointer_steps,
+    reductions,
     scalars,
     scales,
     stages,
+    sum_types,
     swizzles,
     tails,
     warp_functions,
@@ -26,15 +33,18 @@ from gemmsmith.cure import (
 from gemmsmith.cure.atomics import atomics
 from gemmsmith.cure.barriers import barriers
 from gemmsmith.cure.branches import dissolved_branches, early_returns, late_returns, moved_barriers, opened_branches
+from gemmsmith.cure.cleared_outputs import cleared_before
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.overflow import overflows
+from gemmsmith.cure.shared_overlap import overlapping_arrays
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """Distinct changes, the likeliest first. What exchanges extents that are equal in the failing trial comes last: it
+    """Distinct changes, the likeliest first. What swaps extents that are equal in the failing trial comes last: it
     changes nothing there, but may reveal the product of another layout."""
     seen, later = set(), []
     for candidate in _ordered(program, fault):
@@ -60,7 +70,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from scales.wrong_scales(program)
     if fault.squares_pass:
         yield from _extents(program)
-    yield from launches.exchanged_configurations(program)
+    yield from launches.swapped_configurations(program)
     if fault.exited:
         yield from late_returns(program)
         yield from early_returns(program, fault)
@@ -76,17 +86,21 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
+            yield from cleared_before(program, fault)
+            yield from pointer_steps.missing_block_terms(program)
+            yield from _block_numbers(program)
             yield from atomics(program, fault)
             yield from barriers(program, fault)
             yield from _edges(program, fault)
             yield from _indices(program)
         else:
+            yield from overlapping_arrays(program)
             yield from stages.unlike_stages(program)
             yield from stages.unswitched(program)
             yield from stages.racing_stores(program, fault)
             yield from barriers(program, fault)
             yield from stages.other_stages(program)
-            yield from indices.exchanged_indices(program)
+            yield from indices.swapped_indices(program)
             yield from bounds.comparisons(program, fault, tighter=True)
             yield from index_arithmetic.counterpart_divisors(program)
             yield from index_arithmetic.other_strides(program)
@@ -97,6 +111,10 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from late_returns(program)
         yield from warp_functions.masks(program)
         yield from bounds.comparisons(program, fault, tighter=True)
+    elif fault.kind == "threads":
+        yield from block_shapes.smaller_blocks(program)
+    elif fault.kind == "launch":
+        yield from passed_arguments(program)
     elif fault.kind == "mask":
         yield from warp_functions.masks(program)
     elif fault.kind in ("bounds", "alignment"):
@@ -105,7 +123,9 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         if fault.beyond_shared:
             yield from launches.more_shared_memory(program)
         yield from bounds.comparisons(program, fault, tighter=True)
+        yield from _block_numbers(program)
         yield from indices.leading_dimensions(program)[0]
+        yield from pointer_steps.steps_of_loops(program)
         yield from _edges(program, fault)
         yield from _indices(program)
         yield from tails.short_loops(program)
@@ -119,18 +139,42 @@ def _by_fragments(program: Program) -> bool:
     return "mma.sync" in texts or "ldmatrix" in texts
 
 
+def _block_numbers(program: Program) -> Iterator[Candidate]:
+    """Which part of C a block makes: the axes, the steps and the threads of kernel and launch must agree."""
+    yield from counterparts.mismatched_axes(program)
+    yield from block_steps.thread_numbers(program)
+    yield from block_steps.launched_steps(program)
+    yield from block_steps.warp_grids(program)
+    yield from block_shapes.flat_blocks(program)
+
+
+def _sums(program: Program) -> Iterator[Candidate]:
+    """What is added to a sum: its type, its first value, and each element of a vector or pair once."""
+    yield from sum_types.narrow_sums(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.unfilled_fragments(program)
+    yield from counterparts.repeated_components(program)
+    yield from counterparts.other_halves(program)
+    yield from warp_functions.masks(program)
+    yield from reductions.wrong_distances(program)
+    yield from accumulators.not_reset(program)
+    yield from accumulators.reset_too_often(program)
+
+
 def _extents(program: Program) -> Iterator[Candidate]:
     """For a fault that shows only where M, N and K differ: one of them stands for another."""
     likely, others = indices.leading_dimensions(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
-    yield from _in_turn(launches.swapped_axes(program), bounds.exchanged_guards(program), others)
+    yield from _in_turn(
+        launches.swapped_axes(program), bounds.swapped_guards(program), bounds.loop_extents(program), others
+    )
 
 
 def _edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from bounds.logical_operators(program)
-    yield from bounds.exchanged_guards(program)
+    yield from bounds.swapped_guards(program)
     yield from guards.missing_guards(program)
 
 
@@ -141,7 +185,7 @@ def _indices(program: Program) -> Iterator[Candidate]:
     yield from _in_turn(
         launches.swapped_axes(program),
         others,
-        indices.exchanged_indices(program),
+        indices.swapped_indices(program),
         chain(indices.tile_constants(program), index_arithmetic.other_operators(program)),
         index_arithmetic.other_strides(program),
         chain(index_arithmetic.other_numbers(program), index_arithmetic.other_factors(program)),
@@ -164,14 +208,14 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from index_arithmetic.other_numbers(program)
         yield from index_arithmetic.other_factors(program)
     if fault.unwritten:
+        yield from _block_numbers(program)
         yield from launches.floor_grids(program)
         yield from index_arithmetic.counterpart_divisors(program)
         yield from likely
-        yield from bounds.exchanged_guards(program)
+        yield from bounds.swapped_guards(program)
         yield from launches.swapped_axes(program)
-    yield from accumulators.unset(program)
-    yield from accumulators.not_reset(program)
-    yield from accumulators.reset_too_often(program)
+    yield from overlapping_arrays(program)
+    yield from _sums(program)
     yield from counters.missing_counters(program)
     yield from epilogues.too_often(program)
     yield from epilogues.late_biases(program)
@@ -180,19 +224,22 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
-    yield from warp_functions.masks(program)
-    yield from warp_functions.shuffles(program)
     yield from late_returns(program)
+    yield from _block_numbers(program)
+    yield from pointer_steps.steps_of_loops(program)
+    yield from counterparts.other_layouts(program)
     yield from likely
     yield from index_arithmetic.counterpart_divisors(program)
     yield from _in_turn(
+        like_expressions.unlike_expressions(program),
         tails.short_loops(program),
         others,
+        counterparts.other_threads(program),
         chain(bounds.comparisons(program, fault, tighter=False), bounds.comparisons(program, fault, tighter=True)),
-        chain(launches.swapped_axes(program), launches.other_blocks(program)),
-        indices.exchanged_indices(program),
-        chain(indices.exchanged_arrays(program), zero_fill.unfilled_tiles(program)),
-        chain(counters.other_counters(program), bounds.exchanged_guards(program)),
+        chain(launches.swapped_axes(program), block_shapes.other_blocks(program)),
+        indices.swapped_indices(program),
+        chain(indices.swapped_arrays(program), zero_fill.unfilled_tiles(program)),
+        chain(counters.other_counters(program), bounds.swapped_guards(program), bounds.loop_extents(program)),
         chain(indices.tile_constants(program), stages.other_stages(program)),
         tails.wrong_steps(program, computed=False),
         index_arithmetic.other_strides(program),

@@ -16,18 +16,22 @@ _MOST = 12
 
 
 def missing_counters(program: Program) -> Iterator[Candidate]:
-    """A counter that picks the element on the left of an assignment and none on its right: put for another there, as
-    in `acc[i][j] += ra[i] * rb[i]`."""
+    """A counter that picks the element on one side of an assignment and none on the other: put for another there, as
+    in `acc[i][j] += ra[i] * rb[i]` and `C[r + i] = acc[i][j]`."""
     for function in program.reached:
         code = function.code
         for statement in below(function.body, "assignment_expression"):
-            left, right = statement.child_by_field_name("left"), statement.child_by_field_name("right")
-            if left is None or right is None:
+            left, sign, right = (statement.child_by_field_name(part) for part in ("left", "operator", "right"))
+            if left is None or right is None or sign is None:
                 continue
             counters = _counters(code, statement)
-            lacking = [name for name in counters if name in _names(code, left) and name not in _names(code, right)]
-            for each in _indices(code, right, counters) if _names(code, right) else ():
-                yield from (_replaced(code, each, name) for name in lacking)
+            adds = code.of(sign) == "+=" or code.of(left) in code.of(right)  # a sum runs over counters of its own
+            sides = [(left, right)] if adds else [(left, right), (right, left)]
+            for one, other in sides:
+                has, named = _names(code, one), _names(code, other)
+                lacking = [name for name in counters if name in has and name not in named]
+                for each in _indices(code, other, counters) if named else ():
+                    yield from (_replaced(code, each, name) for name in lacking)
 
 
 def other_counters(program: Program) -> Iterator[Candidate]:

@@ -38,19 +38,21 @@ class Candidate:
     kind    which mistake it assumes: "missing-barrier"
     cause   that mistake in words, true if the change cures
     change  what to do, in words: "insert `__syncthreads();` after line 23"
+    reread  the copy computes something else (C += A·B), so that only the whole check can judge it
     """
 
     kind: str
     cause: str
     change: str
     edits: tuple[Edit, ...]
+    reread: bool = False
 
     def __add__(self, other: Candidate) -> Candidate:
         """Both changes."""
         kind = self.kind if self.kind == other.kind else f"{self.kind}+{other.kind}"
         cause = self.cause if self.cause == other.cause else f"{self.cause}; and {other.cause}"
         edits = tuple(dict.fromkeys((*self.edits, *other.edits)))
-        return Candidate(kind, cause, f"{self.change}; {other.change}", edits)
+        return Candidate(kind, cause, f"{self.change}; {other.change}", edits, self.reread or other.reread)
 
     @property
     def clashes(self) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import GlobalAccess, global_accesses
+from gemmsmith.cure.accesses import GlobalAccess, global_accesses, operands
 from gemmsmith.cure.code import LOOPS, Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.slots import Slot, children
@@ -136,7 +136,7 @@ def too_often(program: Program) -> Iterator[Candidate]:
     """What each iteration of the loop over K does to the sum, though it belongs behind the loop: `acc = relu(acc)`,
     `acc *= alpha`, `acc += bias[col]`. Left out, or moved behind the loop."""
     for function in program.reached:
-        sums = _accumulated(function)
+        sums = _accumulated(function) - set(operands(program))  # `A += BK` moves a pointer
         for node in below(function.body, "expression_statement", "if_statement"):
             loop = _outermost_loop(function, node)
             if loop is None or not _is_once_only(function.code, node, sums):

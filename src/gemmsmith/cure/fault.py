@@ -13,6 +13,8 @@ Place = tuple[str, int]
 _PLACE = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)*[\w.+-]+\.\w{1,4}):(\d+)\b")
 _SHARED_BYTES = re.compile(r"the block has \d+ bytes of shared\s+memory")
 _KINDS = (
+    ("host code: the launch at", "launch"),
+    ("threads cannot be launched", "threads"),
     ("out-of-bounds", "bounds"), ("out of bounds", "bounds"), ("overrun", "bounds"), ("misaligned", "alignment"),
     ("divergent barrier", "barrier"), ("barrier never completes", "barrier"), ("member mask", "mask"),
     ("did not end", "endless"),
@@ -44,7 +46,8 @@ class Race:
 
 @dataclass(frozen=True)
 class Fault:
-    """kind: "race", "bounds", "alignment", "barrier", "mask", "endless", or "value": the result is wrong.
+    """kind: "race", "bounds", "alignment", "barrier", "mask", "endless", "launch" (what host code passes is wrong),
+    "threads" (a block has too many), or "value": the result is wrong.
 
     scaled  alpha or beta is not 0 or 1
     large   a matrix has more elements than an int can count

@@ -1,4 +1,4 @@
-"""Indices: one leading dimension for another, row and column exchanged, one array for another."""
+"""Indices: one leading dimension for another, row and column swapped, one array for another."""
 
 from __future__ import annotations
 
@@ -98,17 +98,30 @@ def _template_of(function: Function) -> str:
     return before[before.rfind("template") :] if "template" in before else ""
 
 
-def exchanged_indices(program: Program) -> Iterator[Candidate]:
-    """`As[tx][ty]` for `As[ty][tx]`; row and column exchanged in one index of a matrix."""
+def swapped_indices(program: Program) -> Iterator[Candidate]:
+    """`As[tx][ty]` for `As[ty][tx]`; row and column swapped in one index of a matrix."""
     for function in program.reached:
         yield from _brackets(function)
+    for function in program.reached[1:]:
+        yield from _parameters(function)
     for access in global_accesses(program):
         row, column, code = access.row, access.column, access.code
         words = [row, *(part.strip() for part in column.split("+"))]
         plain = [word for word in words if word.isidentifier()]
         for i, one in enumerate(plain):
             for other in plain[i + 1 :]:
-                yield from _exchanged(code, access.index, one, other)
+                yield from _swapped(code, access.index, one, other)
+
+
+def _parameters(function: Function) -> Iterator[Candidate]:
+    """Two parameters of a helper function swapped in its index: `m.data[col * m.stride + row]`."""
+    code = function.code
+    names = re.findall(r"(\w+)\s*(?=[,)])", function.head[function.head.find("(") :])
+    for listed in below(function.body, "subscript_argument_list"):
+        used = list(dict.fromkeys(code.of(each) for each in below(listed, "identifier") if code.of(each) in names))
+        used = [name for name in used if not re.search(rf"\b{name}\s*(?:\.|->)", code.of(listed))]
+        if len(used) == 2 and listed.named_child_count == 1:
+            yield from _swapped(code, listed.named_children[0], *used)
 
 
 def _brackets(function: Function) -> Iterator[Candidate]:
@@ -125,12 +138,12 @@ def _brackets(function: Function) -> Iterator[Candidate]:
         new = f"{code.of(array)}{code.of(second)}{code.of(first)}"
         edits = (Edit(code.path, first.start_byte, first.end_byte, code.of(second)),
                  Edit(code.path, second.start_byte, second.end_byte, code.of(first)))  # fmt: skip
-        yield Candidate("exchanged-index", f"the indices of `{code.of(node)}` in line {line} are exchanged",
+        yield Candidate("swapped-index", f"the indices of `{code.of(node)}` in line {line} are swapped",
                         f"write `{new}` in line {line}", edits)  # fmt: skip
 
 
-def exchanged_arrays(program: Program) -> Iterator[Candidate]:
-    """`Bs[ty][k] * As[k][tx]` for `As[ty][k] * Bs[k][tx]`: the two arrays of a product exchanged."""
+def swapped_arrays(program: Program) -> Iterator[Candidate]:
+    """`Bs[ty][k] * As[k][tx]` for `As[ty][k] * Bs[k][tx]`: the two arrays of a product swapped."""
     for function in program.reached:
         code = function.code
         for node in below(function.body, "binary_expression", "call_expression"):
@@ -139,8 +152,8 @@ def exchanged_arrays(program: Program) -> Iterator[Candidate]:
                 continue
             line, a, b = code.line(node.start_byte), code.of(one), code.of(two)
             edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, two.start_byte, two.end_byte, a))
-            yield Candidate("exchanged-arrays", f"line {line} has {a} where {b} belongs, and {b} where {a} belongs: "
-                            f"`{' '.join(code.of(node).split())[:80]}`", f"exchange {a} and {b} in line {line}",
+            yield Candidate("swapped-arrays", f"line {line} has {a} where {b} belongs, and {b} where {a} belongs: "
+                            f"`{' '.join(code.of(node).split())[:80]}`", f"swap {a} and {b} in line {line}",
                             edits)  # fmt: skip
 
 
@@ -165,11 +178,11 @@ def _array(node: Node | None) -> Node | None:
     return node if is_element and node is not None and node.type == "identifier" else None
 
 
-def _exchanged(code: Code, index: Node, one: str, other: str) -> Iterator[Candidate]:
+def _swapped(code: Code, index: Node, one: str, other: str) -> Iterator[Candidate]:
     nodes = [node for node in below(index, "identifier") if code.of(node) in (one, other)]
     if one == other or len({code.of(node) for node in nodes}) != 2:
         return
     swap, line = {one: other, other: one}, code.line(index.start_byte)
     edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
-    cause = f"{one} and {other} are exchanged in the index `{code.of(index)}` of line {line}"
-    yield Candidate("exchanged-index", cause, f"exchange them in line {line}", edits)  # fmt: skip
+    cause = f"{one} and {other} are swapped in the index `{code.of(index)}` of line {line}"
+    yield Candidate("swapped-index", cause, f"swap them in line {line}", edits)  # fmt: skip

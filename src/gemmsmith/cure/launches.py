@@ -1,8 +1,7 @@
-"""The launch: a grid for whole tiles only, rows and columns exchanged, too few bytes of shared memory."""
+"""The launch: a grid for whole tiles only, rows and columns swapped, too few bytes of shared memory."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
 _DIVIDING_MACRO = re.compile(r"#\s*define\s+(?P<name>\w+)\s*\(\s*\w+\s*,\s*\w+\s*\)\s*\(?\s*(?P<over>\(\s*\w+\s*\)|\w+)"
                              r"\s*/\s*(?P<by>\(\s*\w+\s*\)|\w+)\s*\)?\s*$", re.M)  # fmt: skip
 _TIMES = (2, 3, 4, 8)
-_MOST_THREADS = 1024
 _HOLDERS = ("init_declarator", "function_declarator", "kernel_call_syntax", "call_expression", "assignment_expression")
 
 
 def floor_grids(program: Program) -> Iterator[Candidate]:
     """`N / 32` blocks become `(N + 32 - 1) / 32`: all divisions of the grid, then each."""
     found: list[Candidate] = []
-    for code, arguments in _grids(program):
+    for code, arguments in grid_arguments(program):
         for argument in (each for one in arguments for each in (one, *_defined(code, one))):
             found += _floors(code, argument, "the grid of line {line} is rounded down")
         called = {name for one in arguments for name in re.findall(r"\b(\w+)\s*\(", code.of(one))}
@@ -68,52 +66,35 @@ def _helpers(program: Program, called: set[str]) -> Iterator[Candidate]:
 
 
 def swapped_axes(program: Program) -> Iterator[Candidate]:
-    """x and y of the grid exchanged, in the launch or everywhere in the kernel."""
-    for code, arguments in _grids(program):
+    """x and y of the grid swapped, in the launch or everywhere in the kernel."""
+    for code, arguments in grid_arguments(program):
         if len(arguments) >= 2:
             one, two = arguments[:2]
             line = code.line(one.start_byte)
             edits = (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
                      Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
             if code.of(one) != code.of(two):
-                cause = f"the grid of line {line} has x and y exchanged for this kernel"
+                cause = f"the grid of line {line} has x and y swapped for this kernel"
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
 
 
-def exchanged_configurations(program: Program) -> Iterator[Candidate]:
+def swapped_configurations(program: Program) -> Iterator[Candidate]:
     """`<<<block, grid>>>` becomes `<<<grid, block>>>`, where sizes are divided for the second and not for the first."""
-    for (code, grid), (_, block) in zip(_configured(program, 0), _configured(program, 1), strict=False):
+    for (code, grid), (_, block) in zip(configured(program, 0), configured(program, 1), strict=False):
         line, (one, two) = code.line(grid.start_byte), (code.of(grid), code.of(block))
-        divided = [any(re.search(r"[/(]", code.of(part)) for part in _block(code, each)) for each in (grid, block)]
+        divided = [
+            any(re.search(r"[/(]", code.of(part)) for part in block_extents(code, each)) for each in (grid, block)
+        ]
         if divided == [False, True]:
-            yield Candidate("exchanged-launch", f"the launch of line {line} has grid and block exchanged",
+            yield Candidate("swapped-launch", f"the launch of line {line} has grid and block swapped",
                             f"write `<<<{two}, {one}` in line {line}",
                             (Edit(code.path, grid.start_byte, grid.end_byte, two),
                              Edit(code.path, block.start_byte, block.end_byte, one)))  # fmt: skip
 
 
-def other_blocks(program: Program) -> Iterator[Candidate]:
-    """The threads of a block, where they are numbers: as many along one side as along another, twice as many, half."""
-    for code, asked in _configured(program, 1):
-        listed = _block(code, asked)
-        texts = [code.of(node) for node in listed]
-        numbers = [text for text in texts if text.isdecimal()]
-        for node in listed:
-            old, line = code.of(node), code.line(node.start_byte)
-            if not old.isdecimal():
-                continue
-            for new in dict.fromkeys((*numbers, str(2 * int(old)), str(int(old) // 2))):
-                sides = [new if each.id == node.id else code.of(each) for each in listed]
-                if new in (old, "0") or math.prod(int(side) for side in sides if side.isdecimal()) > _MOST_THREADS:
-                    continue
-                yield Candidate("wrong-block", f"the launch has blocks of {'x'.join(texts)} threads (line {line}), and "
-                                f"the kernel needs {'x'.join(sides)}", f"write `{', '.join(sides)}` in line {line}",
-                                (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
-
-
-def _block(code: Code, asked: Node) -> list[Node]:
+def block_extents(code: Code, asked: Node) -> list[Node]:
     """The threads along x, y and z as written: in the launch, or where its variable is declared."""
     if asked.type == "call_expression" and code.of(asked).startswith("dim3"):
         return _listed(asked)
@@ -128,7 +109,7 @@ def _block(code: Code, asked: Node) -> list[Node]:
     return []
 
 
-def _configured(program: Program, place: int) -> Iterator[tuple[Code, Node]]:
+def configured(program: Program, place: int) -> Iterator[tuple[Code, Node]]:
     """What the launches of the kernel have at a place of `<<<grid, block, bytes>>>`."""
     for code in program.files:
         for call in below(code.root, "kernel_call_syntax"):
@@ -141,7 +122,7 @@ def _configured(program: Program, place: int) -> Iterator[tuple[Code, Node]]:
 
 def more_shared_memory(program: Program) -> Iterator[Candidate]:
     """Two to eight times the bytes of dynamic shared memory that the launch asks for."""
-    for code, asked in _configured(program, 2):
+    for code, asked in configured(program, 2):
         for node in (*_defined(code, asked), asked):
             if node.type == "identifier":
                 continue
@@ -160,9 +141,9 @@ def _is_factor(code: Code, node: Node) -> bool:
     return node.type == "number_literal" or (sign is not None and code.of(sign) == "*")
 
 
-def exchanged_grid(program: Program) -> tuple[Edit, ...]:
-    """x and y of the grid exchanged where it is written; empty where it is not found, or has one extent only."""
-    for code, arguments in _grids(program):
+def swapped_grid(program: Program) -> tuple[Edit, ...]:
+    """x and y of the grid swapped where it is written; empty where it is not found, or has one extent only."""
+    for code, arguments in grid_arguments(program):
         if len(arguments) >= 2:
             one, two = arguments[:2]
             return (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
@@ -180,11 +161,11 @@ def _swapped_in_kernel(program: Program, what: str) -> Iterator[Candidate]:
                 lines.append(code.line(node.start_byte))
         if len(edits) > 1:
             where = ", ".join(map(str, dict.fromkeys(lines)))
-            yield Candidate("swapped-axes", f"{what}.x and {what}.y are exchanged in line{'s' * (len(set(lines)) > 1)} "
-                            f"{where}", f"exchange {what}.x and {what}.y there", tuple(edits))  # fmt: skip
+            yield Candidate("swapped-axes", f"{what}.x and {what}.y are swapped in line{'s' * (len(set(lines)) > 1)} "
+                            f"{where}", f"swap {what}.x and {what}.y there", tuple(edits))  # fmt: skip
 
 
-def _grids(program: Program) -> Iterator[tuple[Code, list[Node]]]:
+def grid_arguments(program: Program) -> Iterator[tuple[Code, list[Node]]]:
     """The x, y and z of the grid as written, where the launch was found."""
     if program.grid is None:
         return

@@ -39,7 +39,7 @@ def racing_stores(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 
 def unswitched(program: Program) -> Iterator[Candidate]:
-    """A loop that fills one stage and reads the other, and never exchanges them: `stage ^= 1` is missing."""
+    """A loop that fills one stage and reads the other, and never swaps them: `stage ^= 1` is missing."""
     for function in program.reached:
         code = function.code
         named = _used(function, _buffers(program, function))

@@ -17,7 +17,8 @@ _STATEMENTS = ("subscript_expression", "assignment_expression", "declaration", "
 
 def flat(text: str, longest: int = _LONGEST) -> str:
     """A text on one line, cut where it is long."""
-    return " ".join(text.split())[:longest]
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
 
 
 def in_lines(lines: Iterable[int]) -> str:

@@ -73,7 +73,7 @@ def coalescing_fix(pattern: AccessPattern | None) -> str:
         )
     return (
         "Let neighbouring threads of a warp access neighbouring addresses. Where a block has x and y, let threadIdx.x "
-        "choose the column, threadIdx.y the row, and exchange x and y of block and grid with them."
+        "choose the column, threadIdx.y the row, and swap x and y of block and grid with them."
     )
 
 
@@ -140,9 +140,9 @@ def remedy(pattern: AccessPattern, more: int = 0) -> str:
     stride = abs(pattern.stride or 0)
     if stride and stride % _ROW == 0:
         return (f"Make the rows of {what} longer by {max(WORD, pattern.width)} bytes wherever {what} is indexed, so "
-                "that they start in different banks; or swizzle: exchange column c of row r with column c ^ r."
+                "that they start in different banks; or swizzle: swap column c of row r with column c ^ r."
         )  # fmt: skip
     change = "written" if pattern.writes else "read"
     return (f"Let the threads of a warp access {what} in different banks: swap the two indices with which it is "
             f"{change} (and transpose it when it is {'read' if pattern.writes else 'written'}), pad its rows, or "
-            "swizzle: exchange column c of row r with column c ^ r.")  # fmt: skip
+            "swizzle: swap column c of row r with column c ^ r.")  # fmt: skip

@@ -50,12 +50,14 @@ def pitch_by_use(name: str, matrices: Mapping[str, str], body: str, extents: Seq
     row = re.compile(rf"\s*(?:[\w.]+\s*\*\s*{word}|{word}\s*\*\s*[\w.]+)\s*")
     sizes = "|".join(map(re.escape, extents)) or r"(?!)"
     other = re.compile(rf"\*\s*(?:{sizes})\b|\b(?:{sizes})\s*\*")
-    found = set()
+    found, used = set(), set()
     for pointer, role in matrices.items():
         indices = re.findall(rf"\b{re.escape(pointer)}\s*\[([^\[\]();]*)\]", body)
+        used |= {role for index in indices if re.search(rf"\b{word}\b", index)}
         found |= {role for index in indices
                   if any(row.fullmatch(term) for term in index.split("+")) and not other.search(index)}  # fmt: skip
-    return f"ld{found.pop().lower()}" if len(found) == 1 and found <= set("ABC") else ""
+    # In c[n * M * L + m * L + l] beside b[k * L + l] L is an extent of both.
+    return f"ld{found.pop().lower()}" if len(found) == 1 and found == used and found <= set("ABC") else ""
 
 
 def stored_by_columns(names: Mapping[str, str]) -> tuple[bool, bool, bool] | None:

@@ -33,6 +33,11 @@ def with_exchanged_arguments(signature: Signature) -> Signature:
     return replace(signature, arguments=arguments)
 
 
+def exchanges_scalars(signature: Signature) -> bool:
+    """Whether alpha is passed for beta: where beta = 0 and alpha = 1, such a kernel leaves C as it is."""
+    return any(arg.role in _SCALARS and scalar_role(arg.name) not in ("", arg.role) for arg in signature.arguments)
+
+
 def _is_exchangeable(role: str) -> bool:
     return role in _SCALARS or _OF_MATRIX.fullmatch(role) is not None
 

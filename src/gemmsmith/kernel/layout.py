@@ -47,9 +47,23 @@ class Layout:
     def applied(self, signature: Signature) -> tuple[Signature, str]:
         """The signature as a row-major product, and that product's layout: 'NN', 'NT', 'TN' or 'TT'."""
         if not self.column_major:
-            return signature, self.operations
+            return self._with_stored_extents(signature), self.operations
         inside = replace(self, trans_a=self.trans_b, trans_b=self.trans_a)
         return signature.transposed(), inside.operations
+
+    def _with_stored_extents(self, signature: Signature) -> Signature:
+        """Views (mdspan, accessors of tensors) say how many rows and columns are stored: those of a transposed operand
+        are the other way round."""
+        swapped: dict[str, str] = {}
+        for role, is_transposed in (("A", self.trans_a), ("B", self.trans_b)):
+            owner = next((each.name for each in signature.arguments if each.role == role), "").removesuffix(".data")
+            view = {each.name: each.role for each in signature.arguments if each.name.startswith(f"{owner}.")}
+            rows, columns = f"{owner}.rows", f"{owner}.cols"
+            usual = ("M", "K") if role == "A" else ("K", "N")
+            if is_transposed and f"{owner}.unit" in view and (view.get(rows), view.get(columns)) == usual:
+                swapped |= {rows: view[columns], columns: view[rows]}
+        arguments = tuple(replace(each, role=swapped.get(each.name, each.role)) for each in signature.arguments)
+        return replace(signature, arguments=arguments) if swapped else signature
 
 
 ROW_MAJOR = Layout()

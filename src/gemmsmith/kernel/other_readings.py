@@ -11,7 +11,7 @@ from itertools import permutations, product
 
 from gemmsmith.kernel.role_names import SEQUENCE, is_batch, words
 from gemmsmith.kernel.roles import EXTENTS, TIED
-from gemmsmith.kernel.signature import Signature, with_roles
+from gemmsmith.kernel.signature import EVERY_LD, Signature, with_roles
 
 _LEADING = ("lda", "ldb", "ldc")
 PARTS, PART = "2-M%2", "M//(2-M%2)"  # of the rows: how many, and the rows of each
@@ -52,7 +52,8 @@ def _side_and_pitch(signature: Signature) -> Iterator[Signature]:
     if len(numbers) != 2 or len(pitches) != 1 or any(arg.code not in tuple("iIqQ") for arg in numbers):
         return
     if not any(signature.has(role) for role in (*EXTENTS, *_LEADING)):
-        arguments = tuple(replace(arg, role=arg.role or "N") for arg in signature.arguments)
+        roles = {arg.name: EVERY_LD if arg in pitches else "N" for arg in numbers}
+        arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in signature.arguments)
         yield replace(signature, arguments=arguments, square=True)
 
 

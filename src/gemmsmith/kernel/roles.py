@@ -13,10 +13,10 @@ from dataclasses import replace
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.axis_strides import stride_roles
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
+from gemmsmith.kernel.complete_signature import check_pointers, complete
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
 from gemmsmith.kernel.field_roles import Field, field_roles, own_name
-from gemmsmith.kernel.fixed_extents import fixed_extents, fixed_names, padded_rows
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import (
     extent_role,
@@ -29,19 +29,19 @@ from gemmsmith.kernel.role_names import (
     scalar_role,
 )
 from gemmsmith.kernel.signature import (
+    EVERY_LD,
     ROLES,
     SCRATCH,
     Argument,
     Signature,
     is_formula,
     is_number,
-    signature_hint,
     with_roles,
 )
 from gemmsmith.kernel.unread_numbers import unread_roles
 from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
 
-USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH)
+USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH, EVERY_LD)
 EXTENTS = ("M", "N", "K")
 TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
@@ -122,7 +122,7 @@ def recognise(
                  _number(computed[i]) if i < len(computed) and p.code != "P" else "")
         for i, p in enumerate(found)
     ]  # fmt: skip
-    return _complete(Signature(entry, tuple(arguments)), body, constants or {}, macros)
+    return complete(Signature(entry, tuple(arguments)), body, constants or {}, macros)
 
 
 def _number(text: str) -> str:
@@ -179,7 +179,7 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
                                   parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
     extents = {arg.role for arg in arguments if arg.role in EXTENTS}
-    _check_pointers(signature)
+    check_pointers(signature)
     return replace(signature, square=len(extents) == 1 and not tied, tied=tied)
 
 
@@ -356,45 +356,3 @@ def _formula(text: str, roles: Mapping[str, str], constants: Mapping[str, int]) 
     except UsageError:
         return ""
     return formula if is_formula(formula) else ""
-
-
-# --- the whole
-
-
-def _complete(signature: Signature, body: str, constants: Mapping[str, int], macros: str) -> Signature:
-    _check_pointers(signature)
-    given = [arg.role for arg in signature.arguments if arg.role in EXTENTS]
-    square = len(given) == 1 and not any(not a.role and a.code != "P" for a in signature.arguments)
-    if given or any(not a.role and a.code in tuple("iIqQhH") for a in signature.arguments):
-        return replace(signature, square=square)
-    fixed = fixed_extents(signature, body, constants)
-    if not fixed:
-        raise SignatureError(
-            f"{signature.entry} takes no M, N or K, and its source does not define them",
-            "where it names them, give them with -D: -DM=256 -DN=128 -DK=64; where the grid alone tells them, run one "
-            "launch: --grid … --block … --args … --expect FILE.py:FUNCTION",
-        )
-    if padded := padded_rows(fixed, constants, f"{body} {macros}"):
-        sizes = " ".join(f"-D{name}=1024" for name in dict.fromkeys(fixed_names(body, constants).values()))
-        raise SignatureError(
-            f"{signature.entry} has its sizes from constants of its file ({_listed_sizes(fixed)}), and rows that are "
-            f"{padded} = {constants[padded]} elements apart: such matrices are not made",
-            f"give sizes that need no padding, with -D: {sizes}",
-        )
-    return replace(signature, fixed=fixed, square=len({extent for _, extent in fixed}) == 1)
-
-
-def _listed_sizes(fixed: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{role}={extent}" for role, extent in fixed)
-
-
-def _check_pointers(signature: Signature) -> None:
-    roles = [arg.role for arg in signature.arguments if arg.role]
-    for role in ("A", "B", "C", "D", "alpha", "beta", "batch"):
-        if roles.count(role) > 1:
-            names = " and ".join(arg.name for arg in signature.arguments if arg.role == role)
-            raise SignatureError(f"{signature.entry}: {names} both seem to be {role}", signature_hint(signature, role))
-    if not signature.unknown:
-        missing = [role for role in "ABC" if not signature.describes(role)]
-        if missing:
-            raise SignatureError(f"{signature.entry}: no parameter is {', '.join(missing)}", signature_hint(signature))

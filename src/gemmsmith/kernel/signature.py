@@ -24,6 +24,7 @@ _POINTERS = ("A", "B", "C", "bias", "workspace")
 # Further parameters of the ladder's own entries: tensor maps by value, the size of the batch, a workspace.
 MAP_BYTES = 128
 _MAP_ROLES = {"map_a": "mapA", "map_b": "mapB", "map_c": "mapC", "map_rest": "mapRest"}
+EVERY_LD = "ld"  # one leading dimension for A, B and C
 SCRATCH = "scratch"  # an array of a user's kernel that its blocks share: partial sums, counters, locks
 _MAP_TYPE = "TensorMap"
 MAP_POINTER = "M"  # the code of a pointer to a tensor map
@@ -134,8 +135,8 @@ class Signature:
         values: dict[str, float | bytes] = {
             "M": problem.m, "N": problem.n, "K": problem.k, "alpha": problem.alpha, "beta": problem.beta,
             "A": a, "B": b, "C": c, "lda": problem.lda, "ldb": problem.ldb, "ldc": problem.ldc,
-            "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b, "strideC": problem.stride_c,
-            "batch": problem.batch, "workspace": workspace,
+            EVERY_LD: problem.ldc, "bias": bias, "strideA": problem.stride_a, "strideB": problem.stride_b,
+            "strideC": problem.stride_c, "batch": problem.batch, "workspace": workspace,
         }  # fmt: skip
         if self.has("D"):  # the output; C is added and not written: where the bias would be, as there is none
             values |= {"D": c, "ldd": problem.ldc, "strideD": problem.stride_c, "C": bias or c}
@@ -195,7 +196,8 @@ class Signature:
         return next((arg.ctype for arg in self.arguments if arg.role == role), "")
 
     def has(self, role: str) -> bool:
-        return any(arg.role == role for arg in self.arguments)
+        either = (role, EVERY_LD) if role in ("lda", "ldb", "ldc") else (role,)
+        return any(arg.role in either for arg in self.arguments)
 
     def takes_table(self, role: str) -> bool:
         """Whether the parameter with ``role`` is an array of pointers."""

@@ -3,7 +3,7 @@
 // Idea      An SM issues four instructions per cycle, and fma can use every slot: each other instruction in the loop
 //           costs speed. With 16 x 8 accumulators per thread, 6 reads of 16 bytes serve 128 fma, and k-tiles come by
 //           cp.async: in the machine code for sm_90, 256 of the 273 instructions of the inner loop are fma. Rows of
-//           accumulators alternate in direction, so that each fma shares an operand with the one before it.
+//           accumulators alternate in direction: each fma shares an operand with the one before.
 // Changed   From 11: warp and thread tiles as in 10, fragments one step ahead as in 15, any layout (k_tile_copy.cuh),
 //           tiles in grouped order (grouped_order.cuh). Lanes whose numbers differ in bit 0 read the same values of A,
 //           those that differ in bit 1 the same of B: a 16-byte read of a warp then takes two wavefronts instead of
@@ -25,6 +25,7 @@
 // Needs     sm_80. ALIGNED = 1: rows of A and B start on 16 bytes (pointers, leading dimensions and batch strides).
 //           ALIGNED = 0: any alignment, with 4-byte copies in the same pipeline. TRANSPOSED_COPY = 1: a prologue has
 //           transposed K-major operands and aligned the others (transpose.cu), so copies have 16 bytes in any layout.
+//           2: aligned K-major operands are transposed in registers (k_tile_transpose.cuh).
 // Try next  Tensor cores, with each number split into bf16 terms (22 fp32_tensor_bf16x6).
 
 #include "epilogue/epilogue.cuh"
@@ -32,7 +33,7 @@
 #include "ptx/pdl_wait_behind_addresses.cuh"
 #include "schedule/grouped_order.cuh"
 #include "schedule/stream_k_tiles.cuh"
-#include "tile/k_tile_copy.cuh"
+#include "tile/k_tile_transpose.cuh"
 #include "tile/team_sums.cuh"
 
 constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N;  // per team
@@ -42,9 +43,9 @@ constexpr int STEPS = BK / TEAMS;  // of a team in a k-tile
 static_assert(LANES_M * LANES_N == 32 && LANES_M > 1 && LANES_N > 1, "a warp tile has work for 32 lanes");
 static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread tile consists of 4 x 4 squares");
 static_assert(UNROLL % 2 == 0 && STEPS % UNROLL == 0, "two sets of fragments alternate");
-// With TRANSPOSED_COPY neither operand is K-major, whatever the caller's layout.
-using CopyA = KTileCopy<BM, BK, THREADS, !TRANS_A && !TRANSPOSED_COPY, ALIGNED>;
-using CopyB = KTileCopy<BN, BK, THREADS, TRANS_B && !TRANSPOSED_COPY, ALIGNED>;
+// With TRANSPOSED_COPY = 1 neither operand is K-major, whatever the caller's layout.
+using CopyA = KTileLoader<TRANSPOSED_COPY == 2, BM, BK, THREADS, !TRANS_A && TRANSPOSED_COPY != 1, ALIGNED>;
+using CopyB = KTileLoader<TRANSPOSED_COPY == 2, BN, BK, THREADS, TRANS_B && TRANSPOSED_COPY != 1, ALIGNED>;
 constexpr int STAGE_BYTES = CopyA::BYTES + CopyB::BYTES, RING_BYTES = STAGES * STAGE_BYTES;
 // Shared memory for the sums of teams: the ring; where a cluster adds up, at least as much as holds all of them.
 constexpr int SUM_BYTES = 4 * TEAMS * BM * BN;
@@ -73,18 +74,17 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     float a[2][TM], b[2][TN];
     const float *read_a, *read_b;
     const auto read_from = [&](unsigned offset) {
-        read_a = shared + offset / 4 + team * CopyA::PITCH + m0;
-        read_b = shared + offset / 4 + CopyA::BYTES / 4 + team * CopyB::PITCH + n0;
+        read_a = shared + offset / 4 + CopyA::line_of(team) + m0;
+        read_b = shared + offset / 4 + CopyA::BYTES / 4 + CopyB::line_of(team) + n0;
     };
     const auto read = [&](int k) {
+        const int at_a = CopyA::line_of(k * TEAMS), at_b = CopyB::line_of(k * TEAMS);
 #pragma unroll
         for (int i = 0; i < TM; i += 4)
-            load_fragment<4>(reinterpret_cast<float (&)[4]>(a[k % 2][i]),
-                             read_a + k * TEAMS * CopyA::PITCH + i * LANES_M);
+            load_fragment<4>(reinterpret_cast<float (&)[4]>(a[k % 2][i]), read_a + at_a + i * LANES_M);
 #pragma unroll
         for (int j = 0; j < TN; j += 4)
-            load_fragment<4>(reinterpret_cast<float (&)[4]>(b[k % 2][j]),
-                             read_b + k * TEAMS * CopyB::PITCH + j * LANES_N);
+            load_fragment<4>(reinterpret_cast<float (&)[4]>(b[k % 2][j]), read_b + at_b + j * LANES_N);
     };
 
     const unsigned tiles_m = (M - 1) / BM + 1, tiles_n = (N - 1) / BN + 1;
@@ -93,12 +93,9 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     const auto stream_k = [&] {
         return StreamKTiles<SHARERS ? SHARERS : 1>(opaque(((M - 1) / BM + 1) * ((N - 1) / BN + 1)), k_tiles);
     };
-    WorkUnit work = {blockIdx.x / CLUSTER_K, 0, k_tiles, 0};
     const unsigned rank = blockIdx.x % CLUSTER_K;
-    if (CLUSTER_K > 1) {
-        work.first = 1ll * k_tiles * rank / CLUSTER_K;
-        work.count = static_cast<int>(k_tiles * (rank + 1ll) / CLUSTER_K) - work.first;
-    }
+    const int first = 1ll * k_tiles * rank / CLUSTER_K, next = k_tiles * (rank + 1ll) / CLUSTER_K;
+    WorkUnit work = {blockIdx.x / CLUSTER_K, first, next - first, 0};
     if (SHARERS) work = stream_k().work_of_block();
     while (true) {
         const TileCoord coord = grouped_tile_coord<GROUP>(work.tile, tiles_m, tiles_n);
@@ -132,13 +129,13 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
                 copy_a.advance();
                 copy_b.advance();
             };
+            const auto finish = [&](unsigned offset) { copy_a.finish(offset), copy_b.finish(offset); };
 #pragma unroll
-            for (int stage = 0; stage < STAGES - 1; ++stage) copy(Guarded<true>(), stage * STAGE_BYTES);
+            for (int stage = 0; stage < STAGES - 1; ++stage)
+                copy(Guarded<true>(), stage * STAGE_BYTES), finish(stage * STAGE_BYTES);
             cp_async_wait<STAGES - 2>();
             __syncthreads();
-            const auto after = [&](unsigned offset) {
-                return offset == (STAGES - 1) * STAGE_BYTES ? 0 : offset + STAGE_BYTES;
-            };
+            const auto after = [](unsigned at) { return at == (STAGES - 1) * STAGE_BYTES ? 0 : at + STAGE_BYTES; };
             unsigned from = 0, to = (STAGES - 1) * STAGE_BYTES;  // the stages being read and written
             read_from(from);
             read(0);
@@ -146,6 +143,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
 #pragma unroll 1
                 for (; rounds > 0; --rounds) {
                     copy(guarded, to);
+                    const unsigned filled = to;
                     to = after(to);
                     // All steps of a k-tile but the last, which reads from the next k-tile. They are not fully
                     // unrolled, or the compiler would move reads down to their first use.
@@ -156,14 +154,15 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
                             read(step + 1);
                             multiply(step);
                         }
-                        read_a += UNROLL * TEAMS * CopyA::PITCH;
-                        read_b += UNROLL * TEAMS * CopyB::PITCH;
+                        read_a += CopyA::line_of(UNROLL * TEAMS);
+                        read_b += CopyB::line_of(UNROLL * TEAMS);
                     }
 #pragma unroll
                     for (int step = 0; step < UNROLL - 1; ++step) {
                         read(step + 1);
                         multiply(step);
                     }
+                    finish(filled);
                     cp_async_wait<STAGES - 2>();  // this thread's copies of the next k-tile have arrived;
                     __syncthreads();              // now all threads' have, and all have read this one
                     // After the last k-tile there is none: fragments are still read, from valid memory, and not used.

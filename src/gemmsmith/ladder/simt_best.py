@@ -24,7 +24,7 @@ _THREADS = "TEAMS*32*(BM/WM)*(BN/WN)"
 # An operand that is transposed on its way to shared memory has 4 floats of padding for each k.
 # Blocks of a cluster that divide K leave the sums of all teams there at once.
 _CLUSTER_SUMS = "(4*TEAMS*BM*BN if CLUSTER_K > 1 else 0)"
-_SMEM = f"max(STAGES*BK*4*(BM+BN+(0 if TRANSPOSED_COPY else 4*(A_K_MAJOR+B_K_MAJOR))), {_CLUSTER_SUMS})"
+_SMEM = f"max(STAGES*BK*4*(BM+BN+(0 if TRANSPOSED_COPY == 1 else 4*(A_K_MAJOR+B_K_MAJOR))), {_CLUSTER_SUMS})"
 _MOST_SMEM = "STAGES*BK*4*(BM+BN+8)"
 
 
@@ -93,8 +93,9 @@ SPEC = make_rung(
         Parameter(
             "TRANSPOSED_COPY",
             0,
-            (0, 1),
-            "1: K-major and unaligned operands are first transposed to a workspace",
+            (0, 1, 2),
+            "1: K-major and unaligned operands are first transposed to a workspace. 2: aligned K-major operands are "
+            "transposed in registers",
         ),
         common.min_blocks(1, (1, 2, 3, 4)),
     ),
@@ -124,6 +125,10 @@ SPEC = make_rung(
         Requires(
             "TEAMS == 1 or 512*TEAMS*(BM/WM)*(BN/WN) <= STAGES*BK*4*(BM+BN)",
             "four sums of every thread take {512*TEAMS*(BM/WM)*(BN/WN)} bytes, but k-tiles have {STAGES*BK*4*(BM+BN)}",
+        ),
+        Requires(
+            "TRANSPOSED_COPY != 2 or TEAMS*UNROLL % 4 == 0",
+            "TRANSPOSED_COPY=2 reads four k at a time, but {TEAMS*UNROLL} are unrolled",
         ),
         Requires("CLUSTER_K == 1 or SHARERS == 0", "K is divided twice: {CLUSTER_K} and {SHARERS}"),
         smem_fits(_CLUSTER_SUMS, LARGEST_SMEM),

@@ -137,9 +137,9 @@ class AtWarp:
         spare = {f: table.shape[0] for f, table in self.machine.files.items()}
         count = len(lead.sources) + len(lead.targets)
         kept = self.machine.files
-        self.machine.files = {
+        self.machine.replace_files({
             f: np.vstack([t, np.zeros((count, self.machine.wave.lanes), t.dtype)]) for f, t in kept.items()
-        }
+        })  # fmt: skip
         operands = []
         for n, operand in enumerate((*lead.sources, *lead.targets)):
             file = "p" if operand.dtype == bool else FILES[operand.dtype.itemsize]
@@ -155,7 +155,7 @@ class AtWarp:
         for step, lanes in parts:
             for target, result in zip(step.targets, targets, strict=False):
                 self.machine.put(target, lanes, self.machine.fetch(result, lanes))
-        self.machine.files = {f: table[: spare[f]] for f, table in self.machine.files.items()}
+        self.machine.replace_files({f: table[: spare[f]] for f, table in self.machine.files.items()})
 
     def _set_free(self, groups: list[Group], go: Sequence[Array]) -> list[Group]:
         """The lanes that go, still at their positions; the others wait on."""

@@ -46,10 +46,11 @@ class Bundle(Generic[D]):
     """Operations that run as one. With more than one, their values are rows of two-dimensional arrays.
 
     What the operations have in common is repeated here: ``traits``, ``execute``, ``detail``, ``access`` and guard.
-    ``following`` is the position of the next bundle. ``waits``: lanes may have to wait here, or go elsewhere.
-    ``steps``: how many bundles it stands for.
+    ``first`` is the first of them. ``following`` is the position of the next bundle. ``waits``: lanes may have to wait
+    here, or go elsewhere. ``steps``: how many bundles it stands for.
     """
 
+    first: Operation[D]
     operations: tuple[Operation[D], ...]
     count: int
     targets: tuple[Operand, ...]
@@ -64,10 +65,6 @@ class Bundle(Generic[D]):
     waits: bool
     following: int
     steps: int = 1
-
-    @property
-    def first(self) -> Operation[D]:
-        return self.operations[0]
 
 
 class Program:
@@ -223,8 +220,8 @@ def _make(operations: list[Operation[D]], following: int) -> Bundle[D]:
         pointers = tuple(_pointers(list(column)) for column in zip(*(o.pointers for o in operations), strict=True))
     waits = traits.waits_on is not Wait.NOTHING or traits.flow is not Flow.NEXT
     guard = None if first.guard is None else first.guard.row
-    return Bundle(tuple(operations), len(operations), targets, sources, pointers, traits, first.execute, first.detail,
-                  first.access, guard, first.negated, waits, following)  # fmt: skip
+    return Bundle(first, tuple(operations), len(operations), targets, sources, pointers, traits, first.execute,
+                  first.detail, first.access, guard, first.negated, waits, following)  # fmt: skip
 
 
 def _pointers(items: list[Pointer]) -> Pointers:

@@ -43,12 +43,17 @@ class Clock:
         for warp, counts in other.warps.items():
             mine = warps.get(warp)
             warps[warp] = counts if mine is None else np.maximum(mine, counts)
-        flags = self.flags | {flag: max(number, self.flags.get(flag, 0)) for flag, number in other.flags.items()}
-        return Clock(np.maximum(self.epochs, other.epochs), warps, flags, joined((self.unfenced, other.unfenced)))
+        flags, unfenced = later(self.flags, other.flags), joined((self.unfenced, other.unfenced))
+        return Clock(np.maximum(self.epochs, other.epochs), warps, flags, unfenced)
 
     def waited(self) -> Clock:
         """With what was only waited for."""
         return self if self.unfenced is None else replace(self.joined(self.unfenced), unfenced=None)
+
+
+def later(writes: dict[int, int], others: dict[int, int]) -> dict[int, int]:
+    """Of each flag, the later of two writes."""
+    return writes | {flag: max(number, writes.get(flag, 0)) for flag, number in others.items()}
 
 
 def joined(clocks: Iterable[Clock | None]) -> Clock | None:
@@ -93,10 +98,10 @@ class Moment:
         return found
 
 
-def last_seen(moment: Moment, lane: int, flag: int) -> int:
-    """The number of the last write to a flag that a lane has acquired; 0 for none."""
+def last_writes_seen(moment: Moment, lane: int) -> dict[int, int]:
+    """The number of the last write to each flag that a lane knows to be performed."""
     held = -1 if moment.holds is None else int(moment.holds[lane])
-    return moment.clocks[held].flags.get(flag, 0) if held >= 0 else 0
+    return moment.clocks[held].flags if held >= 0 else {}
 
 
 def ordered(before: Moment, first: Array, after: Moment, second: Array, fenced: bool = True) -> Array:
@@ -304,9 +309,9 @@ class Clocks:
             self._together(these)
             self._hold(these, known)
 
-    def saw(self, lane: int, flag: int, version: int) -> None:
-        """A lane has read this version of a flag: its later accesses of the flag itself come after that write."""
-        self.acquire(np.array([lane]), Clock(np.zeros(self._blocks, np.int32), flags={flag: version}))
+    def saw(self, lane: int, flags: dict[int, int]) -> None:
+        """A lane knows these writes to be performed: its later accesses of the flags themselves come after them."""
+        self.acquire(np.array([lane]), Clock(np.zeros(self._blocks, np.int32), flags=flags))
 
     # -- the arrays -------------------------------------------------------------------------------
 

@@ -351,7 +351,7 @@ def pack(entry: Entry, arguments: tuple[bytes, ...]) -> bytes:
 def _check_cluster(geometry: Geometry) -> None:
     blocks, most = math.prod(geometry.cluster), cuda_limits().cluster_blocks
     if blocks > most or min(geometry.cluster) < 1:
-        raise LaunchError(f"a cluster of {blocks} blocks cannot be launched", f"1 to {most}")
+        raise LaunchError(f"a cluster of {blocks} blocks cannot be launched", f"a cluster may have 1 to {most}")
     for axis, blocks_along, cluster in zip("xyz", geometry.grid, geometry.cluster, strict=True):
         if blocks_along % cluster:
             raise LaunchError(
@@ -365,7 +365,7 @@ def _check(grid: tuple[int, int, int], block: tuple[int, int, int], shared: int)
     if not 1 <= threads <= most.threads_per_block or block[2] > most.block_z or min(block) < 1:
         raise LaunchError(
             f"a block of {block[0]}x{block[1]}x{block[2]} = {threads} threads cannot be launched",
-            f"1 to {most.threads_per_block}",
+            f"a block may have 1 to {most.threads_per_block} threads",
         )
     if min(grid) < 1 or grid[0] > most.grid_x or max(grid[1:]) > most.grid_yz:
         raise LaunchError(

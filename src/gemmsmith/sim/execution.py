@@ -129,4 +129,7 @@ class Execution(WaveState):
 
     def spread(self, values: Any, lanes: Lanes) -> Array:
         """A value for each of these lanes, from values or a constant."""
-        return np.broadcast_to(values, self.indices(lanes).shape)
+        shape = self.indices(lanes).shape
+        if isinstance(values, np.ndarray) and values.shape == shape:  # most often; broadcast_to takes microseconds
+            return values
+        return np.broadcast_to(values, shape)

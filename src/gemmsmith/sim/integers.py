@@ -68,6 +68,9 @@ def shift_left(a: Array, b: Array) -> Array:
     """Amounts beyond the width give zero."""
     kind = np.asarray(a).dtype
     bits = kind.itemsize * 8
+    if isinstance(b, np.generic) and 0 <= int(b) < bits:  # most often: a constant
+        by_constant: Array = np.left_shift(a, kind.type(int(b)))
+        return by_constant
     shifted = np.left_shift(a, np.minimum(b, bits - 1).astype(kind))
     result: Array = np.where(b >= bits, kind.type(0), shifted) if np.any(b >= bits) else shifted
     return result

@@ -35,7 +35,11 @@ class WaveState:
         self.time = 0  # steps that the running lanes have taken
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
         self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
+        self._whole: tuple[Lanes, bool] = slice(0), True  # and those that ``whole_warps`` looked at
         self._runs = RunsOfLanes(wave.lanes, wave.threads)
+        # Registers as seen last by an operand, and predicates by their row: the lanes and a view. Loops see them again.
+        self._views: dict[int, tuple[Operand, slice, Array]] = {}
+        self._predicates: dict[int, tuple[slice, Array]] = {}
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
         self.warps_per_block = -(-wave.threads // WARP)
@@ -67,10 +71,11 @@ class WaveState:
         if isinstance(lanes, slice):
             start, stop, _ = lanes.indices(self.wave.lanes)
             return start % WARP == 0 and stop % WARP == 0
-        if lanes.size % WARP:
-            return False
-        first = lanes[::WARP]
-        return bool((first % WARP == 0).all() and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
+        if lanes is not self._whole[0]:
+            first = lanes[::WARP]
+            found = lanes.size % WARP == 0 and (first % WARP == 0).all()
+            self._whole = lanes, bool(found and (lanes[WARP - 1 :: WARP] - first == WARP - 1).all())
+        return self._whole[1]
 
     def warp_rows(self, lanes: Lanes, values: Array) -> Array:
         """Values of these lanes, one row of 32 for each warp, −1 where a lane is inactive."""
@@ -99,10 +104,42 @@ class WaveState:
 
     # -- registers --------------------------------------------------------------------------------
 
+    def replace_files(self, files: dict[str, Array]) -> None:
+        """Keep the registers in other arrays from now on."""
+        self.files, self._views, self._predicates = files, {}, {}
+
+    def _seen(self, operand: Operand, lanes: slice) -> Array | None:
+        """A view of an operand's registers; None where NumPy would copy them."""
+        known = self._views.get(id(operand))
+        if known is not None and known[1] is lanes and known[0] is operand:
+            return known[2]
+        table = self.files[operand.file]
+        if isinstance(operand.rows, np.ndarray):
+            return None
+        if operand.file != "p":
+            if operand.dtype.itemsize != table.dtype.itemsize:
+                return None
+            table = table.view(operand.dtype)
+        view: Array = table[operand.rows, lanes]
+        self._views[id(operand)] = operand, lanes, view
+        return view
+
+    def predicate(self, row: int, lanes: Lanes) -> Array:
+        """A predicate register's values."""
+        if not isinstance(lanes, slice):
+            found: Array = self.files["p"][row][lanes]
+            return found
+        known = self._predicates.get(row)
+        if known is None or known[0] is not lanes:
+            known = self._predicates[row] = lanes, self.files["p"][row][lanes]
+        return known[1]
+
     def fetch(self, operand: Operand, lanes: Lanes) -> Any:
         """An operand's values: one row of lanes, or one row for each operation of the bundle."""
         if operand.constant is not None:
             return operand.constant
+        if isinstance(lanes, slice) and (view := self._seen(operand, lanes)) is not None:
+            return view
         rows, table = operand.rows, self.files[operand.file]
         narrow = operand.dtype.itemsize != table.dtype.itemsize
         if not narrow and operand.file != "p":
@@ -119,6 +156,9 @@ class WaveState:
 
     def put(self, operand: Operand, lanes: Lanes, values: Any) -> None:
         """Write results; a value narrower than its register is extended by its own sign."""
+        if isinstance(lanes, slice) and (view := self._seen(operand, lanes)) is not None:
+            view[...] = values
+            return
         rows, table = operand.rows, self.files[operand.file]
         if operand.file != "p":
             if operand.dtype.itemsize == table.dtype.itemsize:

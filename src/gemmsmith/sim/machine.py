@@ -84,7 +84,7 @@ class Machine(Stepper):
             finish()
         if self.shadow is not None:
             self.shadow.finish()
-        self.files = {}  # what is written down of this wave needs its numbering, not its registers
+        self.replace_files({})  # what is written down of this wave needs its numbering, not its registers
 
     def _anyone_waits(self) -> bool:
         return bool(self.at_block.groups or self.at_warp.groups or self.at_event.groups)
@@ -159,7 +159,8 @@ class Machine(Stepper):
             step = bundles[position] or self.program.step(position)
             self.steps_taken += 1
             self.time += step.steps
-            self.latest = max(self.latest, self.time)
+            if self.time > self.latest:
+                self.latest = self.time
             if self.steps_taken % _STEPS_BETWEEN_CLOCKS == 0 and time.thread_time() > self.deadline:
                 raise endless(self, step, lanes)
             if position in meet and position != group.position:
@@ -211,23 +212,24 @@ class Machine(Stepper):
     def _branch(self, step: Bundle[Any], group: Group) -> list[Group]:
         target = self.program.labels[step.detail.label]
         spins = group.position in self.between.spins
-        on = Group(step.following, group.lanes, group.team, group.time, group.laps)
-        back = Group(target, group.lanes, group.team, group.time, group.laps)
-        if spins:
-            # Rounds of waiting take no time: how many there are is the schedule's choice.
-            time = group.time - self._steps_between(target, group.position)
-            on, back = replace(on, laps=0, time=self.latest), replace(back, laps=group.laps + 1, time=time)
         taken = self.guarded(step, group.lanes)
         stay = None if taken is group.lanes else group.lanes if taken is None else self.others(group.lanes, taken)
         if target <= group.position and not spins:
             self.trail.append(BackEdge(target, taken, stay))
-        if taken is None:
-            return [on]
-        if stay is None:
-            return [back]
-        if self.counters is not None:
+        if self.counters is not None and taken is not None and stay is not None:
             self.counters.diverged(self, step, stay, taken)
-        return [replace(on, lanes=stay), replace(back, lanes=taken)]
+        on_time = back_time = group.time
+        on_laps = back_laps = group.laps
+        if spins:
+            # Rounds of waiting take no time: how many there are is the schedule's choice.
+            on_laps, on_time = 0, self.latest
+            back_laps, back_time = group.laps + 1, group.time - self._steps_between(target, group.position)
+        groups = []
+        if stay is not None:
+            groups.append(Group(step.following, stay, group.team, on_time, on_laps))
+        if taken is not None:
+            groups.append(Group(target, taken, group.team, back_time, back_laps))
+        return groups
 
     def _steps_between(self, start: int, stop: int) -> int:
         """How many steps lead from one position to and past another; 0 if the way is not straight."""

@@ -47,6 +47,7 @@ PEER_SHIFT = 24
 PEER_OFFSET = (1 << PEER_SHIFT) - 1
 
 SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}  # by which an address is shifted to get an element's index
+_SHIFTS = {width: np.uint64(shift) for width, shift in SHIFT.items()}
 
 
 def check_alignment(addresses: Array, width: int, space: Space) -> None:
@@ -202,21 +203,18 @@ class GlobalMemory:
         return best[1] if best else "there are no allocations"
 
     def gather(self, addresses: Array, width: int) -> Array:
-        check_alignment(addresses, width, Space.GLOBAL)
         if addresses.size == 0:
             return np.zeros(addresses.shape, RAW[width])
-        low = int(addresses.min())
-        found = self.locate(low, width)
+        found = self._in_one_allocation(addresses, width)
         if found is not None:
-            base, data = found
-            if int(addresses.max()) + width <= base + self._size[base]:
-                if self.heap is not None and base == self.heap.base:
-                    self._check_heap(addresses, width)
-                if base in self._unreadable:
-                    self._check_readable(base, addresses, width)
-                elements = _elements(addresses, base, width)
-                self.last_read = addresses, base, elements
-                return data.view(RAW[width]).take(elements)
+            base, elements = found
+            if self.heap is not None and base == self.heap.base:
+                self._check_heap(addresses, width)
+            if base in self._unreadable:
+                self._check_readable(base, addresses, width)
+            self.last_read = addresses, base, elements
+            return self._data[base].view(RAW[width]).take(elements, mode="clip")  # which looks at no bounds
+        check_alignment(addresses, width, Space.GLOBAL)
         if (by_operation := self._gather_rows(addresses, width)) is not None:
             return by_operation
         result = np.zeros(addresses.shape, RAW[width])
@@ -225,6 +223,22 @@ class GlobalMemory:
                 self._check_readable(base, addresses, width, np.flatnonzero(mask.reshape(-1)))
             result[mask] = data.view(RAW[width])[_elements(addresses[mask], base, width)]
         return result
+
+    def _in_one_allocation(self, addresses: Array, width: int) -> tuple[int, Array] | None:
+        """The allocation that holds all of these aligned elements, and their indices there; None if there is none."""
+        found = self.locate(int(addresses.flat[0]), width)
+        if found is None:
+            return None
+        base = found[0]
+        if addresses.ndim == 2 and not base <= int(addresses[-1, 0]) < base + self._size[base]:
+            return None
+        offsets = addresses - np.uint64(base)  # wraps below the base, so that one comparison tells both ends
+        if int(offsets.max()) + width > self._size[base]:
+            return None
+        if (int(np.bitwise_or.reduce(offsets, axis=None)) | base) & (width - 1):
+            return None
+        offsets >>= _SHIFTS[width]
+        return base, offsets.view(np.int64)
 
     def _gather_rows(self, addresses: Array, width: int) -> Array | None:
         """Elements of several operations, a row each, of which each reads one allocation: loads of A and of B. None
@@ -253,16 +267,16 @@ class GlobalMemory:
             raise AccessFault("forbidden", position, int(flat[position]), forbidden.why, Space.GLOBAL)
 
     def scatter(self, addresses: Array, width: int, values: Array) -> None:
-        check_alignment(addresses, width, Space.GLOBAL)
-        found = self.locate(int(addresses.min()), width) if addresses.size and self.heap is None else None
-        if found is not None and int(addresses.max()) + width <= found[0] + self._size[found[0]]:
-            self._store(*found, addresses, width, values)
+        found = self._in_one_allocation(addresses, width) if addresses.size and self.heap is None else None
+        if found is not None:
+            base, elements = found
+            self._store(base, self._data[base], elements, width, values)
             return
+        check_alignment(addresses, width, Space.GLOBAL)
         for base, data, mask in self._split(addresses, width):
-            self._store(base, data, addresses[mask], width, values[mask])
+            self._store(base, data, _elements(addresses[mask], base, width), width, values[mask])
 
-    def _store(self, base: int, data: Array, addresses: Array, width: int, values: Array) -> None:
-        elements = _elements(addresses, base, width)
+    def _store(self, base: int, data: Array, elements: Array, width: int, values: Array) -> None:
         if self._before is not None:
             self._save(base, data, elements << SHIFT[width])
         data.view(RAW[width])[elements] = values

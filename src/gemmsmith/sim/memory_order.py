@@ -68,6 +68,7 @@ class SharedBetweenThreads:
 
     ``orders`` has one entry for each operation. ``polling`` are the strong reads whose result decides whether their
     loop goes on; ``spins`` are the branches that close such a loop. ``used`` are all registers that something reads.
+    ``synchronises``: the program has more than barriers to order its accesses with, be it only the result of an atomic.
     """
 
     orders: tuple[MemoryOrder, ...]
@@ -75,12 +76,7 @@ class SharedBetweenThreads:
     spins: frozenset[int]
     used: frozenset[Cell]
     polls_global: bool
-
-    @property
-    def synchronises(self) -> bool:
-        """Whether the program has anything but barriers to order its accesses with."""
-        strong = any(order.strong for order in self.orders)
-        return strong and any(order.fence or order.acquires or order.releases for order in self.orders)
+    synchronises: bool
 
 
 def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
@@ -101,7 +97,16 @@ def shared_between_threads(lowered: Lowered) -> SharedBetweenThreads:
             if here:
                 spins.add(stop)
     spaces = {operations[p].space for p in polling}
-    return SharedBetweenThreads(orders, frozenset(polling), frozenset(spins), used, bool(spaces - {Space.SHARED}))
+    return SharedBetweenThreads(orders, frozenset(polling), frozenset(spins), used, bool(spaces - {Space.SHARED}),
+                                _synchronises(operations, orders, used))  # fmt: skip
+
+
+def _synchronises(operations: Sequence[Operation[Any]], orders: Sequence[MemoryOrder], used: frozenset[Cell]) -> bool:
+    strong = [operation for operation in operations if orders[operation.position].strong]
+    if strong and any(order.fence or order.acquires or order.releases for order in orders):
+        return True
+    return any(o.access is not None and o.access.effect is Effect.UPDATE and any(cell in used for cell in o.writes())
+               for o in strong)  # fmt: skip
 
 
 def _waits(operation: Operation[Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Moment, last_seen, ordered
+from gemmsmith.sim.clocks import Moment, last_writes_seen, ordered
 from gemmsmith.sim.hazards import HazardKind
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
@@ -287,14 +287,15 @@ class PairSearch:
         return racing
 
     def _not_through_flags(self, one: Array, two: Array, racing: Array) -> Array:
-        """Who has acquired through a flag knows the strong writes to the flag itself that came before."""
+        """Who knows strong writes to a flag to be performed comes after them with accesses of the flag itself."""
         if self.released is None:
             return racing
         event, lane = self.accesses.event, self.accesses.lane
         for i in np.flatnonzero(racing & (self.strong[event[one]] != self.strong[event[two]])):
             a, b = (one[i], two[i]) if self.strong[event[one[i]]] else (two[i], one[i])
             flag, number = self.released.get((int(event[a]), int(lane[a])), (0, 0))
-            racing[i] = not 0 < number <= last_seen(self.events[int(event[b])].moment, int(lane[b]), flag)
+            seen = last_writes_seen(self.events[int(event[b])].moment, int(lane[b]))
+            racing[i] = not 0 < number <= seen.get(flag, 0)
         return racing
 
     def _ordered(self, first: Array, first_lane: Array, second: Array, second_lane: Array) -> Array:

@@ -10,6 +10,10 @@ A barrier is no fence: PTX's acquire pattern ends with one, of the scope of the 
 has a barrier in its place may read stale data from L1, and such reads are races. Other accesses go to L2, which holds
 what the flag's writer released, and count as ordered. So does what follows a counter that is updated once: the last
 block of a reduction in the CUDA C++ Programming Guide has a barrier there, and no fence.
+
+Flags themselves need no fence. An atomic whose result was used is performed: its thread waited for the result. Who sees
+a later write of that thread, at any flag, comes after the atomic, and may set its flag back by a plain store. So it is
+with flags only: data that was written before needs the fence.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, ordered
+from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, last_writes_seen, later, ordered
 from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.memory_order import SharedBetweenThreads
@@ -28,6 +32,7 @@ from gemmsmith.sim.traits import Effect, Space
 from gemmsmith.sim.types import Array
 
 _SHARED = 1 << 62
+_MOST_COUNTERS = 1 << 10  # of more flags than these, atomics update data, and none is set back by a plain store
 
 
 def flag_codes(state: WaveState, space: Space, lanes: Lanes, addresses: Array) -> Array:
@@ -41,11 +46,15 @@ def flag_codes(state: WaveState, space: Space, lanes: Lanes, addresses: Array) -
 
 @dataclass
 class _Flag:
-    """What the value at an address carries: for everyone, and from each block for that block."""
+    """What the value at an address carries: for everyone, and from each block for that block.
+
+    ``performed``: the writes to flags that its writers knew to be performed, by flag the number of the last.
+    """
 
     everyone: Clock | None = None
     by_block: dict[int, Clock] = field(default_factory=dict)
     version: int = 0
+    performed: dict[int, int] = field(default_factory=dict)
 
     def add(self, clock: Clock, block: int, block_only: bool) -> None:
         kept = self.by_block.get(block)
@@ -54,7 +63,7 @@ class _Flag:
             self.everyone = clock if self.everyone is None else self.everyone.joined(clock)
 
     def clear(self) -> None:
-        self.everyone, self.by_block = None, {}
+        self.everyone, self.by_block, self.performed = None, {}, {}
 
     def seen(self, block: int, block_only: bool) -> Clock | None:
         return joined((None if block_only else self.everyone, self.by_block.get(block)))
@@ -156,6 +165,8 @@ class Flags:
                 flag.version += 1
                 self.writes[event, lane] = code, flag.version
                 self._write(clocks, operation, lane, flag, update=effect is Effect.UPDATE)
+                if self._wanted.size <= _MOST_COUNTERS:
+                    flag.performed = later(flag.performed, last_writes_seen(clocks.now(), lane))
                 if self.grid_barrier is not None and self.grid_barrier.holds(code):
                     self.grid_barrier.arrive((clocks.number, lane), flag.everyone)
 
@@ -165,14 +176,16 @@ class Flags:
             if (round_ended := self.grid_barrier.passed((clocks.number, lane))) is not None:
                 clocks.acquire(np.array([lane]), round_ended)
             return
-        if flag.version == 0:
+        assert operation.access is not None
+        own = 1 if operation.access.effect is Effect.UPDATE else 0  # its own update, whose result it waits for
+        if flag.version == 0 and own == 0:
             return
-        if thread.versions.get(code) == flag.version:
+        if flag.version and thread.versions.get(code) == flag.version:
             if self.between.orders[operation.position].acquires:  # the value is old, the order is new
                 self._acquire_all(clocks, np.array([lane]), self.between.orders[operation.position].block_only)
             return
         thread.versions[code] = flag.version
-        clocks.saw(lane, code, flag.version)  # one location has one order, with or without a fence
+        clocks.saw(lane, flag.performed | {code: flag.version + own})  # with or without a fence
         order, block = self.between.orders[operation.position], _block(clocks, lane)
         found = _through(code, flag, flag.seen(block, order.block_only))
         if order.acquires:

@@ -20,14 +20,15 @@ from gemmsmith.sim.types import Array
 CANONICAL_NAN_32 = np.uint32(0x7FFFFFFF)
 CANONICAL_NAN_16 = np.uint16(0x7FFF)
 TF32_MASK = np.uint32(0xFFFFE000)
-# The 29 bits of a float64 significand that fp32 does not have, and their halfway pattern.
-_DROPPED = np.uint32(0x1FFFFFFF)
-_HALFWAY = np.uint32(0x10000000)
+# Shifted left by this, a float64 has only the 29 bits of its significand that fp32 does not have, and their halfway
+# pattern is this.
+_KEPT = np.uint64(35)
+_HALFWAY = np.uint64(1 << 63)
+_ONE = np.uint32(1)
 # After a left shift that removes the sign: below _REGULAR is zero, subnormal, or the smallest normal number, which a
 # subnormal sum may have been rounded up to; from there to infinity is regular; above is NaN.
 _REGULAR = np.uint32(0x01000002)
 _REGULAR_RANGE = np.uint32(0xFF000000 - 0x01000002)
-_LOW_WORD = slice(0, None, 2) if np.little_endian else slice(1, None, 2)
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
@@ -35,14 +36,12 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     total: Array = np.atleast_1d(np.multiply(a, b, dtype=np.float64))
     total = np.add(total, c, out=total if total.size >= np.size(c) else None)
     result: Array = total.astype(np.float32)
-    low = total.reshape(-1).view(np.uint32)[_LOW_WORD]
-    halfway = (low & _DROPPED) == _HALFWAY
-    magnitude = result.reshape(-1).view(np.uint32) << np.uint32(1)
+    irregular: Array = np.left_shift(total.view(np.uint64), _KEPT) == _HALFWAY
+    magnitude = np.left_shift(result.view(np.uint32), _ONE)
     magnitude -= _REGULAR  # wraps, so that zero, subnormal and NaN are all above the regular range
-    irregular = magnitude > _REGULAR_RANGE
-    irregular |= halfway
-    if irregular.any():
-        irregular &= total.reshape(-1) != 0  # a sum is zero only where it is exact
+    irregular |= magnitude > _REGULAR_RANGE
+    if np.count_nonzero(irregular):
+        irregular &= total != 0  # a sum is zero only where it is exact
         if (where := np.flatnonzero(irregular)).size:
             _redo(result, a, b, c, where)
     return result

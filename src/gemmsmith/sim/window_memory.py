@@ -30,9 +30,11 @@ class WindowMemory:
     def index(self, addresses: Array, bases: Array, width: int) -> Array:
         """Byte positions in ``data`` for addresses inside each lane's window."""
         check_alignment(addresses, width, self.space)
-        if self.cluster and addresses.size and int(addresses.max()) >> PEER_SHIFT:
+        highest = int(addresses.max()) if addresses.size else 0
+        if self.cluster and highest >> PEER_SHIFT:
             addresses, bases = self.mapped(addresses, bases)
-        if addresses.size and int(addresses.max()) + width > self.size:
+            highest = int(addresses.max())
+        if addresses.size and highest + width > self.size:
             position = int(np.flatnonzero(addresses.reshape(-1) > max(self.size - width, -1))[0])
             address = int(addresses.reshape(-1)[position])
             owner = "block" if self.space is Space.SHARED else "thread"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.edited import Edited, edited_text
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.launch_values import FoundValue
 from gemmsmith.userfile.parts import FunctionSource, KernelSource
 from gemmsmith.userfile.preprocessor import closing
 from gemmsmith.userfile.source import read_text

@@ -10,25 +10,51 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gemmsmith.kernel.expressions import split
 from gemmsmith.userfile.edited import Edited, edited_text
-from gemmsmith.userfile.launch_values import FoundValue
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.pointed_structs import parameters_at
 from gemmsmith.userfile.preprocessor import closing
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.tokens import Text, normalized
 
+_NAME = r"\w+(?:\s*\[\s*[1-8]\s*\])?"
 _CONSTANT = re.compile(
-    r"(?:\bstatic\s+)?__constant__\s+(?:static\s+)?((?:struct\s+)?[\w:]+(?:\s+[\w:]+)*?)\s+(\w+(?:\s*,\s*\w+)*)\s*;"
+    r"(?:\bstatic\s+)?__constant__\s+(?:static\s+)?((?:struct\s+)?[\w:]+(?:\s+[\w:]+)*?)\s+"
+    rf"({_NAME}(?:\s*,\s*{_NAME})*)\s*;"
 )
-_COPIED = r"\bcudaMemcpyToSymbol(?:Async)?\s*\(\s*&?\s*{name}\s*,\s*&\s*([\w.]+|\w+->\w+)\s*,"
+_COPIED = r"\bcudaMemcpyToSymbol(?:Async)?\s*\(\s*&?\s*{name}\s*,\s*{taken}([\w.]+|\w+->\w+)\s*,"
 
 
 @dataclass(frozen=True)
 class _Constant:
+    """``passed``: the variable that host code copies there; ``count``: of an array, how many elements it has;
+    ``elements``: what host code sets them to, where it declares them so."""
+
     kind: str
     name: str
-    passed: str  # the variable that host code copies there
+    passed: str
+    count: int = 0
+    elements: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> list[str]:
+        """The kernel's parameters in its stead: one for each element of an array."""
+        names = [f"{self.name}_{i}" for i in range(self.count)] or [self.name]
+        return [f"const {self.kind} {name}" for name in names]
+
+    @property
+    def arguments(self) -> list[str]:
+        if len(self.elements) == self.count > 0:
+            return list(self.elements)
+        return [f"{self.passed}[{i}]" for i in range(self.count)] or [self.passed]
+
+    @property
+    def local(self) -> str:
+        """What the kernel begins with: the array of its elements."""
+        elements = ", ".join(f"{self.name}_{i}" for i in range(self.count))
+        return f" const {self.kind} {self.name}[{self.count}] = {{{elements}}};" if self.count else ""
 
 
 def passed_as_arguments(kernel: KernelSource, sources: Sequence[SourceFile], edited: Edited = ()) -> Edited:
@@ -41,12 +67,13 @@ def passed_as_arguments(kernel: KernelSource, sources: Sequence[SourceFile], edi
     launches = _launches(kernel, known.bare) if place is not None else []
     if place is None or not launches:
         return edited
-    start, end, _, _ = place
+    start, end, body, _ = place
     first = "" if not known.bare[start:end].strip() else ", "
-    inserted = {end: first + ", ".join(f"const {each.kind} {each.name}" for each in found)}
+    inserted = {end: first + ", ".join(name for each in found for name in each.parameters),
+                body + 1: "".join(each.local for each in found)}  # fmt: skip
     for opened, closed in launches:
         more = "" if not known.bare[opened + 1 : closed].strip() else ", "
-        inserted[closed] = more + ", ".join(each.passed for each in found)
+        inserted[closed] = more + ", ".join(text for each in found for text in each.arguments)
     text = known.text
     for at in sorted(inserted, reverse=True):
         text = f"{text[:at]}{inserted[at]}{text[at:]}"
@@ -57,7 +84,8 @@ def passed_note(kernel: KernelSource, sources: Sequence[SourceFile]) -> FoundVal
     """What the report says of such a kernel."""
     found = _constants(kernel, sources)
     names = ", ".join(each.name for each in found)
-    text = "; ".join(f"cudaMemcpyToSymbol({each.name}, &{each.passed}, …)" for each in found)
+    copies = ((each.name, each.passed if each.count else f"&{each.passed}") for each in found)
+    text = "; ".join(f"cudaMemcpyToSymbol({name}, {copied}, …)" for name, copied in copies)
     return FoundValue(f"{names} in constant memory", "passed as parameters", f"{kernel.file.name}:{kernel.line}", text)
 
 
@@ -69,17 +97,22 @@ def _constants(kernel: KernelSource, sources: Sequence[SourceFile]) -> list[_Con
         return []
     found = []
     for match in _CONSTANT.finditer(own.text):
-        for name in (part.strip() for part in match[2].split(",")):
+        for part in match[2].split(","):
+            name, _, extent = (word.strip() for word in part.partition("["))
+            count = int(extent.rstrip("] \n")) if extent else 0
             word = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
-            if name in taken or not word.search(kernel.body):
+            if taken & {name, f"{name}_0"} or not word.search(kernel.body):
                 continue
-            copied = re.compile(_COPIED.format(name=re.escape(name)))
+            taken_at = r"&\s*" if not count else r"&?\s*"
+            copied = re.compile(_COPIED.format(name=re.escape(name), taken=taken_at))
             host = [(f, call) for f in own.functions for call in copied.finditer(f.body)]
             if len(host) != 1 or not re.search(rf"\b{kernel.name}\s*<", host[0][0].body):
                 return []
             if any(word.search(f.body) for f in own.functions if f is not host[0][0]):
                 return []  # a device function reads it, too
-            found.append(_Constant(match[1], name, host[0][1][1]))
+            function, call = host[0]
+            listed = re.search(rf"\b{re.escape(call[1])}\s*\[\s*\w*\s*\]\s*=?\s*\{{([^{{}}]*)\}}", function.body)
+            found.append(_Constant(match[1], name, call[1], count, tuple(split(listed[1])) if listed else ()))
     return found
 
 

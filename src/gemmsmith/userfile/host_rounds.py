@@ -21,7 +21,8 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import body_tree
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_triple import triple
-from gemmsmith.userfile.launch_values import Roles, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.syntax import descend, words
 from gemmsmith.userfile.values import evaluate, evaluate_int
 

@@ -17,9 +17,10 @@ from gemmsmith.userfile.built_arguments import FileCopy
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.host_loops import loop_around, loops_around, plain_array
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.launch_values import Roles, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.parts import KernelParameter, KernelSource, LaunchText
 from gemmsmith.userfile.preprocessor import closing
+from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.syntax import words
 
 STEP = "which_launch"  # the parameter of the joined kernel that tells the launches apart

@@ -11,12 +11,13 @@ from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import initial_values
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.launch_values import Roles, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.member_types import member_types
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.preprocessor import expand
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.site_choice import chosen
+from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.values import UnknownValueError, evaluate_int
 
 SAMPLE = Problem(1024, 1024, 1024)

@@ -13,13 +13,15 @@ from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import ScratchArray, TensorMap
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_allocations import allocated_by_owner, allocated_bytes
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.scratch import adds_into, cleared_bytes, is_zeroed, sets_to_zero
+from gemmsmith.userfile.site_roles import roles_of
 
 _LARGE_TILE = 256
 _PARTS = 16

@@ -1,4 +1,4 @@
-"""Launches of several products at once: the kernel takes one for each ``blockIdx.z``."""
+"""Launches of several products at once: the kernel takes one for each block index along z, seldom y or x."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from functools import cached_property
 from typing import Self
 
 from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_allocations import allocated_by_owner
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.names_derived import derived_names
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.preprocessor import closing
+from gemmsmith.userfile.product_axis import product_axis, product_number
 
 _INTEGERS = tuple("iIqQ")
 _THIRD = re.compile(r"(?:^|\().*,.*,\s*(\w+(?:\s*\*\s*\w+)?)\s*[)}]\s*$", re.S)
@@ -43,12 +47,13 @@ class LaunchProducts:
 
     @cached_property
     def counts_products(self) -> bool:
-        """Whether only the launch tells how many products there are: the grid's third extent is host code's number of
+        """Whether only the launch tells how many products there are: the grid's last extent is host code's number of
         them."""
-        if "blockIdx.z" not in self.facts.reached:
+        axis = product_axis(self.facts.reached)
+        if axis != 2 and not (self.site is not None and self.site.counter):
             return False
         one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
-        return one is not None and three is not None and (one[2], three[2]) == (1, 3)
+        return one is not None and three is not None and (one[axis], three[axis]) == (1, 3)
 
     @cached_property
     def shared_operand(self) -> str:
@@ -58,7 +63,8 @@ class LaunchProducts:
         if any(self.signature.has(f"stride{role}") or self.signature.takes_table(role) for role in "AB"):
             return ""  # an array of pointers has one for each product
         counter = self.signature.named("batch") if self.signature.has("batch") else ""
-        of_product = _made_of(self.facts.reached, {"blockIdx.z", *({counter} - {""})})
+        first = {*product_number(self.facts.reached)[:1], *({counter} - {""})}
+        of_product = first | derived_names(self.facts.reached, rf"(?<![\w.])(?:{'|'.join(map(re.escape, first))})\b")
         found = [arg.role for arg in self.signature.arguments
                  if arg.role in ("A", "B") and not self._moves(arg.name, arg.at_launch, of_product)]  # fmt: skip
         if len(found) != 1:
@@ -94,13 +100,30 @@ class LaunchProducts:
         """The same launch, where a number that is the grid's third extent counts products: packed ones, as long as no
         trial of several fails. Two numbers may count them together: those of a batch and its heads."""
         counters = self._counters()
-        if not counters or self.options.signature:
+        if self.options.signature:
             return self
+        if not counters:
+            return self._with_untold_products()
         roles = dict(zip(counters, ("batch",) if len(counters) == 1 else _TWO_COUNTERS, strict=True))
         arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in self.signature.arguments)
         other = self.read_as(replace(self.signature, arguments=arguments))
         other.products = " * ".join(counters)
         return other
+
+    def _with_untold_products(self) -> Self:
+        """The same launch, where the grid has a number that the kernel is not told, and that may count heads."""
+        if self.site is None or not self.site.counter or not self.counts_products or is_batch(self.site.counter):
+            return self
+        other = self.read_as(self.signature)
+        other.products = self.site.counter
+        return other
+
+    def _misnamed(self, asked: list[str]) -> str:
+        """The extent that the number of products is named after, as N of ``A (N, M, K)``, if a number besides M, N and
+        K has no meaning yet: that is the extent."""
+        named = {arg.at_launch: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
+        spare = [arg for arg in self.signature.unknown if arg.code in _INTEGERS]
+        return named.get(asked[0], "") if len(asked) == 1 and len(named) == 3 and len(spare) == 1 else ""
 
     def _counters(self) -> tuple[str, ...]:
         """One or two parameters of unknown meaning that the launch passes what the grid's third extent is, too. It
@@ -112,7 +135,7 @@ class LaunchProducts:
         last = _THIRD.search(self.site.origin(0)[1])
         asked = [word.strip() for word in last[1].split("*")] if last is not None else []
         numbers = {arg.at_launch: arg.name for arg in self.signature.arguments
-                   if arg.at_launch and (arg.role.isdecimal() or arg.role == "batch"
+                   if arg.at_launch and (arg.role.isdecimal() or arg.role in ("batch", self._misnamed(asked))
                                          or (not arg.role and arg.code in _INTEGERS))}  # fmt: skip
         if len(asked) not in (1, 2) or not all(word in numbers for word in asked):
             return ()
@@ -124,18 +147,3 @@ class LaunchProducts:
 def _adds_atomically(code: str) -> bool:
     """Whether threads add to memory that others add to, too."""
     return re.search(r"\batomicAdd\w*\s*\(|\bred\.(?:global|relaxed|add)|fetch_add", code) is not None
-
-
-def _made_of(code: str, first: set[str]) -> set[str]:
-    """``first`` and the variables whose values are computed from them."""
-    found = set(first)
-    for _ in range(8):
-        new = {
-            name
-            for name, value in re.findall(r"\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)?[-+*]?=(?!=)([^;]*)", code)
-            if any(re.search(rf"(?<![\w.]){re.escape(word)}\b", value) for word in found)
-        }
-        if new <= found:
-            break
-        found |= new
-    return found

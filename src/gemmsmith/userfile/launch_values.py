@@ -10,7 +10,7 @@ from functools import cached_property
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import extent_role
-from gemmsmith.kernel.signature import Signature, formula_value, is_formula
+from gemmsmith.kernel.signature import formula_value, is_formula
 from gemmsmith.userfile.argument_text import last_value, uncast, with_values
 from gemmsmith.userfile.batch_names import batch_names
 from gemmsmith.userfile.host_choices import path_of
@@ -20,6 +20,8 @@ from gemmsmith.userfile.host_values import HostScope, plain_expression
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_triple import NoBlocksError, triple
 from gemmsmith.userfile.literal_extents import LEAST, literal_extents, shown
+from gemmsmith.userfile.product_axis import grid_counter
+from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.span_parameters import without_accessor
 from gemmsmith.userfile.struct_parameters import flat_arguments
 from gemmsmith.userfile.template_values import is_open, is_placeholder, is_undecided, template_value
@@ -29,41 +31,6 @@ from gemmsmith.userfile.values import UnknownValueError, evaluate, evaluate_int,
 
 _EXTENTS = ("M", "N", "K")
 _MANY = 1 << 16  # rows or columns: more than one tile, whatever its size is
-_LONGEST = 100  # characters of a text that are shown
-
-
-@dataclass(frozen=True)
-class Roles:
-    """What each parameter of a kernel means: ("M", "N", "", "A", …), and the parameters' names.
-
-    places  of fields of structs: which of the kernel's parameters each belongs to; empty where there is no struct
-    """
-
-    roles: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()
-
-
-def roles_of(signature: Signature) -> Roles:
-    """The roles of a signature."""
-    named = signature.arguments
-    places = tuple(map(signature.place, range(len(named)))) if any("." in arg.name for arg in named) else ()
-    return Roles(tuple(arg.role for arg in named), tuple(arg.name for arg in named), places)
-
-
-@dataclass(frozen=True)
-class FoundValue:
-    """A value with the text that it came from: block = 16x16 from runner.cu:132 ``dim3 block(16, 16)``."""
-
-    what: str
-    value: str
-    place: str
-    text: str
-
-    def __str__(self) -> str:
-        text = "".join(char if char.isprintable() else "?" for char in self.text)
-        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-        return f"{self.what} {self.value} from {self.place} `{text}`"
 
 
 def _paths_in(texts: Iterable[str]) -> set[str]:
@@ -143,11 +110,8 @@ class SiteValues:
             if len(extents) == 2 and "K" in extents:  # grids are written with extents of C
                 bound[path] = frozenset(sizes[role] for role in extents - {"K"})
         bound |= self._same_number(bound) if len(set(_EXTENTS) & set(self.roles.roles)) in (1, 3) else {}
-        if "batch" in sizes and "batch" not in self.roles.roles and self._counts_products():
-            # Only the grid tells how many products there are: `const int batch = 4` is as good as `const int M = 512`.
-            held = {name: variable.value for name, variable in self.site.frame.locals.variables.items()}
-            texts = (*self.site.configuration, *held, *held.values())
-            for path in batch_names(_paths_in(texts), self.site.configuration, held):
+        if "batch" in sizes and "batch" not in self.roles.roles:
+            for path in self._batch_paths():
                 bound.setdefault(path, frozenset({sizes["batch"]}))
         if "M" in sizes and "M" not in self.roles.roles:
             whole.setdefault("B*T", frozenset({sizes["M"]}))  # a transformer's rows: batch times sequence
@@ -163,10 +127,23 @@ class SiteValues:
         return {name: passed[value] for name, value in held.items()
                 if name not in bound and value in passed and extent_role(name)}  # fmt: skip
 
-    def _counts_products(self) -> bool:
-        """Whether the grid may have a block for each of several products: the kernel has strides of a batch, or takes
-        a third index of blocks."""
-        return "strideA" in self.roles.roles or "blockIdx.z" in self.site.kernel.body
+    def _batch_paths(self) -> list[str]:
+        """Host code's names for the number of products, where only the grid tells it: `const int batch = 4` is as good
+        as `const int M = 512`. The kernel has strides of a batch, or takes a third index of blocks."""
+        counted = [self.counter] if self.counter else []
+        if "strideA" not in self.roles.roles and "blockIdx.z" not in self.site.kernel.body:
+            return counted
+        held = {name: variable.value for name, variable in self.site.frame.locals.variables.items()}
+        texts = (*self.site.configuration, *held, *held.values())
+        return [*batch_names(_paths_in(texts), self.site.configuration, held), *counted]
+
+    @cached_property
+    def counter(self) -> str:
+        """Host code's variable that counts products in the grid alone; empty for none."""
+        grid = self.site.configuration[0]
+        variable = self.site.frame.locals.variables.get(grid)
+        extents = [name for role, name in zip(self.roles.roles, self.roles.names, strict=False) if role in _EXTENTS]
+        return grid_counter(self.site.kernel.body, variable.value if variable else grid, self.site.arguments, extents)
 
     def _paths(self, text: str) -> list[str]:
         """The variable that is passed, and those that it is a plain copy of."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_values import HostScope
-from gemmsmith.userfile.launch_values import FoundValue
 from gemmsmith.userfile.launcher_references import references
 from gemmsmith.userfile.parts import KernelSource, SourceFile
 from gemmsmith.userfile.project import Project

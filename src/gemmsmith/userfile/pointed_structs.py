@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from gemmsmith.kernel.role_names import scalar_role
 from gemmsmith.userfile.edited import Edited, edited_text
-from gemmsmith.userfile.launch_values import FoundValue
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.parts import KernelParameter, KernelSource, SourceFile
 from gemmsmith.userfile.preprocessor import closing
 from gemmsmith.userfile.source import read_text

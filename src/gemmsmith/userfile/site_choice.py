@@ -9,7 +9,8 @@ from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host_loops import loop_around
 from gemmsmith.userfile.host_tensor_maps import lacking_maps
 from gemmsmith.userfile.launch_site import LaunchSite
-from gemmsmith.userfile.launch_values import Roles, SiteValues
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.site_roles import Roles
 
 _OTHERS = 128  # a site with the given template arguments tells more than any with others
 

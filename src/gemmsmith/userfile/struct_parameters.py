@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.expressions import split
 from gemmsmith.userfile.launch_text import split_template
 from gemmsmith.userfile.parts import Field, KernelParameter, SourceFile
 from gemmsmith.userfile.span_parameters import span_fields, without_accessor
 
+_VECTOR = re.compile(r"(u?int)([234])|dim3")  # CUDA's own structs of integers
+_MADE = re.compile(r"(?:make_)?(?:u?int[234]|dim3)\s*[({](.*)[)}]", re.S)
+_AXES = "xyzw"
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
 
@@ -46,8 +50,16 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
     found = []
     for name, place in zip(names, places, strict=True):
         text = without_accessor(arguments[place]) if place < len(arguments) else ""
-        found.append(f"{text}.{name.rpartition('.')[2]}" if text and "." in name else text)
+        found.append(_member(text, name.rpartition(".")[2]) if text and "." in name else text)
     return tuple(found)
+
+
+def _member(text: str, member: str) -> str:
+    """A member of what is passed: "m" of ``make_int3(m, n, k)`` for x, "d_A.width" of d_A."""
+    made = _MADE.fullmatch(text.strip())
+    parts = split(made[1]) if made else []
+    place = _AXES.find(member)
+    return parts[place] if 0 <= place < len(parts) else f"{text}.{member}"
 
 
 def pointed_struct(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> str:
@@ -83,6 +95,10 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     if span := span_fields(plain, sources, aliases):
         return span
     plain = aliases.get(plain, plain)
+    if vector := _VECTOR.fullmatch(plain):
+        kind = vector[1] or "uint"
+        return tuple(Field("unsigned int" if kind == "uint" else kind, (), "", axis)
+                     for axis in _AXES[: int(vector[2] or 3)])  # fmt: skip
     base, opened, rest = plain.partition("<")
     base = base.strip().rsplit("::", 1)[-1]
     source = next((s for s in sources if base in s.class_fields), None)

@@ -16,7 +16,8 @@ from dataclasses import replace
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.kernel_facts import KernelFacts
-from gemmsmith.userfile.launch_values import SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.site_roles import roles_of
 from gemmsmith.userfile.struct_parameters import flat_arguments
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -25,12 +25,13 @@ from gemmsmith.userfile.constant_arguments import passed_as_arguments, passed_no
 from gemmsmith.userfile.constant_pitches import with_constant_pitches
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_loops import counters_at
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
-from gemmsmith.userfile.launch_values import FoundValue, Roles, SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.name_expression import name_expression, template_names, without_value
 from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
@@ -40,11 +41,14 @@ from gemmsmith.userfile.parts import KernelSource, TemplateParameter
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
+from gemmsmith.userfile.row_pointers import refuse_row_pointers
 from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.scratch import scratch_names
+from gemmsmith.userfile.site_roles import Roles, roles_of
 from gemmsmith.userfile.source import read_text
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.tied_extents import with_tied_extents
+from gemmsmith.userfile.tile_argument import with_tile_argument
 from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
@@ -121,7 +125,7 @@ def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = No
     launch = launch.read_as(signature)
     batched = signature.has("batch") or signature.has("strideA") or signature.takes_table("A")
     batched = batched or bool(launch.products) or launch.counts_products
-    if batched and not signature.has("batch") and launch.shared_operand:
+    if batched and (not signature.has("batch") or launch.products) and launch.shared_operand:
         launch.notes += (launch.shared_note(),)
         signature = replace(signature, shared=launch.shared_operand)
     return KernelSpec(
@@ -242,10 +246,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         raise
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants, site)
     signature = with_constant_pitches(signature, facts, launch.constants)
+    signature, tile_notes = with_tile_argument(signature, site, facts.reached)
     signature, site, assumed = with_assumed_tile(signature, site)
     if assumed and site is not None:
         launch = UserLaunch(facts, site, template, options)
         launch.notes += (assumed_note(site, assumed),)
+    launch.notes += tile_notes
     if not options.signature and (found := vector_product(entry.kernel, signature)) is not None:
         raise SignatureError(
             f"{entry.kernel.name} multiplies a matrix and a vector{found}: check judges products of two matrices",
@@ -270,6 +276,7 @@ def _recognised(
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     if not declared:
         refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
+    refuse_row_pointers(facts.kernel.name, facts.kernel.parameters, facts.kernel.body, aliases)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []

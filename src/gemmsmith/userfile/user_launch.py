@@ -17,6 +17,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
+from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
 from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
@@ -27,12 +28,13 @@ from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
 from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
-from gemmsmith.userfile.launch_values import FoundValue, SiteValues, roles_of
+from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.namesakes import namesake
 from gemmsmith.userfile.one_extent import LaunchOfOneSize
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.site_choice import complete, instances_beside
+from gemmsmith.userfile.site_roles import roles_of
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
@@ -143,6 +145,11 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
     def one_element_a_thread(self) -> bool:
         """Whether threads number the elements of C, so that a guessed launch is none."""
         return self._guess().one_element_a_thread
+
+    @property
+    def is_mere_guess(self) -> bool:
+        """Whether no launch is known, and neither the kernel's constants nor its indices tell one."""
+        return self.guessed and self.site is None and not (self._guess().has_sizes or self.one_element_a_thread)
 
     @property
     def parts_unknown(self) -> bool:

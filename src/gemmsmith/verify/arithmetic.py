@@ -118,6 +118,14 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
+def precision_limit(spec: KernelSpec) -> str:
+    """That results have fewer digits than their type: a product of 16-bit sums that is stored in fp32. Empty if not."""
+    if spec.is_rung or spec.accumulator not in (FP16, BF16) or spec.out_dtypes[0] != FP32:
+        return ""
+    digits = "3 decimal digits" if spec.accumulator == FP16 else "2 decimal digits"
+    return f"it computes in {spec.accumulator}, though C is fp32: about {digits} are right; add products up in float"
+
+
 def _accumulator(dtype: DType, out: DType, products: list[str], ptx: str) -> DType | None:
     if FP64 in (dtype, out):
         return FP64

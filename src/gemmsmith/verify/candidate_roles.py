@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.roles import with_written
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.verify.mode_values import modes_of
 from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
 
 LEADING = ("lda", "ldb", "ldc", "ldd")
@@ -27,24 +28,17 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
     pointers_open = any(arg.code == "P" for arg in own.unknown)
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
-    return [own, *_limited(chain(*(chain([each], readings(each)) for each in _with_flags(spec, own)), readings(own)))]
+    modes = list(_with_modes(spec, own))
+    return [own, *_limited(chain(modes, *map(readings, modes), readings(own)))]
 
 
-def _with_flags(spec: KernelSpec, own: Signature) -> list[Signature]:
-    """The signature with 0, then 1, for integers that the kernel only compares with numbers: ``if (shared != 2)``."""
+def _with_modes(spec: KernelSpec, own: Signature) -> Iterator[Signature]:
+    """The signature with each value of the numbers that only choose what the kernel computes: ``if (shared != 2)``."""
     body = str(getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "body", ""))
-    flags = [arg.name for arg in own.unknown if arg.code in tuple("iI") and is_flag(arg.name, body)]
-    return [replace(own, arguments=tuple(replace(arg, role=value) if arg.name in flags else arg
-                                         for arg in own.arguments))
-            for value in ("0", "1") if flags]  # fmt: skip
-
-
-def is_flag(name: str, body: str) -> bool:
-    """Whether a number is only asked for: compared with numbers, or for being one."""
-    word = re.escape(name)
-    asked = (rf"(?<![\w.])(?:{word}\s*[=!]=\s*\d+|\d+\s*[=!]=\s*{word}|!\s*{word}|(?<=\()\s*{word}(?=\s*\))|"
-             rf"{word}(?=\s*\?))(?!\w)")  # fmt: skip
-    return re.search(rf"\b{word}\b", body) is not None and not re.search(rf"\b{word}\b", re.sub(asked, "", body))
+    modes = {arg.name: values for arg in own.unknown if arg.code != "?" and (values := modes_of(arg, body, spec.code))}
+    for chosen in product(*modes.values()) if modes else ():
+        roles = dict(zip(modes, chosen, strict=True))
+        yield replace(own, arguments=tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in own.arguments))
 
 
 def _used(own: Signature, compiled: CompiledKernel) -> set[int]:

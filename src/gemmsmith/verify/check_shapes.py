@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gemmsmith.errors import GemmsmithError, UnsupportedError
+from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.shapes import Shape
@@ -41,6 +43,9 @@ class CheckShapes:
 # A kernel whose few threads compute all of C has no pipeline of tiles, and takes the simulator long.
 _FOR_FEW_THREADS = CheckShapes((8, 8, 8), (8, 12, 20))
 _FEW_THREADS = 31  # less than a warp
+# A block with a thread for each output has no launch for larger sizes; a grid of M·N by M·N blocks takes minutes.
+_FOR_MANY_THREADS = CheckShapes((16, 16, _DEPTH), (16, 32, 3 * _DEPTH))
+_MANY_THREADS = 1 << 22  # a block of 1,024 for each output of the usual sizes
 
 
 def tile_of_grid(spec: KernelSpec, config: Config, tiles: tuple[int, ...] = _TILES) -> tuple[int, int]:
@@ -134,6 +139,9 @@ def check_shapes(spec: KernelSpec, config: Config) -> CheckShapes:
     if _has_few_threads(own, config):
         base = _FOR_FEW_THREADS.base
         return CheckShapes(base, base) if own.signature.square else _FOR_FEW_THREADS
+    if _has_many_threads(own, config):
+        side = _FOR_MANY_THREADS.base[0]
+        return CheckShapes((side, side, side), (side, side, side)) if own.signature.square else _FOR_MANY_THREADS
     bm, bn = tile_of_grid(own, config)
     if own.signature.square:
         side = math.lcm(bm, bn)
@@ -154,6 +162,24 @@ def _has_few_threads(spec: KernelSpec, config: Config) -> bool:
     except GemmsmithError:
         return False
     return launch.blocks * math.prod(launch.block) <= _FEW_THREADS
+
+
+def _has_many_threads(spec: KernelSpec, config: Config) -> bool:
+    """Whether the usual sizes have more threads in a block than a GPU allows, or very many blocks, and small ones have
+    not."""
+    if spec.is_rung:
+        return False
+    larger = max(_FOR_MANY_THREADS.distinct[:2])
+    try:
+        usual, small = (spec.geometry(_problem(spec, shape), config)
+                        for shape in ((_LEAST, _LEAST, _DEPTH), (larger, larger, larger)))  # fmt: skip
+    except GemmsmithError:
+        return False
+
+    def are_many(launch: Geometry) -> bool:
+        return launch.threads > cuda_limits().threads_per_block or launch.blocks * launch.threads > _MANY_THREADS
+
+    return are_many(usual) and not are_many(small)
 
 
 def _has_launch(spec: KernelSpec, config: Config, problem: Problem) -> bool:

@@ -30,6 +30,13 @@ def roles_by_footprint(probe: LaunchProbe, candidates: Sequence[tuple[Signature,
     return best[0][0] if len(meanings) == 1 else None
 
 
+def touches_as_product(probe: LaunchProbe, shape: Shape) -> bool:
+    """Whether the kernel, as it is read, reads A and B and writes C whole: a convolution has other sizes."""
+    meant = probe.spec.signature
+    launched = probe.launched(meant, shape, operands(probe.spec, meant, shape, 1), 0xFF)
+    return launched is not None and likeness(launched[1], shape) == len("ABC")
+
+
 def tells_all(meant: Signature) -> bool:
     """Whether the parameters tell M, N and K, and not the grid alone one of them."""
     return meant.square or bool(meant.tied) or all(meant.has(role) for role in ("M", "N", "K"))

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import LaunchPlan
@@ -26,33 +24,31 @@ from gemmsmith.errors import (
     UnsupportedError,
     UsageError,
 )
-from gemmsmith.fills import Array, Operands, operands
+from gemmsmith.fills import Operands, operands
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.signature import Signature, undetermined
+from gemmsmith.kernel.signature import EVERY_LD, Signature, undetermined
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
-from gemmsmith.run.memory import GUARD_BYTES, Damage
+from gemmsmith.run.memory import GUARD_BYTES
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
 from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.batch_memory import batch_gaps
-from gemmsmith.verify.bounds import absolute_floor, theory
-from gemmsmith.verify.clamped import clamp_of
-from gemmsmith.verify.compare import MODES, Arithmetic, Comparison, check_mode, compare
-from gemmsmith.verify.covered import written_part
-from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.bounds import theory
+from gemmsmith.verify.compare import MODES, check_mode
 from gemmsmith.verify.element_names import Operand
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.explainer import Explainer, explained
 from gemmsmith.verify.fault_report import FaultReport
 from gemmsmith.verify.guarded_run import run_guarded
+from gemmsmith.verify.initial_operands import initialized
+from gemmsmith.verify.judged_result import judge_result, with_zeros_judged
 from gemmsmith.verify.kernel_source import source_of
 from gemmsmith.verify.verdict import Verdict, repeat_command
-from gemmsmith.verify.wrong_sums import sums
 
 CompileFn = binding.CompileFn
 
@@ -64,7 +60,6 @@ C_FILLS = ("unset", "set", "zero")
 # What uninitialised shared memory may hold: NaN in every floating type, large numbers, and ordinary ones, which a
 # kernel that looks for NaN and overflow takes for sums.
 _GARBAGE = (0xFF, 0x5B, 0x3C)
-_SMOOTH_TAIL = 2.0**-12  # 1 + tanh(x) is 0 in fp32 from x = -9 on, and in fp16 from -4
 # Multiply-adds above which the float64 product takes minutes on two cores: about 8192×8192×4096.
 _AFFORDABLE = 2**38
 
@@ -89,6 +84,8 @@ def refusal(signature: Signature, problem: Problem) -> str:
         if not signature.has(role) and not signature.has(map_role) and getattr(problem, name) != getattr(tight, name):
             own = _TRANSPOSED_LD.get(name, name) if signature.column_major else name
             return f"{signature.entry} takes no {own}, so {_lines(signature)} must be contiguous"
+    if signature.has(EVERY_LD) and len({problem.lda, problem.ldb, problem.ldc}) > 1:
+        return f"{signature.entry} takes one {signature.named(EVERY_LD)} for the rows of all three matrices"
     if problem.bias and not signature.has("bias"):
         return f"{signature.entry} takes no bias"
     return _extents_refusal(signature, problem)
@@ -115,11 +112,6 @@ def no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
 def in_rounds(spec: KernelSpec) -> bool:
     """Whether a product is several launches, which a loop of host code makes for one part after another."""
     return bool(getattr(spec.geometry, "in_rounds", False))
-
-
-def nearly_zero(problem: Problem, spec: KernelSpec) -> float:
-    """The largest result that may come out as 0: of gelu and silu, that of a large negative argument."""
-    return _SMOOTH_TAIL if spec.own_activation in SMOOTH else absolute_floor(problem, spec.accumulator)
 
 
 def _lines(signature: Signature) -> str:
@@ -193,7 +185,7 @@ def verify_launch(
         raise UsageError(f"unknown state {c!r} of C before the launch", f"use one of {', '.join(C_FILLS)}")
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
-    data = _initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
+    data = initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
     if data.bias is not None:
         data = replace(data, bias=data.bias.astype(spec.bias_dtype(problem).numpy))
     blank = Verdict(
@@ -202,72 +194,89 @@ def verify_launch(
         wrong=0, total=problem.batch * problem.m * problem.n, mistrusted=False, reasons=(), damage=(),
         repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode, launch),
     )  # fmt: skip
-
-    races: list[str] = []
-    hazards: list[Hazard] = []
-    found: list[FaultReport] = []
-    notes: list[str] = []
-    operands_seen: list[Operand] = []
-
-    def explainer() -> Explainer:
-        return Explainer(source_of(spec, config), tuple(operands_seen))
-
-    def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
-        for step in binding.load_plan(device, plan, compile_fn).steps(addresses, workspace):
-            if blocks is None or not isinstance(device, SimDevice):
-                device.launch(step.loaded, step.launch)
-            else:
-                device.launch(step.loaded, step.launch, blocks)
-        try:
-            device.synchronize()
-        except HazardError as error:
-            races.extend(_words(error))
-            hazards.extend(error.hazards)
-            found.extend(explained(lambda: explainer().races(tuple(hazards))))
-        notes.extend(getattr(device, "notes", ()))
-
-    def once() -> Verdict:
-        for seen in (races, hazards, found, notes):
-            seen.clear()
-        after, damage = run_guarded(
-            device, spec, config, problem, data, offsets, guard_bytes, c, start, operands_seen.append
-        )
-        total = None if blocks is None else spec.geometry(problem, config).blocks
-        verdict = _judge(blank, spec, data, after, damage, c != "unset", total, written)
-        if fill == "zero sums" and verdict.ok:
-            verdict = _with_zeros_judged(verdict, after)
-        covered = len(races) if found else 0
-        if races and verdict.ok:
-            races.append("the result is right in the order of this run, but may be wrong in another")
-        return replace(
-            verdict,
-            reasons=(*races, *verdict.reasons),
-            hazards=tuple(hazards),
-            faults=tuple(found),
-            told=covered,
-            notes=tuple(dict.fromkeys(notes)),
-        )
-
+    part = None if blocks is None else _Part(tuple(blocks), spec.geometry(problem, config).blocks, written)
+    watched = _WatchedLaunch(device, spec, config, data, blank, offsets, guard_bytes, c, compile_fn, part)
     try:
-        return once()
+        return watched.judged()
     except TimeLimitError:  # slow or endless: no verdict
         raise
     except (SimulationError, LaunchError) as error:
-        if (judged := _with_garbage(device, error, once)) is not None:
-            return judged
-        if not isinstance(error, KernelFaultError):
-            return replace(blank, reasons=_words(error), faulted=True)
+        judged = _with_garbage(device, error, watched.judged)
+        return judged if judged is not None else watched.failed(error)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The blocks that are run, of ``total``, and how many outputs they must write, if that is known."""
+
+    blocks: tuple[int, ...]
+    total: int
+    written: int | None
+
+
+@dataclass
+class _WatchedLaunch:
+    """One launch in guarded memory, what its threads did to one another, and the verdict on it.
+
+    ``blank`` is the verdict before anything is known. ``part``: what is run, where it is not the whole grid.
+    """
+
+    device: Device
+    spec: KernelSpec
+    config: Config
+    data: Operands
+    blank: Verdict
+    offsets: tuple[int, int, int]
+    guard_bytes: int
+    c: str
+    compile_fn: CompileFn
+    part: _Part | None
+    hazards: tuple[Hazard, ...] = ()
+    races: tuple[str, ...] = ()
+    told: tuple[FaultReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    seen: list[Operand] = field(default_factory=list)  # the operands in memory
+
+    def judged(self) -> Verdict:
+        """Run it and judge the result. A fault of the kernel raises."""
+        self.hazards, self.races, self.told, self.notes = (), (), (), ()
+        problem = self.blank.problem
+        after, damage = run_guarded(self.device, self.spec, self.config, problem, self.data, self.offsets,
+                                    self.guard_bytes, self.c, self._start, self.seen.append)  # fmt: skip
+        total, written = (None, None) if self.part is None else (self.part.total, self.part.written)
+        verdict = judge_result(self.blank, self.spec, self.data, after, damage, self.c != "unset", total, written)
+        if verdict.fill == "zero sums" and verdict.ok:
+            verdict = with_zeros_judged(verdict, after)
+        lucky = ("the result is right in the order of this run, but may be wrong in another",)
+        said = self.races + (lucky if self.races and verdict.ok else ())
+        return replace(verdict, reasons=(*said, *verdict.reasons), hazards=self.hazards, faults=self.told,
+                       told=len(self.races) if self.told else 0, notes=tuple(dict.fromkeys(self.notes)))  # fmt: skip
+
+    def failed(self, error: GemmsmithError) -> Verdict:
+        """The verdict on a launch that ended in an error."""
         words = _words(error)
-        fault = error.fault
-        told = explained(lambda: [explainer().fault(fault)])
-        return replace(
-            blank,
-            reasons=words,
-            faults=tuple(told),
-            told=len(words) if told else 0,
-            notes=tuple(getattr(device, "notes", ())),
-            faulted=True,
-        )
+        if not isinstance(error, KernelFaultError):
+            return replace(self.blank, reasons=words, faulted=True)
+        told = tuple(explained(lambda: [self._explainer().fault(error.fault)]))
+        return replace(self.blank, reasons=words, faults=told, told=len(words) if told else 0,
+                       notes=tuple(getattr(self.device, "notes", ())), faulted=True)  # fmt: skip
+
+    def _start(self, plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
+        device = self.device
+        for step in binding.load_plan(device, plan, self.compile_fn).steps(addresses, workspace):
+            if self.part is None or not isinstance(device, SimDevice):
+                device.launch(step.loaded, step.launch)
+            else:
+                device.launch(step.loaded, step.launch, self.part.blocks)
+        try:
+            device.synchronize()
+        except HazardError as error:
+            self.races, self.hazards = _words(error), error.hazards
+            self.told = tuple(explained(lambda: self._explainer().races(self.hazards)))
+        self.notes = tuple(getattr(device, "notes", ()))
+
+    def _explainer(self) -> Explainer:
+        return Explainer(source_of(self.spec, self.config), tuple(self.seen))
 
 
 def _with_garbage(device: Device, error: GemmsmithError, again: Callable[[], Verdict]) -> Verdict | None:
@@ -301,83 +310,3 @@ def _words(error: GemmsmithError) -> tuple[str, ...]:
         for spot in error.fault.spots:
             hint = hint.replace(f": {spot.ptx};", ";")
     return (error.message, *filter(None, hint.split("\n")))
-
-
-def _judge(
-    blank: Verdict, spec: KernelSpec, data: Operands, got: Array, damage: tuple[Damage, ...], c_is_set: bool,
-    total: int | None = None, written: int | None = None,
-) -> Verdict:  # fmt: skip
-    problem, mode = blank.problem, blank.mode
-    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again)
-    comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, how)
-    if spec.signature.has("D"):  # the output is poisoned, whatever C holds
-        problem, c_is_set = replace(problem, beta=0.0), False
-    untouched = unwritten(problem, got, data.c, comparison, mode, c_is_set)
-    if total is not None:
-        comparison, untouched = written_part(problem, comparison, got, data.c, c_is_set, total, written)
-    equal_to: list[str] = []
-    if (
-        mode not in ("projection", "mod32")
-        and comparison.wrong.any()
-        and blank.fill in ("normal", "integers", "uniform")
-    ):
-        equal_to = sums(problem, data, got, comparison.expected, comparison.wrong & ~untouched)
-    if spec.signature.column_major and problem.batch == 1 and mode != "projection":
-        comparison, got, untouched = comparison.transposed(), got.T, untouched.T  # rows and columns of the user's C
-    worst = comparison.worst()
-    known = None if mode == "projection" else comparison.expected
-    return replace(
-        blank,
-        rho=worst.rho if worst else 0.0,
-        gate=comparison.gate,
-        where=(worst.row, worst.column) if worst else None,
-        got=worst.got if worst else None,
-        expected=worst.expected if worst else None,
-        unwritten=int(np.count_nonzero(untouched)),
-        wrong=int(np.count_nonzero(comparison.wrong)),
-        mistrusted=mostly_zero(got, known, nearly_zero(problem, spec)),
-        reasons=reasons(problem, got, comparison, untouched, mode, c_is_set, equal_to),
-        damage=damage,
-        nan_for_inf=bool(comparison.wrong.any()) and _nan_for_inf(comparison),
-        clamped=clamp_of(comparison),
-    )
-
-
-def _nan_for_inf(comparison: Comparison) -> bool:
-    got, expected = (values[comparison.wrong] for values in (comparison.got, comparison.expected))
-    return got.dtype.kind == "f" and bool(np.isnan(got).all() and np.isinf(expected).all())
-
-
-def _with_zeros_judged(verdict: Verdict, got: Array) -> Verdict:
-    """With sums of +0 only, -0 is wrong: no order of summation gives it."""
-    negative = (got == 0) & np.signbit(got)
-    count = int(np.count_nonzero(negative))
-    if not count or got.dtype.kind == "i" or verdict.problem.alpha <= 0:
-        return verdict
-    row, column = (int(i) for i in np.argwhere(negative)[0])
-    reason = f"{count} of {got.size} outputs are -0 where every sum is +0, the first at ({row}, {column})"
-    return replace(verdict, wrong=count, where=(row, column), got=-0.0, expected=0.0, reasons=(reason,))
-
-
-def _initialized(problem: Problem, data: Operands, c: str, mode: str) -> Operands:
-    """The operands before the launch: NaN, finite or zero where BLAS does not read them."""
-    if c == "zero":
-        data = replace(data, c=np.zeros_like(data.c))
-    if c == "set" and mode != "mod32":
-        if problem.beta == 0:
-            data = replace(data, c=_finite(data.c))
-        if problem.alpha == 0:
-            data = replace(data, a=_finite(data.a), b=_finite(data.b))
-    elif problem.alpha == 0:
-        data = replace(data, a=_all_nan(data.a), b=_all_nan(data.b))
-    return data
-
-
-def _finite(values: Array) -> Array:
-    return np.where(np.isfinite(values), values, np.ones_like(values))
-
-
-def _all_nan(values: Array) -> Array:
-    """NaN, or the most negative integer for an integer type."""
-    worst = np.iinfo(values.dtype).min if values.dtype.kind in "iu" else np.nan
-    return np.full(values.shape, worst, dtype=values.dtype)

@@ -22,6 +22,8 @@ _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding,
 NOT_LINEAR = "what it computes is not linear in A and in B"
 PLAIN = 3  # the first of the probes that has both operands
 FEW_TERMS = "its results add up few products"
+ONE_TERM = "each of its results is K times one product of two elements"
+_DEEP = 8  # from this K on sums of different products are not all multiples of K
 
 
 def not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -> str | None:
@@ -51,6 +53,9 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
             return None
         if _bends(results[0], results[PLAIN], below.astype(np.float64), error):
             why = NOT_LINEAR
+    sums = (results[PLAIN] - results[0]) / problem.alpha
+    if not why and k >= _DEEP and bool((sums % k == 0).all()) and np.unique(sums).size > 2:
+        return ONE_TERM
     factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why
 

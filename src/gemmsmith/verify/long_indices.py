@@ -14,19 +14,20 @@ _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
 )
 # The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
-_BATCH = re.compile(r"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?blockIdx\.z\s*[;,]")
+_ALONG_Z = "blockIdx.z"
 _TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
 _DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
 _IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
 
 
-def computes_long_indices(code: str) -> bool:
-    """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements.
+def computes_long_indices(code: str, number: str = _ALONG_Z) -> bool:
+    """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements. ``number``: the block
+    index that numbers the products of a batch.
 
     Counters of loops, sums, elements, addresses in shared memory, offsets of a product in its batch and places of a
     thread in C are none, as long as nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
     """
-    code = _without_batches(code)
+    code = _without_batches(code, number)
     code = _CAST_ELEMENT.sub(" [", _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code)))
     for match in list(_SUM.finditer(code)):  # ``long long sum = 0;``: of elements, where no index has it
         if not re.search(rf"\[[^\]]*\b{match[1]}\b|\+=?\s*{match[1]}\b", code):
@@ -38,13 +39,13 @@ def computes_long_indices(code: str) -> bool:
     return _LONG.search(code) is not None
 
 
-def indexes_in_64_bits(code: str, pointer: str) -> bool | None:
+def indexes_in_64_bits(code: str, pointer: str, number: str = _ALONG_Z) -> bool | None:
     """Whether an index of ``pointer``, or of a pointer made of it, has 64-bit parts; None where this is not seen.
 
     A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
     not. ``code`` is the kernel with what it calls, without comments.
     """
-    code = _without_batches(code)
+    code = _without_batches(code, number)
     names, indices = [pointer], list[str]()
     for name in names:  # grows by pointers that are made of those before
         if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", code):
@@ -71,13 +72,14 @@ def _indices(code: str, name: str) -> list[str]:
     return found
 
 
-def _without_batches(code: str) -> str:
+def _without_batches(code: str, index: str) -> str:
     """``code`` without ``(size_t)blockIdx.z * M * K``, and without the declarations that such an offset needs: of the
     product's number, of a stride that it is multiplied by, and of a variable for the offset itself."""
-    number = "|".join(["blockIdx\\.z", *(re.escape(name) for name in dict.fromkeys(_BATCH.findall(code)))])
+    copies = re.findall(rf"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?{re.escape(index)}\s*[;,]", code)
+    number = "|".join(map(re.escape, dict.fromkeys((index, *copies))))
     factors = re.findall(rf"\b(?:{number})\b\s*\)?\s*\*\s*(\w+)|\b(\w+)\s*\*\s*(?:{number})\b", code)
     strides = [after or before for after, before in factors]
-    cast = rf"(?:\(\s*{_TYPE}\s*\)\s*|(?:static_cast\s*<\s*)?{_TYPE}\s*>?\s*\(\s*)(?:{number})\b"
+    cast = rf"(?:\(\s*{_TYPE}\s*\)\s*|(?:static_cast\s*<\s*)?{_TYPE}\s*>?\s*\(\s*)\(?\s*(?:{number})\b"
     offset = rf"(?:{cast}|(?:{number})\b)\s*\)?\s*[*;]"
     code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?\w+\s*=\s*(?={offset})", " ", code)
     code = re.sub(cast, " ", code)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.exchanged_arguments import exchanges_scalars
 from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
@@ -37,8 +39,9 @@ _TWO_DIMENSIONAL = re.compile(r"%(?:ctaid|tid)\.y")
 _INTEGER = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
 
 
-def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
-    """Why the kernel may not be a product at all; empty if it must be one. ``verdict`` is on whole tiles, and fails."""
+def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bool] = lambda: False) -> str:
+    """Why the kernel may not be a product at all; empty if it must be one. ``verdict`` is on whole tiles, and fails.
+    ``touches``: whether it reads and writes what a product does."""
     signature = spec.signature
     if spec.is_rung or spec.declared_signature or signature.accumulates:
         return ""
@@ -51,18 +54,22 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict) -> str:
     for what, words in _OTHER_KIND.items():
         if any(words.search(_snake(name)) for name in names) and not math.isnan(verdict.rho):
             return f"its names say that it is a product of {what}, which is not judged"
+    if _CONVOLUTION.search(signature.entry) and not touches():
+        return "its name says that it is a convolution, which is not judged"
     if why := _other_use(spec):
         return why
     extents = ({arg.role for arg in signature.arguments} | set(signature.tied)) & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
+    computed = "" if exchanges_scalars(signature) else computed
     if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
         return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
                 f"the {computed} of its launch it may be for a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
-    if not faulted and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
+    is_said = says_product(signature.entry) and getattr(spec.geometry, "site", None) is not None
+    if not faulted and not is_said and len(extents) < 3 and written <= _FEWEST_WRITTEN * verdict.total:
         return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
     if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
@@ -75,8 +82,6 @@ def _other_use(spec: KernelSpec) -> str:
     signature = spec.signature
     body = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))
     output, addend = signature.named(signature.output), signature.named("C")
-    if _CONVOLUTION.search(signature.entry):
-        return "its name says that it is a convolution, which is not judged"
     if re.search(rf"\b{re.escape(output)}\s*\[[^;=]*\]\s*-=", body):
         return f"it subtracts from {output}, as a step of a factorization does, which is not judged"
     if {signature.ctype(role) for role in ("A", "B")} <= _COMPLEX_TYPES and _COMPLEX.search(body):
@@ -103,9 +108,9 @@ def _looks_like_one(signature: Signature, ptx: str) -> bool:
     return named or _NAME.search(_snake(signature.entry)) is not None or _TWO_DIMENSIONAL.search(ptx) is not None
 
 
-def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict) -> None:
+def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bool] = lambda: False) -> None:
     """Raise for a kernel that may not be a product; the message says what to do if it is one."""
-    if why := doubt(spec, ptx, verdict):
+    if why := doubt(spec, ptx, verdict, touches):
         raise SignatureError(
             f"{spec.signature.entry} gives no product under any meaning that was tried, and {why}",
             f"if it is one, give --signature (as read: {spec.signature.declaration()}), --grid and --block; for any "

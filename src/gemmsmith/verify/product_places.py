@@ -1,9 +1,9 @@
-"""Where the matrices of several products lie, of a kernel that makes one for each ``blockIdx.z``.
+"""Where the matrices of several products lie, of a kernel that makes one for each ``blockIdx.z``, seldom y or x.
 
 The products of a batch mostly follow one another. Those of attention's heads may lie beside one another, each row of a
 matrix being followed by the same row of the next head's: ``(B, T, H, D)``. Which of these a kernel expects is seen by
 what each product reads and writes. Wrong offsets are seen, too: two products then share a part of a matrix, for some
-order of the sizes at least.
+order of the sizes at least. Heads of attention may share whole matrices, in groups of as many.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ class ProductPlaces:
     wrong    why it is not right, for ``problem``; empty: it is
     beside   names of the matrices that lie beside those of other products; none: all follow one another
     apart    names of the matrices with elements between them that no product touches
+    groups   names of the matrices that products share, and how many share one
     """
 
     problem: Problem
     wrong: str = ""
     beside: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,19 +94,21 @@ def _places(
     except GemmsmithError:
         return None
     sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n, "C": problem.m * problem.n}
-    beside, apart = [], []
+    beside, apart, groups = [], [], []
     for role, size in sizes.items():
         each = [found.of(role) for found in touched]
         if any(one.size != size for one in each):
             return None
         name = spec.signature.named(spec.signature.output if role == "C" else role)
-        if wrong := _shared_part(name, each) or _shared_by_some(name, each, is_output=role == "C"):
+        count = _group(each) if role != "C" else 1
+        if wrong := _shared_part(name, each) or ("" if count > 1 else _shared_by_some(name, each, role == "C")):
             return ProductPlaces(problem, wrong)
         own = np.unique(np.concatenate(each))
         if not np.array_equal(own, np.arange(size * len({one.tobytes() for one in each}))):
             if wrong := _lost(name, each):
                 return ProductPlaces(problem, wrong)
             apart.append(name)
+        groups += [(name, count)] if 1 < count < len(each) else []
         beside += [name] if any(one[-1] - one[0] >= size for one in each) else []
     orders = {tuple(np.argsort([found.of(role)[0] for found in touched])) for role in sizes}
     if len(orders) > 1:
@@ -114,7 +118,16 @@ def _places(
     if not all(found.right for found in touched):
         number = next(i for i, found in enumerate(touched) if not found.right)
         return ProductPlaces(problem, f"product {number} of {len(touched)} is not the product of its own matrices")
-    return ProductPlaces(problem, beside=tuple(beside), apart=tuple(apart))
+    return ProductPlaces(problem, beside=tuple(beside), apart=tuple(apart), groups=tuple(groups))
+
+
+def _group(each: Sequence[Indices]) -> int:
+    """How many products in a row share a matrix, the last of them perhaps fewer; 1: each has its own, or another order
+    is theirs."""
+    different = list(dict.fromkeys(one.tobytes() for one in each))
+    numbers = [different.index(one.tobytes()) for one in each]
+    count = numbers.count(0)
+    return count if numbers == [place // count for place in range(len(each))] else 1
 
 
 def _shared_part(name: str, each: Sequence[Indices]) -> str:

@@ -147,6 +147,9 @@ class RaceReporter(Marker):
             notes.append("two threads write one element at the same line: give each thread an element of its own, "
                          "let one thread write, or use an atomic")  # fmt: skip
         elif hazard.across_blocks:
+            if hazard.first.where == hazard.second.where:
+                notes.append("two blocks use one element at the same line: if each block should have elements of its "
+                             "own, where it starts is computed wrongly from blockIdx")  # fmt: skip
             notes.append("no barrier makes blocks wait for one another: __threadfence() must follow the first access, "
                          "then an atomic on a flag or counter, which the other block must see before the second; or "
                          "use atomics for the data itself, or a second launch")  # fmt: skip

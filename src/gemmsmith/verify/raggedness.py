@@ -34,6 +34,8 @@ def find_raggedness(
         if verdict is not None and refuses_extent(verdict) and len(axes) == 3:
             rows = _rows_of_vectors(run, trial, base)
             if rows is not None:
+                if edges.masks_k:
+                    _judge_half_vectors(run, trial, base, rows.k)
                 return Raggedness(rows)
         tiles = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
         found = {
@@ -63,6 +65,15 @@ def _rows_of_vectors(run: Run, trial: Trial, base: Problem) -> Multiples | None:
         return None
     least = _least_vector(vector, lambda step: right(step, step))
     return Multiples(1, 1 if right(1, least) else least, 1 if right(least, 1) else least)
+
+
+def _judge_half_vectors(run: Run, trial: Trial, base: Problem, step: int) -> None:
+    """Raise where a K of half a step accesses nothing misaligned, and the result is wrong: vectors do not ask for whole
+    steps, and who masks the last k-tile means to be right there."""
+    half = replace(trial, problem=base.with_(k=base.k + step // 2))
+    judged = run(half) if step > 1 else None
+    if judged is not None and judged.wrong and not refuses_extent(judged):
+        raise WrongGuard("K", half, judged)
 
 
 def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:

@@ -104,12 +104,13 @@ def find_readings(
     failed: Callable[[GemmsmithError], None] = lambda _: None,
     smooth: bool = False,
     roughly: bool = False,
+    negated: bool = False,
 ) -> list[Reading]:
     """All readings of one launch with the roles of ``signature`` (the user's own) that give a product.
 
     ``blocks``: only these are run, on the simulator, and only what they write is compared. ``failed`` is told why there
     was no result. ``smooth``: small fractions instead of integers, for a kernel that applies gelu or silu, or
-    ``roughly`` so.
+    ``roughly`` so. ``negated``: readings under which it subtracts the product, from C or from 0.
     """
     probed = spec.read_as(signature, "NN")
     try:
@@ -119,6 +120,8 @@ def find_readings(
     except GemmsmithError as error:
         failed(error)
         return []
+    if negated:
+        memory = replace(memory, c=-memory.c, after=-memory.after)
     return _smooth(signature, memory, roughly) if smooth else list(_matching(signature, memory))
 
 

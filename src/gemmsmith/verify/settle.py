@@ -19,7 +19,6 @@ from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.verify.early_hazards import has_hazards
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.found_launches import (
@@ -34,7 +33,7 @@ from gemmsmith.verify.found_launches import (
 from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.meaning_search import MeaningSearch, fitting
-from gemmsmith.verify.product_evidence import says_product
+from gemmsmith.verify.near_products import OTHER_FUNCTION, refuse_near_product
 from gemmsmith.verify.readings import Reading, find_readings
 from gemmsmith.verify.restricted_extents import with_restricted_extents
 from gemmsmith.verify.said_functions import said_function, says_relu
@@ -42,7 +41,6 @@ from gemmsmith.verify.settled import SAY_LAUNCH, Settled
 
 SETTLE_S = 6.0  # for trying meanings
 _JUDGED = ("A·B", "relu", *SMOOTH)
-_OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
 
 
 def settle(
@@ -79,7 +77,7 @@ def settle(
     if isinstance(restricted, Settled):
         return restricted
     if restricted is None:
-        _refuse_other_sums(search)
+        refuse_near_product(search)
     return _unsettled(search, restricted)
 
 
@@ -123,7 +121,7 @@ def _refuse_other_function(search: MeaningSearch) -> None:
     ):
         what = f"what it gives is none of {', '.join(_JUDGED)}"
         raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                             f"not judged: {what}", _OTHER_FUNCTION)  # fmt: skip
+                             f"not judged: {what}", OTHER_FUNCTION)  # fmt: skip
 
 
 def _by_own_shape(search: MeaningSearch) -> Settled | None:
@@ -170,19 +168,6 @@ def _refuse_unknown(search: MeaningSearch) -> None:
         launch = f"; and {SAY_LAUNCH}" if getattr(search.spec.geometry, "guessed", False) else ""
         raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
                              f"{refused.hint}{launch}{_table_hint(search.first)}")  # fmt: skip
-
-
-def _refuse_other_sums(search: MeaningSearch) -> None:
-    """Raise for a kernel whose name does not say that it is a product, and whose results show that it is none."""
-    spec, first = search.spec, search.first
-    if search.rejected or not search.whole or spec.declared_signature or says_product(search.own.entry):
-        return
-    other = not_a_sum_of_products(search.probe(), first, fitting(first, search.shapes[0]))
-    if other and other != FEW_TERMS and not has_hazards(
-        search.open_device(), spec, search.config, search.shapes[0], search.compile_fn
-    ):  # fmt: skip
-        raise SignatureError(f"{search.own.entry} gives no product under any meaning that was tried: {other}",
-                             _OTHER_FUNCTION)  # fmt: skip
 
 
 def _unsettled(search: MeaningSearch, restricted: tuple[str, Layout] | None) -> Settled:

@@ -10,11 +10,12 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_in_name
 from gemmsmith.kernel.other_readings import ROW_PARTS
 from gemmsmith.kernel.roles import EXTENTS
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.verify.candidate_roles import LEADING
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.mode_values import shown_value
 from gemmsmith.verify.readings import Reading
 
 Told = tuple[tuple[str, ...], tuple[str, ...]]  # lines of the report, words of the command line
@@ -48,6 +49,10 @@ def _growing_block(spec: KernelSpec, shape: Shape) -> str:
     return " and ".join(name for name, (m, n, k) in larger.items() if threads((m, n, k)) > max(base, 1024))
 
 
+def _shown(arg: Argument) -> str:
+    return shown_value(arg.role, arg) if arg.role.isdecimal() else arg.role
+
+
 def told(spec: KernelSpec, found: KernelSpec, own: Signature, reading: Reading, shape: Shape) -> Told:
     """What is said of ``reading``: ``found`` is the kernel as it is read, ``own`` what its parameters' names tell."""
     lines, words = [], []
@@ -65,7 +70,7 @@ def told(spec: KernelSpec, found: KernelSpec, own: Signature, reading: Reading, 
     if parts := [arg.name for arg in reading.signature.arguments if arg.role in ROW_PARTS]:
         lines.append(f"its rows are {'·'.join(parts)}: M is their product, and {parts[0]} is 2 where M is even")
     if tried := [arg for arg in changed if arg.name not in ignored and arg.role not in ROW_PARTS]:
-        lines.append("found by trying: " + ", ".join(f"{arg.name} is {arg.role}" for arg in tried))
+        lines.append("found by trying: " + ", ".join(f"{arg.name} is {_shown(arg)}" for arg in tried))
     if changed:
         words += ["--signature", reading.signature.declaration()]
     if reading.signature.accumulates:

@@ -10,7 +10,8 @@ from gemmsmith.kernel.spec import KernelSpec
 
 _HEAD = re.compile(r"[\s}]*(?:else\s+)?if\s*\(.*\)\s*\{?\s*$")
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
-_ASSIGNED = re.compile(r"\b(\w+)\s*[-+*]?=(?!=)([^;=]*)")
+# Names and values, each of ``int r = e >> 3, k = e & 7``.
+_ASSIGNED = re.compile(r"\b(\w+)\s*[-+*]?=(?!=)(?=([^;=]*?)(?:,\s*\w+\s*=|[;=]|$))")
 _THREAD = re.compile(r"\bthreadIdx\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 _SIDE = r"([^;?{}<>=&|!]*)"  # of a comparison: up to the next operator that binds less
@@ -48,7 +49,7 @@ def masks_k(spec: KernelSpec) -> bool:
     names = [signature.named(axis) for axis in "MNK" if signature.has(axis)]
     if facts is None or not signature.has("K") or names.count(signature.named("K")) > 1:
         return False
-    return threads_compare(_LOOP_HEAD.sub(" ", facts.reached), signature.named("K"))
+    return threads_compare(str(facts.reached), signature.named("K"))
 
 
 def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
@@ -65,8 +66,8 @@ def _compares(spec: KernelSpec, axis: str, text: str) -> bool:
 
 
 def threads_compare(text: str, name: str) -> bool:
-    """Whether ``text``, without the heads of loops, compares what depends on threadIdx with ``name``."""
-    own = _own_names(text)
+    """Whether ``text`` compares what depends on threadIdx with ``name``, but for the heads of loops."""
+    own, text = _own_names(text), _LOOP_HEAD.sub(" ", text)
 
     def depends(side: str) -> bool:
         return _THREAD.search(side) is not None or any(word in own for word in _NAME.findall(side))

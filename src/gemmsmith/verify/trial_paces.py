@@ -35,8 +35,12 @@ class Paces:
         """Seconds that a trial will take at least; 0 where nothing is known."""
         whole, work = _work(trial)
         if not whole and whole not in self._least and trial.problem.k >= _DEEP:
-            return self._for_step * trial.problem.k if math.isfinite(self._for_step) else 0.0
+            return self.for_depth(trial)
         return self._least.get(whole, 0.0) * work / (_GROWS if whole else 1)
+
+    def for_depth(self, trial: Trial) -> float:
+        """Seconds that the steps along K alone will take; 0: nothing is known."""
+        return self._for_step * trial.problem.k if math.isfinite(self._for_step) else 0.0
 
     def for_outputs(self, trial: Trial) -> float:
         """Seconds that a whole launch of a small K will take, by the outputs of those before; 0: nothing is known."""

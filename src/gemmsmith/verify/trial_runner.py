@@ -28,6 +28,7 @@ class TrialRunner:
 
     compile_fn  gives the code of each launch: a rung's prologue has kernels of its own
     blocks      the only ones that are run; None: all
+    hurries     whether the seconds are used up: races are looked for no longer, but where a result is wrong
     """
 
     spec: KernelSpec
@@ -36,11 +37,13 @@ class TrialRunner:
     open_device: OpenDevice
     compile_fn: CompileFn
     blocks: Sequence[int] | None = None
+    hurries: Callable[[], bool] = lambda: False
 
     def run(self, trial: Trial) -> Verdict:
         """The verdict on one launch. A wrong result is launched again to look for a race that explains it."""
-        verdict = self._launched(trial, trial.hazards)
-        if verdict.trusted or verdict.faults or trial.hazards or trial.size is Size.SPARSE:
+        hazards = trial.hazards and not self.hurries()
+        verdict = self._launched(trial, hazards)
+        if verdict.trusted or verdict.faults or hazards or trial.size is Size.SPARSE:
             return verdict
         watched = self._launched(trial, True)
         return watched if watched.faults else verdict

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.signature import Signature
+from gemmsmith.kernel.signature import EVERY_LD, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP64, INT8, INT32, Problem
 from gemmsmith.verify.harness import no_launch, refusal
@@ -105,6 +105,8 @@ def _odd(base: Problem, spec: KernelSpec) -> Problem:
 
 def _with_leading(base: Problem, spec: KernelSpec, *more: int) -> Problem:
     rows = {"lda": base.a_shape[1], "ldb": base.b_shape[1], "ldc": base.n}
+    if spec.signature.has(EVERY_LD):
+        return base.with_(**dict.fromkeys(rows, max(rows.values()) + more[0]))
     leading = {name: row + by for (name, row), by in zip(rows.items(), more, strict=True)}
     return base.with_(**{name: ld for name, ld in leading.items() if name in _taken(spec.signature)})
 

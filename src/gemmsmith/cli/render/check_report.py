@@ -15,8 +15,10 @@ from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
+from gemmsmith.userfile.product_axis import product_number
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
+from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits
 from gemmsmith.verify.multiples import ANY, Multiples
@@ -75,7 +77,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        if self.strict and self.settled.padded:
+        if self.strict and (self.settled.padded or precision_limit(self.spec)):
             return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
@@ -107,10 +109,11 @@ class Report:
             code = _HOPPER_LONG.sub(" ", code)
         wide = any(arg.code in ("q", "Q") and re.search(r"\b(?:[MNK]|ld[abc])$", arg.role)
                    for arg in self.spec.signature.arguments)  # fmt: skip
-        if wide or not computes_long_indices(code):
+        number = product_number(code)[0] if getattr(self.spec.geometry, "counts_products", False) else "blockIdx.z"
+        if wide or not computes_long_indices(code, number):
             return wide
         pointers = {arg.name for arg in self.spec.signature.arguments if arg.role == matrix and arg.code == "P"}
-        seen = [indexes_in_64_bits(code, name) for name in pointers]
+        seen = [indexes_in_64_bits(code, name, number) for name in pointers]
         return not seen or any(each is not False for each in seen)
 
     @property
@@ -126,7 +129,7 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """Limits of a kernel that is right: very large matrices, K = 0."""
+        """Limits of a kernel that is right: very large matrices, K = 0, few digits."""
         large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
         found = []
         if large and any(self.is_remark(t, v) for t, v in self.verdicts if t.label in large):
@@ -142,7 +145,7 @@ class Report:
                          "which is for finite numbers")  # fmt: skip
         if limits := [verdict.clamped for _, verdict in self.verdicts if _only_clamps(verdict)]:
             found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
-        return found
+        return found + [limit for limit in (precision_limit(self.spec),) if limit]
 
     def _advised(self) -> str:
         """What to do about indices that overflow: the change that was tried, else in general."""

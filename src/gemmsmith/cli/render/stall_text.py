@@ -27,8 +27,8 @@ def untold(found: Timed, findings: Sequence[Finding]) -> list[str]:
     """The sentences on a predicted time after the first, but for what-ifs that a finding tells."""
     if found.predicted is None:
         return []
-    told = [each.cost for each in found.what_ifs if any(f"Without {each.cost} " in f.sentence for f in findings)]
-    return [text for text in found.sentences[1:] if not any(text.startswith(f"Without {cost} ") for cost in told)]
+    told = [each.cost for each in found.what_ifs if any(f"Without {each.cost}, " in f.sentence for f in findings)]
+    return [text for text in found.sentences[1:] if not any(text.startswith(f"Without {cost}, ") for cost in told)]
 
 
 def print_lines(found: Timed) -> None:

@@ -59,4 +59,4 @@ def _finding(finding: Finding, what_ifs: dict[str, WhatIf], time: Timed) -> Find
 
 
 def _told(there: WhatIf) -> str:
-    return f"Without {there.cost} the kernel is predicted {there.gain:.2f} times as fast, then bound by {there.bound}."
+    return f"Without {there.cost}, the kernel is predicted {there.gain:.2f} times as fast, then bound by {there.bound}."

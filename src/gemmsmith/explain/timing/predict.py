@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
@@ -170,7 +171,7 @@ class Predictor(Shorter):
         At the shortest K that was executed which has so many instructions that start and end count little.
         ``accounts``: whether stalls are wanted.
         """
-        cold = changes.cold and self.rates.first_touch(self.resident) >= 1
+        cold = changes.cold and self._waits_for_dram(self.resident)
         tried = [self._tried] if self._tried is not None and not self.subject.uses("UTMALDG") else []
         least = MANY if self.subject.uses("UTMALDG") else _ENOUGH
         known = [*tried, *self.samples]
@@ -184,7 +185,7 @@ class Predictor(Shorter):
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self.rates.first_touch(len(together)) >= 1 or (turn == 0 and self._warm())
+        cold = self._waits_for_dram(len(together)) or (turn == 0 and self._warm())
         model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
                        self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
@@ -194,6 +195,10 @@ class Predictor(Shorter):
     # -- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+        if self.first_readers:
+            share = sum(self.first_readers) / self.per_sm if changes.cold else 0.0
+            every = self._timed(1, True, changes) if share > 1 - _FEW else self._part_cold(1, share, changes)
+            return [(self.per_sm, every)]
         full, rest = divmod(self.per_sm, self.resident)
         warm = self._warm()
         kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
@@ -216,13 +221,33 @@ class Predictor(Shorter):
         share = self.rates.first_touch(size) if cold else 0.0
         if share >= 1:
             return self._timed(size, True, changes, busy)
-        hot = self._timed(size, False, changes, busy)
         if cold:  # blocks of a kernel that waits most of the time stay in step
+            hot = self._timed(size, False, changes, busy)
             share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
+        return self._part_cold(size, share, changes, busy)
+
+    def _part_cold(self, size: int, share: float, changes: Changes, busy: int = 0) -> RoundTime:
+        """A round of which a ``share`` of all blocks waits for DRAM."""
+        hot = self._timed(size, False, changes, busy)
         if share < _FEW:
             return hot
         far = self._timed(size, True, changes, busy, accounts=False)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
+
+    @cached_property
+    def first_readers(self) -> list[float]:
+        """Of each round the share of blocks that wait for DRAM, where an SM holds one block: nothing hides its wait.
+
+        Empty for other launches, and for clusters and persistent blocks, whose order is their own.
+        """
+        alone = self.resident == 1 and self.subject.together == 1 and not self.spec.persistent
+        return self.rates.first_readers(1) if alone else []
+
+    def _waits_for_dram(self, size: int) -> bool:
+        """Whether blocks, ``size`` of them on an SM, wait for DRAM in most rounds."""
+        if self.first_readers:
+            return sum(self.first_readers) > self.per_sm / 2
+        return self.rates.first_touch(size) >= 1
 
     def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True) -> RoundTime:
         """``accounts``: whether the stalls are wanted, not only the time."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch
 from gemmsmith.errors import UsageError
+from gemmsmith.explain.timing.first_reads import L2_SHARE, first_readers
 from gemmsmith.gpus import GPU
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
@@ -36,6 +37,15 @@ class Rates:
     def first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
         return 1.0 if size == 1 and self.blocks <= self.sms else self.own(size)
+
+    def first_readers(self, size: int) -> list[float]:
+        """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
+        config, problem = self.launch.config, self.problem
+        across = max(1, self._blocks_of_one("m"))
+        tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
+        kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
+        group = int(dict(config.values).get("GROUP", 0) or 0)
+        return first_readers(self.blocks, size * self.sms, across, group, tile, kept)
 
     def own(self, size: int) -> float:
         """The share of what the blocks in flight read that no other of them reads."""

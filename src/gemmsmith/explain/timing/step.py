@@ -45,8 +45,8 @@ def _what_ifs(slow: str, x: TimeSummary, fast: str, y: TimeSummary) -> list[str]
     """Costs that the slower kernel has and the faster one has less of."""
     there = {each.cost: each.gain for each in y.what_ifs}
     return [
-        f"Without {each.cost} {slow} would be {each.gain:.2f} times as fast, {fast} {there.get(each.cost, 1.0):.2f} "
-        f"times; then {slow} is bound by {each.bound}."
+        f"Without {each.cost}, {slow} would be {each.gain:.2f} times as fast and {fast} "
+        f"{there.get(each.cost, 1.0):.2f} times; {slow} would then be bound by {each.bound}."
         for each in x.what_ifs
         if each.gain - there.get(each.cost, 1.0) > _MORE
     ]
@@ -59,7 +59,7 @@ def _work(slow: str, x: TimeSummary, fast: str, y: TimeSummary) -> list[str]:
     for name, one in x.amounts:
         other = there.get(name, 0.0)
         if one > 0 and other > 0 and abs(one / other - 1) > 0.1:
-            found.append((abs(one / other - 1), f"{fast} needs {_part(other / one)} the {name} of {slow}."))
+            found.append((abs(one / other - 1), f"{fast} needs {_part(other / one)} the {name} that {slow} needs."))
     return [text for _, text in sorted(found, reverse=True)]
 
 

@@ -198,14 +198,20 @@ class MemoryPath:
         return arrival
 
     def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
-        """LDGSTS: the tags of its lines now; the data stage when the data arrive."""
-        lines, waves = payload if payload is not None else ((), 1)
-        served = self._dispatched(part, row, max(1, len(lines)), 0, now)
-        data = served
+        """LDGSTS: the tags of its lines now; the data stage when the data arrive, wherever they are written to."""
+        model, lines = self.model, payload[0] if payload is not None else ()
+        past_l1, count, sectors = row.number, len(lines), 0
+        data = served = self._dispatched(part, row, max(1.0, count * model.copy_tag if past_l1 else count), 0, now)
         for _, mask in lines:
-            data = max(data, self._from_l2(part // PARTS, 32 * mask.bit_count(), served))
-        self._arrives_at(part // PARTS, data, waves)
-        return data + self.model.copy_latency
+            mine = mask.bit_count()
+            sectors += mine
+            data = max(data, self._from_l2(part // PARTS, 32 * mine, served))
+        if past_l1:
+            waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
+        else:
+            waves = count + model.copy_l1 if lines else 1.0
+        self._arrives_at(part // PARTS, data, max(1.0, waves))
+        return data + model.copy_latency
 
     def tma_store(self, part: int, nbytes: int, now: float) -> float:
         """When a store by TMA has read shared memory: as it goes out, behind stores before it."""

@@ -9,12 +9,12 @@ from gemmsmith.sim.timing.table import Kind, Row, Unit
 
 # How the unit of an instruction says whether it can take one.
 ALWAYS, ONE, EITHER, QUEUE, GROUP = range(5)
-Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int, SharedOp | None]
-"""(how, unit, busy, even, odd, stall, wait, plain, stalls so far, even alone, odd alone, shared)
+Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int, SharedOp | None, float]
+"""(how, unit, busy, even, odd, stall, wait, plain, stalls so far, even alone, odd alone, shared, hold)
 
 ``plain``: it does nothing but take its unit, and the stall count says when the next may issue. ``shared``: it accesses
 shared memory, and what it costs does not depend on anything else."""
-NOTHING: Op = (ALWAYS, 0, 0.0, 0, 0, 0, (), False, [], 0, 0, None)  # of a warp without instructions
+NOTHING: Op = (ALWAYS, 0, 0.0, 0, 0, 0, (), False, [], 0, 0, None, 0.0)  # of a warp without instructions
 _SHARED = (Kind.SHARED_LOAD, Kind.SHARED_STORE)
 
 
@@ -38,4 +38,4 @@ def op_of(row: Row, tally: list[float], model: SmParameters, memory: Memory, wat
         shared = (row.write, row.read, row.operand_bytes * 32 / model.operand_port,
                   row.result_bytes * 32 / model.port_bytes, most)  # fmt: skip
     return (how, unit, row.busy, row.even, row.odd, row.stall, row.wait, plain, tally, row.even_alone, row.odd_alone,
-            shared)  # fmt: skip
+            shared, row.hold)  # fmt: skip

@@ -32,7 +32,10 @@ class SmParameters:
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
+    copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
+                          copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
     generic_latency       of shared memory by a generic address
+    mma_dispatch          until the sub-core issues again after a warp's product, if the product takes as long
     dmma_cycles           of a sub-core for 512 multiply-adds of doubles; dmma_latency: beyond them
     """
 
@@ -73,6 +76,11 @@ class SmParameters:
     dram_sm_bytes_cycle: float = 22.5
     fill: float = 0.5
     generic_latency: float = 21.0
+    copy_sector: float = 0.1875
+    copy_line: float = 0.59
+    copy_l1: float = 1.8
+    copy_tag: float = 0.6
+    mma_dispatch: float = 0.0
     dmma_cycles: float = 16.0
     dmma_latency: float = 15.0
     copy_latency: float = 30.0

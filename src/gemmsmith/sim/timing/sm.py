@@ -86,7 +86,7 @@ class Sm(Accounts):
         ops = [made[id(code)].copy() for code in self.code]
         for mine in ops:
             if mine:
-                mine[-1] = (*mine[-1][:7], False, *mine[-1][8:11], None)  # the last one ends the warp
+                mine[-1] = (*mine[-1][:7], False, *mine[-1][8:11], None, 0.0)  # the last one ends the warp
         return tallies, ops
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Sm(Accounts):
                     following[part] = later
                     continue
                 op = nexts[w]
-            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone, shared = op
+            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone, shared, hold = op
             if stops and not plain and at[w] == stops[w]:
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
@@ -181,6 +181,8 @@ class Sm(Accounts):
                 next_issue = (free_even if free_even > free_odd else free_odd) - slack
                 if next_issue < now + 1:
                     next_issue = now + 1
+                if next_issue < now + hold:
+                    next_issue = now + hold
             else:
                 next_issue = now + 1
             issue_free[part] = following[part] = next_issue
@@ -235,7 +237,7 @@ class Sm(Accounts):
         free_even, free_odd = banks
         stopped = held[-1]
         while True:
-            how, unit, busy, even, odd, stall, wait, plain, tally, _, _, _ = ops[place]
+            how, unit, busy, even, odd, stall, wait, plain, tally, _, _, _, hold = ops[place]
             if wait or not plain or until > after:
                 break
             if how == ONE:
@@ -256,6 +258,8 @@ class Sm(Accounts):
                 free_even = (free_even if free_even > now else now) + even
                 free_odd = (free_odd if free_odd > now else now) + odd
                 held_until = (free_even if free_even > free_odd else free_odd) - slack
+                if held_until < now + hold:
+                    held_until = now + hold
                 if held_until > after:
                     stopped += held_until - after
                     after = held_until

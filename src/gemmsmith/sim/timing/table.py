@@ -58,6 +58,7 @@ class Row(NamedTuple):
     ``*_alone`` if another warp has issued since the instruction before.
 
     ``result_bytes`` come back over the sub-core's port for each lane; ``operand_bytes`` go to the memory unit.
+    ``hold``: cycles until the sub-core issues again, whatever is next.
     """
 
     position: int
@@ -80,6 +81,7 @@ class Row(NamedTuple):
     following: int
     threads: int
     name: str
+    hold: float = 0.0
 
 
 _KINDS = {
@@ -110,7 +112,8 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         i = program.instructions[row.position]
         unit, busy = _unit(i, Kind(row.kind), model)
         latency = _latency(i, Kind(row.kind), model)
-        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency)
+        hold = min(busy, model.mma_dispatch) - _narrow_sums(i) if i.opcode in WARP_PRODUCTS else 0.0
+        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold)
         if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
@@ -286,6 +289,8 @@ def _number(i: MachineInstruction, kind: Kind) -> int:
     if kind in (Kind.BARRIER, Kind.BARRIER_ARRIVE):
         text = str(i.operands[0]) if i.operands else "0"
         return int(text, 0) if text[:1].isdigit() else 0
+    if kind is Kind.COPY:  # whether it goes past L1
+        return 1 if "BYPASS" in i.modifiers else 0
     if kind is Kind.FENCE:  # whether it reaches beyond the block
         return 0 if "CTA" in i.modifiers else 1
     if kind is Kind.GMMA:

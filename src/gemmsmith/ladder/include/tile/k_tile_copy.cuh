@@ -39,6 +39,9 @@ struct KTileCopy {
     int line, lines_left, floats_left;  // its first line, and the distance from there to the matrix edge
     unsigned target;
 
+    // Floats from the start of a k-tile to the line of k.
+    static __device__ __forceinline__ constexpr int line_of(int k) { return k * PITCH; }
+
     // For k-tiles that begin at row (of A) or column (of B) number `first` of `extent`, from `k` of K onwards. The
     // first k-tile is stored at address `shared`.
     __device__ __forceinline__ KTileCopy(unsigned shared, const float* matrix, long long ld, int first, int extent,
@@ -75,6 +78,8 @@ struct KTileCopy {
             }
         }
     }
+
+    __device__ __forceinline__ void finish(unsigned) const {}  // nothing is left to do for the thread
 
     __device__ __forceinline__ void advance() {
         source += Transposed ? Depth : Depth * ld;

@@ -1,4 +1,4 @@
-"""Uncoalesced accesses tried with x and y exchanged: threadIdx.x then walks along a row. A copy is compiled, checked
+"""Uncoalesced accesses tried with x and y swapped: threadIdx.x then walks along a row. A copy is compiled, checked
 and counted again, and its change is shown as a diff."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gemmsmith.cure.code import Program, below
 from gemmsmith.cure.edit import Candidate, Edit, applied, unified
-from gemmsmith.cure.launches import exchanged_grid
+from gemmsmith.cure.launches import swapped_grid
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.diagnosis import Diagnosis
@@ -29,8 +29,8 @@ _OTHER = {"/": "%", "%": "/"}
 _WORTH = 1.02  # times as fast: less is no reason to change a kernel
 
 
-def exchange(program: Program) -> Candidate | None:
-    """x and y exchanged in the kernel, in what it calls, and in the grid; None where there is nothing to exchange."""
+def swap(program: Program) -> Candidate | None:
+    """x and y swapped in the kernel, in what it calls, and in the grid; None where there is nothing to swap."""
     edits: list[Edit] = []
     for function in program.reached:
         code = function.code
@@ -38,15 +38,15 @@ def exchange(program: Program) -> Candidate | None:
             if match := _AXIS.fullmatch(code.of(node)):
                 edits.append(Edit(code.path, node.end_byte - 1, node.end_byte, "y" if match[1] == "x" else "x"))
     axes = {edit.text for edit in edits}
-    grid = exchanged_grid(program)
+    grid = swapped_grid(program)
     if axes != {"x", "y"} or not grid:
         return None
-    return Candidate("exchanged-axes", "neighbouring threads are in different rows", "exchange x and y",
+    return Candidate("swapped-axes", "neighbouring threads are in different rows", "swap x and y",
                      (*edits, *grid))  # fmt: skip
 
 
-def exchange_lanes(program: Program) -> Candidate | None:
-    """`threadIdx.x / T` and `threadIdx.x % T` exchanged, for blocks along x alone; None unless there are both."""
+def swap_lanes(program: Program) -> Candidate | None:
+    """`threadIdx.x / T` and `threadIdx.x % T` swapped, for blocks along x alone; None unless there are both."""
     edits: list[Edit] = []
     signs: dict[str, set[str]] = {}
     for function in program.reached[:1]:
@@ -61,15 +61,15 @@ def exchange_lanes(program: Program) -> Candidate | None:
     if len(signs) != 1 or set(*signs.values()) != set(_OTHER):
         return None
     (by,) = signs
-    return Candidate("exchanged-lanes", "neighbouring threads are in different rows",
-                     f"exchange threadIdx.x / {by} and threadIdx.x % {by}", tuple(edits))  # fmt: skip
+    return Candidate("swapped-lanes", "neighbouring threads are in different rows",
+                     f"swap threadIdx.x / {by} and threadIdx.x % {by}", tuple(edits))  # fmt: skip
 
 
-def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: bool = False) -> Diagnosis:
-    """The diagnosis with what the exchange did for uncoalesced accesses, if a copy is right and faster with it.
+def with_swap(found: Diagnosis, program: Program, attempt: Try, *, flat: bool = False) -> Diagnosis:
+    """The diagnosis with what the swap did for uncoalesced accesses, if a copy is right and faster with it.
     ``flat``: blocks have threads along x alone."""
     first = next((each for each in found.findings if each.kind.startswith(KIND)), None)
-    change = (exchange_lanes if flat else exchange)(program) if first is not None else None
+    change = (swap_lanes if flat else swap)(program) if first is not None else None
     if first is None or change is None:
         return found
     try:
@@ -80,9 +80,7 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: boo
     if tried.wrong:
         return found
     if gain < _WORTH:
-        staged = replace(
-            first, fix=staging_fix(first.pattern), tried="Tried in a copy: exchanging x and y is no faster."
-        )
+        staged = replace(first, fix=staging_fix(first.pattern), tried="Tried in a copy: swapping x and y is no faster.")
         return replace(found, findings=tuple(staged if each is first else each for each in found.findings))
     op = "st" if first.kind.endswith("stores") else "ld"
     before, after = (each.case.profile.sectors(op) / max(1, each.case.profile.requests(op))
@@ -96,7 +94,7 @@ def with_exchange(found: Diagnosis, program: Program, attempt: Try, *, flat: boo
 
 
 def with_staging(found: Diagnosis) -> Diagnosis:
-    """The diagnosis without the advice to exchange x and y, where that would scatter stores that are coalesced now."""
+    """The diagnosis without the advice to swap x and y, where that would scatter stores that are coalesced now."""
     first = next((each for each in found.findings if each.kind == f"{KIND} loads"), None)
     stored = found.case.profile.packed_per_sector[1]
     if first is None or first.confirmed or first.fix != coalescing_fix(None) or not stored >= FULL_SECTOR:

@@ -1,0 +1,77 @@
+"""Of a kernel that makes several products in one launch: which matrices they share, and where the matrices lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.errors import UsageError
+from gemmsmith.kernel.config import Config
+from gemmsmith.problem import Problem
+from gemmsmith.run.device import Device
+from gemmsmith.shapes import Shape
+from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.product_places import ProductPlaces, product_places
+from gemmsmith.verify.settled import Settled
+from gemmsmith.verify.shared_operand import shares, shares_in_groups
+
+_OWN_ARGUMENTS = "gemmsmith.launch runs it with arguments of your own"
+
+
+def with_shared_operand(
+    open_device: Callable[[], Device], settled: Settled, config: Config, base: Problem, compiled: CompiledKernel
+) -> Settled:
+    """Of a kernel for batches without strides: the reading in which all products share B, or A, where each having its
+    own gives no product. A stride of its own, or host code that allocates one for each product, contradicts it."""
+    spec, signature = settled.spec, settled.spec.signature
+    strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
+    if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
+        return settled
+    for shared in (signature.shared,) if signature.shared else ("", "B", "A"):
+        read = replace(signature, shared=shared)
+        verdict = verify_launch(open_device(), spec, config, read.batch_of(base, 3), fill="integers", mode="exact",
+                                c="set", compile_fn=lambda *_: compiled)  # fmt: skip
+        if verdict.trusted and (shared == signature.shared or shares(spec, read)):
+            line = f"one {read.named(shared)} is used for all products of the batch"
+            return replace(settled, spec=replace(spec, known_signature=read),
+                           lines=(*settled.lines, *([line] if shared != signature.shared else [])))  # fmt: skip
+    return settled
+
+
+def with_places(
+    open_device: Callable[[], Device], settled: Settled, config: Config, shapes: Sequence[Shape],
+    compiled: CompiledKernel,
+) -> tuple[Settled, ProductPlaces | None]:  # fmt: skip
+    """Of a kernel that may make one product for each head: one product alone, where the matrices of several do not
+    follow one another, and where they lie. Raises for products of parts of larger tensors (q, k and v in one), and for
+    products that share matrices without a word of that."""
+    spec, counter = settled.spec, getattr(settled.spec.geometry, "products", "")
+    if not counter or (settled.reading is not None and settled.reading.bias):
+        return settled, None
+    unread = settled.reading is None
+    for layout in ("NN", "NT", "TN", "TT") if unread else spec.layouts:
+        read = spec.read_as(spec.signature, layout)
+        found = product_places(open_device, read, config, shapes, lambda *_: compiled)
+        if found is not None and found.apart and not found.wrong:
+            raise UsageError(
+                f"{spec.signature.entry} makes {counter} products, and the matrices of {' and '.join(found.apart)} "
+                "have elements between them that no product uses: parts of a larger tensor are not judged",
+                _OWN_ARGUMENTS,
+            )
+        if found is not None and found.groups and not found.wrong and not shares_in_groups(spec):
+            name, count = found.groups[0]
+            raise UsageError(
+                f"{spec.signature.entry} makes {counter} products, and {count} in a row use one matrix of {name}: "
+                "neither its names nor a divisor say that this is meant",
+                _OWN_ARGUMENTS,
+            )
+        if found is not None and not unread and (found.wrong or found.beside or found.groups):
+            lines = settled.lines
+            if found.beside:
+                names = " and ".join(found.beside)
+                lines += (f"it makes {counter} products, whose rows are interleaved in {names}",)
+            lines += tuple(f"it makes {counter} products, and {count} in a row share one matrix of {name}"
+                           for name, count in found.groups)  # fmt: skip
+            return replace(settled, spec=replace(spec, batched=False), lines=lines), found
+    return settled, None

@@ -1,0 +1,49 @@
+"""Failures under a launch that was guessed, and that may be the guess's own fault: refusals, not verdicts."""
+
+from __future__ import annotations
+
+import re
+
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import UsageError
+from gemmsmith.verify.verdict import Verdict, is_hazard
+
+_HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
+
+# What tells a kernel how many threads its block has, and how many blocks there are: it is then made for any number.
+_ASKS_FOR_THREADS = re.compile(r"\b(?:blockDim|meta_group_size|num_threads|group_dim)\b|\.size\(\)|%ntid")
+_ASKS_FOR_BLOCKS = re.compile(r"\b(?:gridDim|num_blocks)\b|%nctaid")
+
+
+def refuse_guessed_grid(report: Report) -> None:
+    """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
+    place, failed = getattr(report.spec.geometry, "misread", ""), _failed(report)
+    if not place or failed is None or is_hazard(failed) or failed.faulted:
+        return
+    if 0 < failed.unwritten >= failed.wrong:
+        raise UsageError(
+            f"{report.entry}: its launch at {place} is not understood, and the one that was guessed leaves "
+            f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
+            _HINT,
+        )
+
+
+def refuse_mere_guess(report: Report) -> None:
+    """Raise where nothing tells the launch, and a failure may be the guess's own: outputs that are left unwritten by a
+    kernel that does not ask for the number of blocks; races and faults of one that does not ask for its threads."""
+    failed, geometry = _failed(report), report.spec.geometry
+    if failed is None or not getattr(geometry, "is_mere_guess", False):
+        return
+    races = any(" race on " in reason for reason in failed.reasons)
+    text: str = geometry.facts.reached  # type: ignore[attr-defined]
+    left_out = 0 < failed.unwritten >= failed.wrong and not _ASKS_FOR_BLOCKS.search(text)
+    if left_out or ((races or failed.faults or failed.faulted) and not _ASKS_FOR_THREADS.search(text)):
+        raise UsageError(
+            f"{report.entry}: no launch of it is in its repository, and with the one that was guessed it fails for "
+            f"{report.own(failed.problem)}, which may be the guess's fault",
+            _HINT,
+        )
+
+
+def _failed(report: Report) -> Verdict | None:
+    return next((verdict for trial, verdict in report.failed if not report.only_warns(trial, verdict)), None)

@@ -1,0 +1,54 @@
+"""Numbers that choose what a kernel computes: it only compares them with constants, or asks for their bits.
+
+``bool transB``, ``char ta`` beside ``ta == 'N'``, ``int order`` beside ``order & 2``: each value is another layout, or
+another epilogue.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+from gemmsmith.kernel.signature import Argument
+
+_CODES = frozenset("iIbB?")  # integers, characters and bool
+_MOST_BITS = 3
+_TRANSPOSES = re.compile(r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|order|layout|major|(?:^|_)op_?[ab]?(?:_|$)", re.I)
+
+
+def mode_values(name: str, body: str) -> tuple[str, ...]:
+    """The values, as texts of numbers, between which a kernel chooses by ``name``; empty where it does more with it."""
+    word = re.escape(name)
+    equal, bits = rf"{word}\s*[=!]=\s*(\d+)|(\d+)\s*[=!]=\s*{word}", rf"{word}\s*&\s*(\d+)"
+    before, after = r"(?<![\w.])(?:", r")(?!\w)"
+    # As a condition of its own, and not as the right side of a comparison: ``if (i < n && flag)``.
+    alone = rf"(?:[(!&|?:]|(?<![=!<>])=)\s*{word}(?=\s*(?:\?|&&|\|\|))|[(&|]\s*{word}(?=\s*\))|!\s*{word}\b"
+    rest = re.sub(alone, " ", re.sub(before + f"{equal}|{bits}" + after, " ", body))
+    if not re.search(rf"(?<![\w.]){word}\b", body) or re.search(rf"(?<![\w.]){word}\b", rest):
+        return ()
+    if masks := sorted({int(mask) for mask in re.findall(before + bits + after, body)} - {0})[:_MOST_BITS]:
+        return tuple(str(sum(chosen)) for chosen in product(*((0, mask) for mask in masks)))
+    constants = [str(int(left or right)) for left, right in re.findall(before + equal + after, body)]
+    return tuple(dict.fromkeys(constants if len(set(constants)) > 1 else ["0", "1", *constants]))
+
+
+def modes_of(argument: Argument, body: str, code: str) -> tuple[str, ...]:
+    """The values that an argument chooses between; empty where it is no such number. ``body``: of the kernel, where
+    characters are 0; ``code``: its file as it is written."""
+    found = mode_values(argument.name, body) if argument.code in _CODES else ()
+    if not found or argument.ctype != "char":
+        return found
+    asked = re.findall(rf"(?<![\w.]){re.escape(argument.name)}\s*[=!]=\s*'([A-Za-z])'", code)
+    letters = asked if len(set(asked)) != 1 else [*"NT", *asked]
+    return tuple(dict.fromkeys(str(ord(letter)) for letter in letters))
+
+
+def shown_value(value: str, argument: Argument) -> str:
+    """A value as the source has it: 'N' of a character."""
+    number = int(value)
+    return f"'{chr(number)}'" if argument.ctype == "char" and chr(number).isalpha() else value
+
+
+def transposes(name: str) -> bool:
+    """Whether a number is named after how operands are stored: transA, tb, AB_order, op_a."""
+    return _TRANSPOSES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is not None
