@@ -22,6 +22,7 @@ from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
+from gemmsmith.cli.check_refusals import refuse_by_host_code
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess, refuse_unseen_blocks
 from gemmsmith.cli.launch_report import launch_facts
@@ -30,7 +31,6 @@ from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
 from gemmsmith.compile.cpu_seconds import seconds_used
-from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
@@ -38,16 +38,15 @@ from gemmsmith.problem import Problem
 from gemmsmith.verify.asserted_sizes import refuse_asserted
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.footprints import touches_as_product
-from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, HEADS, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trial import DISTINCT, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
-from gemmsmith.verify.verdict import Verdict, is_hazard
+from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
@@ -95,89 +94,13 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     if passed and asked.free:
         refuse_unseen_blocks(report, config)
     if not passed and asked.free:
-        _refuse_unfinished(report, config)
-        _refuse_several_products(report)
-        _refuse_other_parts(report)
-        _refuse_one_size(report)
-        _refuse_one_extent(report)
+        refuse_by_host_code(report, config)
         refuse_guessed_grid(report)
         refuse_mere_guess(report)
         refuse_callers_flag(report, runner)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
-
-
-def _refuse_other_parts(report: Report) -> None:
-    """Raise for a kernel that host code launches for one part of its matrices after another, if it fails for another
-    shape than the first: its parts may not be larger."""
-    loop = "" if in_rounds(report.spec) else getattr(report.spec.geometry, "loop", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not loop or failed is None or is_hazard(failed) or not report.verdicts[0][1].trusted:
-        return
-    if failed.problem.with_() != report.base.with_():
-        raise UsageError(
-            f"{report.entry} is right for {report.own(report.base)} and not for {report.own(failed.problem)}, but its "
-            f"host code launches it for parts of the product ({loop}), and how large they are is not known",
-            "choose a size of one part with --m, --n and --k",
-        )
-
-
-def _refuse_one_size(report: Report) -> None:
-    """Raise for a kernel that host code launches for one size alone, if it fails for another: a condition there names
-    it. A race is one for every size."""
-    condition = getattr(report.spec.geometry, "one_size", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if condition and failed is not None and not is_hazard(failed):
-        raise UsageError(
-            f"{report.entry}: its host code launches it for one size alone (`{condition}`), and it is not right for "
-            f"{report.own(failed.problem)}",
-            "choose that size with --m, --n and --k",
-        )
-
-
-def _refuse_one_extent(report: Report) -> None:
-    """Raise for a kernel whose grid is made for one number of rows or columns, if it leaves others unwritten."""
-    extent = getattr(report.spec.geometry, "one_extent", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if extent and failed is not None and not failed.hazards and 0 < failed.unwritten >= failed.wrong:
-        raise UsageError(
-            f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
-            f"{failed.total} outputs of {report.own(failed.problem)} are not written",
-            "choose that size with --m, --n and --k, or give a grid with --grid",
-        )
-
-
-def _refuse_unfinished(report: Report, config: Config) -> None:
-    """Raise for a kernel that leaves a part of every sum in each of its slices, if another one adds them up.
-
-    What it writes may be read by others too, which compare or print it: blocks along z tell the slices.
-    """
-    after = getattr(report.spec.geometry, "passed_on", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not after or failed is None or is_hazard(failed) or report.verdicts[0][1].trusted or report.spec.batched:
-        return
-    if report.spec.geometry(report.base, config).grid[2] > 1:
-        raise UsageError(
-            f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
-            "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
-        )
-
-
-def _refuse_several_products(report: Report) -> None:
-    """Raise for a kernel that is right for one product and not for several, if the number that host code launches it
-    for may be one of heads, whose matrices are interleaved."""
-    counter = getattr(report.spec.geometry, "products", "")
-    failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-    if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
-        return
-    if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
-        return
-    raise UsageError(
-        f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
-        "known: it is right for one, and not for several that follow one another",
-        "gemmsmith.launch runs it with arguments of your own; with --signature and batch for it, they follow",
-    )
 
 
 def _plain_trials(

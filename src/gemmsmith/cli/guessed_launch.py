@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from gemmsmith.cli.check_refusals import first_failure
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.verify.trial import HEADS
-from gemmsmith.verify.verdict import Verdict, is_hazard
+from gemmsmith.verify.verdict import is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
 
@@ -19,7 +20,7 @@ _ASKS_FOR_BLOCKS = re.compile(r"\b(?:gridDim|num_blocks)\b|%nctaid")
 
 def refuse_guessed_grid(report: Report) -> None:
     """Raise where host code's launch is not understood, and the guess in its place leaves outputs as they are."""
-    place, failed = getattr(report.spec.geometry, "misread", ""), _failed(report)
+    place, failed = getattr(report.spec.geometry, "misread", ""), first_failure(report)
     if not place or failed is None or is_hazard(failed) or failed.faulted:
         return
     if 0 < failed.unwritten >= failed.wrong:
@@ -33,7 +34,7 @@ def refuse_guessed_grid(report: Report) -> None:
 def refuse_mere_guess(report: Report) -> None:
     """Raise where nothing tells the launch, and a failure may be the guess's own: outputs that are left unwritten by a
     kernel that does not ask for the number of blocks; races and faults of one that does not ask for its threads."""
-    failed, geometry = _failed(report), report.spec.geometry
+    failed, geometry = first_failure(report), report.spec.geometry
     if failed is None or not getattr(geometry, "is_mere_guess", False):
         return
     races = any(" race on " in reason for reason in failed.reasons)
@@ -62,7 +63,3 @@ def refuse_unseen_blocks(report: Report, config: Config) -> None:
             "blockIdx.z = 0 was judged, and passed",
             "say how it is launched with --grid and --block, or run it with gemmsmith.launch and arguments of your own",
         )
-
-
-def _failed(report: Report) -> Verdict | None:
-    return next((verdict for trial, verdict in report.failed if not report.only_warns(trial, verdict)), None)

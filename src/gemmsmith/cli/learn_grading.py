@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gemmsmith.cli.check_attempts import check_product
 from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.check_refusals import first_failure
 from gemmsmith.cli.options.device import DEFAULT_ARCH, DEFAULT_GPU, CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions, ProblemOptions
@@ -79,8 +80,7 @@ def grade_file(file: Path, task: Task, cache: CacheOptions) -> Graded:
         return Graded(Grade(task, "there is no verdict", str(error)))
     fault = _fault(task, report)
     if fault:
-        failed = next((v for t, v in report.failed if not report.only_warns(t, v)), None)
-        failed = failed or next((v for _, v in report.failed), None)
+        failed = first_failure(report) or next((verdict for _, verdict in report.failed), None)
         return Graded(Grade(task, report.conclusion(), fault), report, failed)
     problem = report.spec.problem(*task.shape)
     verdict = _verified(report, problem)
