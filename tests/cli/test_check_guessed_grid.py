@@ -90,3 +90,40 @@ def test_a_kernel_of_unusual_threads(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, found = check(tmp_path, UNUSUAL, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
                         "--trial", "random data")  # fmt: skip
     assert (code, found["status"]) == (0, "right")
+
+
+SIXTEEN = """
+constexpr int SIDE = 64, DEEP = 8, EACH = 4;  // of 16 x 16 threads
+__global__ void tiled_gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[DEEP][SIDE + 64], b[DEEP][SIDE + 64];
+    int id = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+    int top = blockIdx.y * SIDE, left = blockIdx.x * SIDE;
+    float sum[EACH][EACH] = {};
+    for (int first = 0; first < K; first += DEEP) {
+        for (int i = id; i < DEEP * SIDE; i += threads) {
+            int k = i % DEEP, side = i / DEEP;
+            a[k][side] = top + side < M && first + k < K ? A[(top + side) * K + first + k] : 0.f;
+            b[k][side] = left + side < N && first + k < K ? B[(first + k) * N + left + side] : 0.f;
+        }
+        __syncthreads();
+        for (int k = 0; k < DEEP; ++k)
+            for (int i = 0; i < EACH; ++i)
+                for (int j = 0; j < EACH; ++j) sum[i][j] += a[k][threadIdx.y * EACH + i] * b[k][threadIdx.x * EACH + j];
+        __syncthreads();
+    }
+    for (int i = 0; i < EACH; ++i)
+        for (int j = 0; j < EACH; ++j) {
+            int y = threadIdx.y * EACH + i, x = threadIdx.x * EACH + j;
+            if (y < SIDE && x < SIDE && top + y < M && left + x < N) C[(top + y) * N + left + x] = sum[i][j];
+        }
+}
+"""
+
+
+def test_a_block_whose_threads_read_what_none_wrote_is_no_launch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """32 x 32 threads, the first guess, give a product: half of them read columns that are not filled, and store
+    nothing."""
+    _, found = check(tmp_path, SIXTEEN, capsys, "--trial", "random data")
+    assert found["launch"]["block"] == [16, 16, 1], found
