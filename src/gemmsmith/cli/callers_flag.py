@@ -9,6 +9,7 @@ from dataclasses import replace
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Signature
+from gemmsmith.verify.kernel_body import kernel_body
 from gemmsmith.verify.mode_values import modes_of, shown_value
 from gemmsmith.verify.trial_runner import TrialRunner
 
@@ -34,8 +35,7 @@ def refuse_callers_flag(report: Report, runner: TrialRunner) -> None:
 
 def _others(report: Report) -> Iterator[tuple[Signature, str, str]]:
     """The signature with another value of one flag; the flag with its own value and with that one, as text."""
-    signature, facts = report.spec.signature, getattr(report.spec.geometry, "facts", None)
-    body = str(getattr(getattr(facts, "kernel", None), "body", ""))
+    signature, body = report.spec.signature, kernel_body(report.spec)
     for flag in signature.arguments:
         if not flag.role.isdecimal() or flag.passed:
             continue

@@ -40,7 +40,7 @@ class _Constant:
 
     @property
     def parameters(self) -> list[str]:
-        """The kernel's parameters in its stead: one for each element of an array."""
+        """The parameters that replace it: one, or one for each element of an array."""
         names = [f"{self.name}_{i}" for i in range(self.count)] or [self.name]
         return [f"const {self.kind} {name}" for name in names]
 

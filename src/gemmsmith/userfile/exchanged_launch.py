@@ -1,4 +1,4 @@
-"""Launches with grid and block exchanged: ``<<<block, grid>>>``.
+"""Launches with grid and block swapped: ``<<<block, grid>>>``.
 
 The block is then computed from M and N, and the grid is a number of threads that no size changes.
 """

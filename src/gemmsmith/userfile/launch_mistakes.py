@@ -1,4 +1,4 @@
-"""What is wrong with a launch, whatever the kernel is: grid and block exchanged, wrong strides."""
+"""What is wrong with a launch, whatever the kernel is: grid and block swapped, wrong strides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LaunchMistakes:
 
     @property
     def exchanged(self) -> str:
-        """Where host code launches it with grid and block exchanged, if it does not do so for small matrices of its own
+        """Where host code launches it with grid and block swapped, if it does not do so for small matrices of its own
         alone; else empty."""
         if self.site is None or not self._is_exchanged or fits_own_sizes(self.site):
             return ""

@@ -28,7 +28,7 @@ _TWO_COUNTERS = ("2-batch%2", "batch//(2-batch%2)")  # two of an even number, so
 
 class LaunchProducts:
     """What ``UserLaunch`` knows of products along z. ``products``: a parameter that may count them, but may count heads
-    too, whose matrices lie beside one another; empty: none."""
+    too, whose matrices are interleaved; empty: none."""
 
     facts: KernelFacts
     site: SiteValues | None

@@ -170,7 +170,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
             return None
 
     def alternatives(self) -> list[UserLaunch]:
-        """Other launches that are as likely, where the grid is a guess: x and y exchanged."""
+        """Other launches that are as likely, where the grid is a guess: x and y swapped."""
         if not (self.guessed or self.only_equal) or "blockIdx.y" not in self.facts.reached:
             return []
         other = copy.copy(self)

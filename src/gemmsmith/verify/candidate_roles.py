@@ -12,6 +12,7 @@ from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.roles import with_written
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.verify.kernel_body import kernel_body
 from gemmsmith.verify.mode_values import modes_of
 from gemmsmith.verify.written import used_bytes, used_parameters, written_parameters
 
@@ -34,7 +35,7 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
 
 def _with_modes(spec: KernelSpec, own: Signature) -> Iterator[Signature]:
     """The signature with each value of the numbers that only choose what the kernel computes: ``if (shared != 2)``."""
-    body = str(getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "body", ""))
+    body = kernel_body(spec)
     modes = {arg.name: values for arg in own.unknown if arg.code != "?" and (values := modes_of(arg, body, spec.code))}
     for chosen in product(*modes.values()) if modes else ():
         roles = dict(zip(modes, chosen, strict=True))

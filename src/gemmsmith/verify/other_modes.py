@@ -19,6 +19,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import no_launch, verify_launch
+from gemmsmith.verify.kernel_body import kernel_body
 from gemmsmith.verify.launch_probe import LaunchProbe, operands
 from gemmsmith.verify.meaning_search import fitting
 from gemmsmith.verify.mode_values import modes_of, shown_value, transposes
@@ -72,7 +73,7 @@ def _is_right_padded(device: Device, spec: KernelSpec, config: Config, shape: Sh
 def _others(spec: KernelSpec, own: Signature) -> Iterator[tuple[Signature, str]]:
     """The signature with other values, and these as text; only of numbers that are named after a layout, and that the
     callers of host code choose."""
-    body = str(getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "body", ""))
+    body = kernel_body(spec)
     chosen_by_callers = [arg for arg in own.arguments if arg.role.isdecimal() and not arg.passed]
     named = [arg for arg in chosen_by_callers if transposes(arg.name)]
     modes = {arg: values for arg in named if (values := modes_of(arg, body, spec.code))}

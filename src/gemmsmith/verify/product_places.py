@@ -1,6 +1,6 @@
 """Where the matrices of several products lie, of a kernel that makes one for each ``blockIdx.z``, seldom y or x.
 
-The products of a batch mostly follow one another. Those of attention's heads may lie beside one another, each row of a
+The products of a batch mostly follow one another. Those of attention's heads may be interleaved, each row of a
 matrix being followed by the same row of the next head's: ``(B, T, H, D)``. Which of these a kernel expects is seen by
 what each product reads and writes. Wrong offsets are seen, too: two products then share a part of a matrix, for some
 order of the sizes at least. Heads of attention may share whole matrices, in groups of as many.

@@ -29,6 +29,7 @@ from gemmsmith.verify.found_launches import (
     likely_launches,
     refuse_one_grid,
 )
+from gemmsmith.verify.kernel_body import kernel_body
 from gemmsmith.verify.launch_probe import LaunchProbe
 from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.meaning_search import MeaningSearch, fitting
@@ -140,7 +141,9 @@ def _by_what_it_touches(search: MeaningSearch) -> Settled | None:
     """A kernel that gives no product under any meaning, with the one that its reads and writes or its indices tell."""
     if not search.first.unknown or not search.whole or search.rejected:
         return None
-    found = _roles_of_wrong_product(search.probe(), search.first, search.others, search.shapes[0], _body(search.spec))
+    found = _roles_of_wrong_product(
+        search.probe(), search.first, search.others, search.shapes[0], kernel_body(search.spec)
+    )
     return None if found is None else _settled_as(search, *found)
 
 
@@ -209,12 +212,6 @@ def _square_grid(spec: KernelSpec, meant: Signature) -> bool:
     """Whether host code's grid is one for a square C, so that its size may be both M and N."""
     launch = spec.read_as(meant, "NN").geometry
     return getattr(launch, "only_equal", None) is not None or bool(getattr(launch, "misread", ""))
-
-
-def _body(spec: KernelSpec) -> str:
-    """The text of the kernel itself; empty where it is not known."""
-    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
-    return str(getattr(kernel, "body", ""))
 
 
 def _table_hint(signature: Signature) -> str:

@@ -9,6 +9,7 @@ from gemmsmith.kernel.role_names import is_weight, words
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.product_axis import product_number
+from gemmsmith.verify.kernel_body import kernel_body
 
 _BATCHED = frozenset(("bmm", "batched", "batchedgemm", "batchmatmul"))
 _GROUPS = frozenset(("kv", "nkv", "gqa", "mqa", "group", "groups", "grouped", "rep", "repeat", "shared"))
@@ -30,7 +31,7 @@ def shares(spec: KernelSpec, signature: Signature) -> bool:
 def shares_in_groups(spec: KernelSpec) -> bool:
     """Whether a kernel says that several products in a row have one operand: by a name (kv_heads, group), or by a
     number that it divides the product's number by (``blockIdx.z / 4``)."""
-    body = str(getattr(getattr(getattr(spec.geometry, "facts", None), "kernel", None), "body", ""))
+    body = kernel_body(spec)
     named = {word for name in re.findall(r"[A-Za-z_]\w*", f"{spec.signature.entry} {body}") for word in words(name)}
     number = "|".join(map(re.escape, product_number(body)))
     return bool(_GROUPS & named) or re.search(rf"(?<![\w.])(?:{number})\s*(?:/|>>)\s*\d", body) is not None

@@ -18,8 +18,8 @@ _LARGEST = 1 << 14  # rows and columns that are tried
 
 
 def too_many_threads(spec: KernelSpec, config: Config, problem: Problem, like: Verdict) -> Verdict | None:
-    """The verdict on a launch with grid and block exchanged, with the facts of ``like``: the first square C that its
-    block is too large for. None: it is not exchanged, or host code has sizes of its own that have such a block."""
+    """The verdict on a launch with grid and block swapped, with the facts of ``like``: the first square C that its
+    block is too large for. None: they are not swapped, or host code has sizes of its own that have such a block."""
     place = "" if spec.is_rung else getattr(spec.geometry, "exchanged", "")
     most = cuda_limits().threads_per_block
     side = max(problem.m, problem.n)

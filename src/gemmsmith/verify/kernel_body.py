@@ -1,0 +1,11 @@
+"""The text of a user's kernel, as rules on its code read it."""
+
+from __future__ import annotations
+
+from gemmsmith.kernel.spec import KernelSpec
+
+
+def kernel_body(spec: KernelSpec) -> str:
+    """The text of the kernel itself; empty where it is not known, as for a rung."""
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    return str(getattr(kernel, "body", ""))
