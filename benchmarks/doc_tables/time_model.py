@@ -9,7 +9,7 @@ from typing import Any
 from timed_sources import is_stale
 
 from doc_tables.records import load, table
-from doc_tables.time_model_before import TODAY, points_before, points_today
+from doc_tables.time_model_before import TODAY, fourth_points, points_before, points_today
 
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are made for, H200", "probes": "probes, H200",
@@ -17,10 +17,11 @@ _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are mad
           "styles": "common styles, predicted first, H200",
           "public": "public repositories, predicted first, H200",
           "second": "public repositories, timed after the rules were made, H200",
-          "third": "a third set of these, H200", "fifth": "a fifth set, H200"}  # fmt: skip
+          "third": "a third set of these, H200", "fourth": "a fourth set, H200",
+          "fifth": "a fifth set, H200"}  # fmt: skip
 _COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669",
             "styles": "#dc2626", "public": "#0891b2", "second": "#be185d", "third": "#000000",
-            "fifth": "#65a30d"}  # fmt: skip
+            "fourth": "#92400e", "fifth": "#65a30d"}  # fmt: skip
 
 
 def _points(which: str) -> list[dict[str, Any]]:
@@ -159,7 +160,7 @@ def picture() -> str:
     width, height, left, top, right, bottom = 760, 410, 60, 80, 20, 50
     before = [p for p in points_before() if p["set"] != "third"]  # whose first predictions are of rules not kept
     third = [p for p in points_today() if p["set"] == "third"]
-    points = [p for p in [*load("time_model.json")["points"], *before, *third] if "ratio" in p]
+    points = [p for p in [*load("time_model.json")["points"], *before, *third, *fourth_points()] if "ratio" in p]
     times = [math.log10(p["measured_us"]) for p in points]
     low, high = math.floor(min(times)), math.ceil(max(times))
     bottom_ratio, top_ratio = 0.5, 2.0
