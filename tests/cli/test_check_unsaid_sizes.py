@@ -59,3 +59,27 @@ def test_a_wrong_kernel_under_a_guessed_launch_is_not_called_right(
     source = ONE_THREAD.replace("ROW", "y").replace("COL", "x").replace("k < K", "k < K - 1")
     code, found = check(tmp_path, source, capsys, *DISTINCT)
     assert code != 0, found
+
+
+LOOP = """
+__global__ void stack(const float* X, const float* Y, float* Z, int B, int M, int N, int K) {
+    int col = blockIdx.x * 8 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
+    if (row >= M || col >= N) return;
+    for (int b = 0; b < B; ++b) {
+        const float *x = X + b * M * K, *y = Y + b * STEP;
+        float s = 0;
+        for (int k = 0; k < K; ++k) s += x[row * K + k] * y[k * N + col];
+        Z[b * M * N + row * N + col] = s;
+    }
+}
+void run(const float* X, const float* Y, float* Z, int B, int M, int N, int K) {
+    stack<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(X, Y, Z, B, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("step", "right"), [("K * N", True), ("K * K", False)])
+def test_each_block_makes_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str, right: bool) -> None:
+    code, found = check(tmp_path, LOOP.replace("STEP", step), capsys)
+    assert (code == 0) == right, found
+    assert not right or any("batch" in trial["label"] for trial in found["trials"])
