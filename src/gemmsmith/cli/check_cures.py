@@ -14,7 +14,7 @@ from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.edit import Candidate, applied
-from gemmsmith.cure.fault import fault_of
+from gemmsmith.cure.fault import Fault, fault_of
 from gemmsmith.cure.overflow import overflows
 from gemmsmith.cure.program import program_of, second_kernel
 from gemmsmith.cure.search import Outcome, find_cure
@@ -262,10 +262,21 @@ class _CopyBench:
         other = trial.label not in earlier and report.spec.signature == self.runner.spec.signature
         plain = replace(trial, hazards=trial.hazards and bool(fault.races))  # a race of the original would hide it
         before = self.runner.run(plain) if other else None
-        same = before is not None and not before.trusted and fault_of(before, self.names).key == fault.key
+        same = before is not None and not before.trusted and self._is_same(before, fault)
         passed = sum(verdict.trusted for _, verdict in report.verdicts)
         tried = f"{passed} trials pass; a second fault is left, which the kernel has without this change, too: "
         return Outcome(False, fault, trial, same, f"{tried}{trial.label}")
+
+    def _is_same(self, before: Verdict, fault: Fault) -> bool:
+        """Whether the user's kernel shows this fault, beside the one that the change cured. Races of asynchronous
+        copies are always looked for, so that wrong values may stand beside a race."""
+        if before.hazards and not fault.races:
+            return fault.kind == "value" and before.wrong > 0
+        seen = fault_of(before, self.names).key
+        if not fault.races:
+            return seen == fault.key
+        cured = next(fault_of(v, self.names).key for t, v in self.report.verdicts if t.label == self.trial.label)
+        return fault.key <= seen and not fault.key & cured
 
     def _is_launch(self, spec: KernelSpec) -> bool:
         """Whether the copy is launched in another way."""

@@ -61,6 +61,12 @@ def is_batch(name: str, short: bool = False) -> bool:
     return own in BATCH or (short and own == "b")
 
 
+def loops_over_products(name: str, body: str) -> bool:
+    """Whether each block makes one product after another: ``for (b = 0; b < B; ++b)`` with offsets ``b * M * K``."""
+    loop = re.search(rf"\bfor\s*\([^;()]*;\s*(\w+)\s*<\s*{re.escape(name)}\s*;", body)
+    return loop is not None and re.search(rf"\b{loop[1]}\s*\*|\*\s*{loop[1]}\b", body) is not None
+
+
 def is_side_of_tile(name: str, body: str) -> bool:
     """Whether a number is a tile's side, though bs may stand for a batch's size: the kernel has ``blockIdx.x * bs``, or
     counts tiles, ``(K + bs - 1) / bs``."""

@@ -25,6 +25,7 @@ from gemmsmith.kernel.role_names import (
     is_weight,
     leading_of,
     leading_role,
+    loops_over_products,
     numbers_a_product,
     pointer_role,
     scalar_role,
@@ -316,8 +317,9 @@ def _scalar_roles(
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
-    if len(extents) == 4 and "blockIdx.z" in body and "batch" not in roles.values():
-        own = [i for i in extents if is_batch(found[i].name, short=True)]
+    if len(extents) == 4 and "batch" not in roles.values():
+        own = [i for i in extents if is_batch(found[i].name, short=True)
+               and ("blockIdx.z" in body or loops_over_products(found[i].name, body))]  # fmt: skip
         if len(own) == 1 and _extents_of(found, [i for i in extents if i not in own]) == set(EXTENTS):
             roles[own[0]] = "batch"  # B beside M, N and K
             extents.remove(own[0])

@@ -27,6 +27,9 @@ _NAMES = {
 _DEFAULT_TILE = 32
 # Ways to tell blocks and threads apart.
 _NUMBERED = re.compile(r"(?:block|thread)(?:Idx|_rank|_index)|%\w*(?:ctaid|tid|laneid|warpid)")
+# What a block of one thread has no use for: other threads, and tiles.
+_SEVERAL = re.compile(r"thread(?:Idx|_rank|_index)|blockDim|warpSize|mma|__(?:shared|shfl|sync)|blockIdx\.\w\s*\*|"
+                      r"\*\s*blockIdx|%\w*(?:tid|laneid|warpid)")  # fmt: skip
 
 
 def _place(axis: str) -> re.Pattern[str]:
@@ -67,6 +70,11 @@ class LaunchGuess:
         return _NUMBERED.search(self.reached) is None
 
     @property
+    def one_thread_a_block(self) -> bool:
+        """Whether blocks number the elements of C, as ``row = blockIdx.y, col = blockIdx.x``."""
+        return "blockIdx.y" in self.reached and _SEVERAL.search(self.reached) is None
+
+    @property
     def has_sizes(self) -> bool:
         """Whether constants, ``__launch_bounds__`` or square arrays for a block of rows and columns say how large a
         block or a tile is."""
@@ -95,6 +103,8 @@ class LaunchGuess:
     def grid(self, problem: Problem, block: Dim3) -> Dim3:
         if self.alone:
             return 1, 1, 1
+        if self.one_thread_a_block:
+            return (problem.m, problem.n, 1) if self.x_walks_rows() else (problem.n, problem.m, 1)
         rows, cols = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         linear = "blockIdx.y" not in self.reached
         if rows is None or cols is None:
@@ -127,7 +137,7 @@ class LaunchGuess:
         return 0
 
     def _block(self) -> Dim3:
-        if self.alone:
+        if self.alone or self.one_thread_a_block:
             return 1, 1, 1
         bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         tm, tn = self._constant(*_NAMES["TM"]), self._constant(*_NAMES["TN"])

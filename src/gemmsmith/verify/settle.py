@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.errors import SignatureError
+from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.extents_by_use import extents_by_use
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
@@ -68,7 +69,7 @@ def settle(
         if (found := attempt(search)) is not None:
             return found
     refuse_one_grid(search)
-    if (found := _by_values_passed(search)) is not None:
+    if (found := _by_values_passed(search) or _by_no_name(search)) is not None:
         return found
     _refuse_unknown(search)
     if (found := in_padded_memory(search)) is not None:
@@ -153,6 +154,21 @@ def _by_values_passed(search: MeaningSearch) -> Settled | None:
         return None
     passed = as_passed(search.first)
     return None if passed is None else _settled_as(search, passed, "its launch")
+
+
+def _by_no_name(search: MeaningSearch) -> Settled | None:
+    """A kernel in which one size is named as if it were another, beside names that say nothing: ``cWidth`` may be the
+    width of C, or what A and B have in common. Only a product tells."""
+    first = search.first
+    arguments = tuple(replace(arg, role="") if arg.role in EXTENTS else arg for arg in first.arguments)
+    if not first.unknown or not search.whole or search.rejected or arguments == first.arguments:
+        return None
+    read = search.spec.read_as(replace(first, arguments=arguments), search.spec.layouts[0])
+    try:
+        found = settle(search.open_device, read, search.config, search.shapes, search.compiled, search.layout)
+    except GemmsmithError:
+        return None
+    return None if found.reading is None else found
 
 
 def _settled_as(search: MeaningSearch, meant: Signature, told_by: str) -> Settled:
