@@ -34,4 +34,5 @@ def test_boxes_end_at_256_rows(swap: int, shares: int) -> None:
         config = SPEC.config({"BN": columns, "STAGES": 3, "SWAP": swap, "CLUSTER_M": shares})
         maps = SPEC.tensor_maps(problem_of(1024, 1024, 1024), config)
         loaded = maps["map_a" if swap else "map_b"].box[1]
-        assert loaded <= 256 and columns % (loaded * shares) == 0
+        assert loaded <= 256
+        assert columns % (loaded * shares) == 0
