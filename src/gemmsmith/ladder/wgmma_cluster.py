@@ -39,7 +39,7 @@ SPEC = hopper.rung(
     summary="blocks on neighbouring SMs load each k-tile once, for all of them",
     teaches="clusters and multicast: data that is not moved costs no energy, and energy sets the clock",
     parameters=(
-        *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 321, 8))),
+        *block_tile(128, 256, (64, 128, 192, 256), tuple(range(8, 257, 8))),
         hopper.stages(4, (*range(2, 15), 16)),
         hopper.consumers(2),
         *hopper.clusters(2, 1),

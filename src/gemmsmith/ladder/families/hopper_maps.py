@@ -10,7 +10,6 @@ from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 from gemmsmith.problem import Problem
 
 _LINE = 128
-_MOST_ROWS = 256  # of a box
 _SECTOR = 16  # 16-bit elements
 
 
@@ -28,8 +27,8 @@ def operand_map(operand: str, problem: Problem, rows: int, blocks: int = 1, fetc
 def operand_maps(problem: Problem, config: Config) -> dict[str, TensorMap]:
     """The maps of A and B for tiles of BM x BN; with SWAP, BM is of columns of B and BN of rows of A."""
     shares = config.get("CLUSTER_M", 1)
-    # Tail tiles load one box at a time, and a box ends at 256 rows.
-    other_rows = BOX if config.get("TAIL_BN", 0) else config["BN"] // (2 if config["BN"] > _MOST_ROWS * shares else 1)
+    # Tail tiles load one box at a time.
+    other_rows = BOX if config.get("TAIL_BN", 0) else config["BN"]
     tall, other = "BA" if config.get("SWAP", 0) else "AB"
     # Slices of K: on an H200 4 to 6 % less time at 512x512x65536 with tiles of 128x128, 3 to 6 % at 256x256x32768, and
     # within 1.6 % at two others.

@@ -25,22 +25,6 @@ constexpr bool IS_NOTHING = false;
 template <>
 constexpr bool IS_NOTHING<Nothing> = true;
 
-// Multiplies 64 rows by Cols columns, over 16 of k: one wgmma, or two where there are more than its 256. Columns across k
-// are divided between boxes of 64.
-template <class In, class TileA, class TileB, int Cols>
-__device__ __forceinline__ void wgmma_columns(float (&acc)[Cols / 2], unsigned long long a, unsigned b, int step,
-                                              bool accumulate) {
-    constexpr int HALF = TileB::K_MAJOR ? (Cols / 2 + 7) / 8 * 8 : (Cols / 2 + BOX - 1) / BOX * BOX;
-    constexpr int LEFT = Cols <= 256 ? Cols : HALF, RIGHT = Cols - LEFT;
-    const auto multiply = [&](auto& part, int col) {
-        constexpr int COLS = sizeof(part) / sizeof(float) * 2;
-        Wgmma<In, COLS, TileA::K_MAJOR, TileB::K_MAJOR>::multiply(
-            part, a, TileB::descriptor(b + col * BOX_ROW, 0, step), accumulate);
-    };
-    multiply(reinterpret_cast<float (&)[LEFT / 2]>(acc), 0);
-    if constexpr (RIGHT > 0) multiply(reinterpret_cast<float (&)[RIGHT / 2]>(acc[LEFT / 2]), LEFT);
-}
-
 // Starts the wgmma instructions of one stage, which holds Depth k-tiles. This warpgroup computes MTiles tiles of 64
 // rows, starting with number `first`, by all Cols columns. Without `accumulate` the old accumulators are discarded.
 // `started()` is called after the first of them, which is a group of its own.
@@ -55,8 +39,9 @@ __device__ __forceinline__ void wgmma_stage(float (&acc)[MTiles][Cols / 2], unsi
 #pragma unroll
             for (int i = 0; i < MTiles; ++i) {
                 const unsigned a = stage + k_tile * (TileA::BYTES + TileB::BYTES), b = a + TileA::BYTES;
-                wgmma_columns<In, TileA, TileB, Cols>(acc[i], TileA::descriptor(a, first + i, step), b, step,
-                                                      accumulate || k_tile + step > 0);
+                Wgmma<In, Cols, TileA::K_MAJOR, TileB::K_MAJOR>::multiply(
+                    acc[i], TileA::descriptor(a, first + i, step), TileB::descriptor(b, 0, step),
+                    accumulate || k_tile + step > 0);
                 if (!IS_NOTHING<Started> && k_tile + step + i == 0) {
                     wgmma_commit();
                     started();
