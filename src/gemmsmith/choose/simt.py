@@ -73,9 +73,9 @@ class Candidate:
         return (c["BN"] > _NARROW_COLUMNS or problem.n <= c["BN"]) and (c["BM"] > _NARROW_ROWS or problem.m <= c["BM"])
 
     def ways(self, problem: Problem, possible: tuple[int, ...]) -> tuple[int, ...]:
-        """Of the possible values of TRANSPOSED_COPY those to try. Narrow tiles read one operand once, and wait for it: by
-        registers where that one is K-major, which takes three quarters of the time of copies of 4 bytes (19876x4x11468
-        NT, 9000x8x9000 NN, 10376x12x14104 NT)."""
+        """Of the possible values of TRANSPOSED_COPY those to try. Narrow tiles read one operand once, and wait for it:
+        by registers where that one is K-major, which takes three quarters of the time of copies of 4 bytes
+        (19876x4x11468 NT, 9000x8x9000 NN, 10376x12x14104 NT)."""
         if self.is_narrow:
             k_major = problem.trans_b if self.config(0)["BM"] <= _NARROW_ROWS else not problem.trans_a
             return (BY_REGISTERS,) if k_major and BY_REGISTERS in possible else (0,)
