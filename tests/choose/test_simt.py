@@ -101,3 +101,21 @@ def test_where_operands_are_transposed_in_registers() -> None:
     both = tiles(nn.with_(trans_b=True))
     assert (64, 256, 1) in tiles(nn) - both, "40 registers of chunks instead of 8"
     assert configuration_for(nn.with_(trans_b=True), H200, 0, True)["TRANSPOSED_COPY"] == BY_REGISTERS
+
+
+@pytest.mark.parametrize(("shape", "layout", "most", "transposed"), [
+    ((20000, 4, 12000), "NN", 8, BY_REGISTERS), ((20000, 4, 12000), "TN", 8, 0),
+    ((20000, 12, 12000), "NT", 16, BY_REGISTERS),
+    ((20000, 4, 28), "NN", 8, BY_REGISTERS)], ids=str)  # fmt: skip
+def test_few_columns_have_a_narrow_tile(shape: tuple[int, int, int], layout: str, most: int, transposed: int) -> None:
+    """By registers where the operand that is read is K-major; none of such tiles for more columns."""
+    problem = Problem(*shape, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    config = configuration_for(problem, H200, 0, True)
+    assert (config["BN"], config["TRANSPOSED_COPY"]) == (most, transposed)
+    wider = problem.with_(n=most + 1)
+    assert all(config["BN"] > most for _, config in configurations(wider, H200, 0, True))
+
+
+def test_few_rows_have_a_narrow_tile() -> None:
+    assert configuration_for(Problem(6, 20000, 6000), H200, 0, True)["BM"] == 8
+    assert all(config["BM"] > 8 for _, config in configurations(Problem(9, 20000, 6000), H200, 0, True))

@@ -37,6 +37,7 @@ _TWO_STAGES = ((128, 64, 16), (128, 128, 16))
 _LOADED_WITHIN = 1024
 _OTHER_REGISTERS = 40  # beside accumulators, fragments and chunks: tiles that need more than there are spill, or nearly
 _SHORT = 8  # k-tiles this short are for products with no more: from K = 28 on they are slower than others (17 shapes)
+_NARROW_COLUMNS, _NARROW_ROWS = 16, 8  # of tiles for products that have no more
 _ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 _CORRECTED = 1.4  # of the fastest prediction: those further away were rarely timed
 _MOST_CORRECTED = 2e11  # FLOP: the trees saw no larger product
@@ -56,6 +57,30 @@ class Candidate:
         """Bytes of shared memory, in the layout that needs most."""
         c = self.config(0)
         return 4 * c["STAGES"] * c["BK"] * (c["BM"] + c["BN"] + 8)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the tile is for products that are read rather than multiplied."""
+        c = self.config(0)
+        return c["BN"] <= _NARROW_COLUMNS or c["BM"] <= _NARROW_ROWS
+
+    def holds(self, problem: Problem) -> bool:
+        """False where a narrow tile does not hold all columns, or all rows, of the product: wider ones read less; and
+        where one has two stages, but K has more k-tiles."""
+        c = self.config(0)
+        if self.is_narrow and c["STAGES"] == 2 and problem.k > 2 * c["BK"]:
+            return False
+        return (c["BN"] > _NARROW_COLUMNS or problem.n <= c["BN"]) and (c["BM"] > _NARROW_ROWS or problem.m <= c["BM"])
+
+    def ways(self, problem: Problem, possible: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the possible values of TRANSPOSED_COPY those to try. Narrow tiles read one operand once, and wait for it:
+        by registers where that one is K-major, which takes three quarters of the time of copies of 4 bytes
+        (19876x4x11468 NT, 9000x8x9000 NN, 10376x12x14104 NT)."""
+        if self.is_narrow:
+            k_major = problem.trans_b if self.config(0)["BM"] <= _NARROW_ROWS else not problem.trans_a
+            return (BY_REGISTERS,) if k_major and BY_REGISTERS in possible else (0,)
+        suits = BY_REGISTERS not in possible or self.suits_registers(problem)
+        return possible if suits else tuple(way for way in possible if way != BY_REGISTERS)
 
     def suits_registers(self, problem: Problem) -> bool:
         """Whether a thread has registers for the chunks of the next k-tile, and the fma of one take as long as they do
@@ -121,10 +146,9 @@ def configurations(problem: Problem, sms: int, unaligned: int = 0,
     for candidate in candidates():
         if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
             continue
-        if dict(candidate.changes).get("BK", _BK) <= _SHORT < problem.k:
+        if dict(candidate.changes).get("BK", _BK) <= _SHORT < problem.k or not candidate.holds(problem):
             continue
-        suits = BY_REGISTERS not in transposed or candidate.suits_registers(problem)
-        ways = transposed if suits else tuple(way for way in transposed if way != BY_REGISTERS)
+        ways = candidate.ways(problem, transposed)
         for each in ways:
             found += [(candidate, candidate.config(sharers, each)) for sharers in _sharers(candidate, problem, sms)]
         if clusters:
@@ -154,6 +178,8 @@ def _sharers(candidate: Candidate, problem: Problem, sms: int) -> list[int]:
     legal = next(p.legal for p in rung_named(NAME).parameters if p.name == "SHARERS")
     even = 2 ** (sms.bit_length() - 1)
     some = dict.fromkeys((sms, candidate.resident * sms, even, candidate.resident * even))
+    if candidate.is_narrow:  # fewer blocks read more slowly
+        some = dict.fromkeys((candidate.resident * sms,))
     return [0, *(count for count in some if count in legal and count * problem.batch <= MOST_SHARERS)]
 
 

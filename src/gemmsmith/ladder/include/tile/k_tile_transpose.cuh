@@ -18,7 +18,7 @@ struct KTileTranspose {
     static constexpr int PASS = Threads / ACROSS;                // rows per pass of all threads
     static constexpr int PER_ROW = CHUNKS / ACROSS;
     static constexpr int COUNT = ((Extent - 1) / PASS + 1) * PER_ROW;
-    static_assert(Extent % 16 == 0 && CHUNKS % ACROSS == 0 && Threads % ACROSS == 0, "threads share a row equally");
+    static_assert(Extent % 8 == 0 && CHUNKS % ACROSS == 0 && Threads % ACROSS == 0, "threads share a row equally");
 
     const float* source;  // this thread's first chunk of the k-tile
     long long ld;
