@@ -45,8 +45,8 @@ def _swapped(function: Function, array: str, one: int, other: int, found: dict[i
     lines = code.line(first.start_byte), code.line(second.start_byte)
     where = f"lines {lines[0]} and {lines[1]}" if lines[0] != lines[1] else f"line {lines[0]}"
     return Candidate("interchanged-registers", f"registers {one} and {other} of the fragment `{array}` are "
-                     f"interchanged in {where}: mma expects in {array}[{one}] what is in {array}[{other}], and the other "
-                     "way round",
+                     f"interchanged in {where}: mma expects in {array}[{one}] what is in {array}[{other}], and "
+                     "the other way round",
                      f"swap what `{array}[{one}]` and `{array}[{other}]` are set to",
                      (Edit(code.path, first.start_byte, first.end_byte, code.of(second)),
                       Edit(code.path, second.start_byte, second.end_byte, code.of(first))))  # fmt: skip

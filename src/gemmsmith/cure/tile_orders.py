@@ -39,7 +39,7 @@ def _exchanged(function: Function, node: Node, number: str, by: str, sign: str, 
     code, line = function.code, function.code.line(node.start_byte)
     new = f"{number} {other} {by}"
     return Candidate("repeated-quotient", f"line {line} has `{number} {sign} {by}` once more, and nothing has "
-                     f"`{new}`: a row and a column are the quotient and the remainder", f"write `{new}` in line {line}: "
+                     f"`{new}`: row and column are quotient and remainder", f"write `{new}` in line {line}: "
                      f"`{changed(code, node, new)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
