@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import POISON
 from gemmsmith.verify.compare import Comparison
-from gemmsmith.verify.wrong_places import places
+from gemmsmith.verify.wrong_places import boxes, places
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -74,7 +74,7 @@ def reasons(
         row, column = (int(i) for i in np.argwhere(untouched)[0])
         found.append(f"{count} of {got.size} outputs were never written, the first at {_place(problem, row, column)}")
         where = _products(problem, untouched) or places(untouched)
-        found += [f"never written: {where}"] if where else []
+        found += [f"never written: {where}"] if where else _boxes(problem, untouched)
     wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
     if not wrong.any():
         return tuple(found)
@@ -109,6 +109,16 @@ def _place(problem: Problem, row: int, column: int) -> str:
     if problem.batch == 1:
         return f"({row}, {column})"
     return f"({row % problem.m}, {column}) of product {row // problem.m} of the batch"
+
+
+def _boxes(problem: Problem, untouched: Mask) -> list[str]:
+    """The outputs that were not written, or those that were, as a few rectangles."""
+    if problem.batch != 1 or untouched.all():
+        return []
+    if missing := boxes(untouched):
+        return [f"never written: {missing}"]
+    written = boxes(~untouched)
+    return [f"written are only {written}"] if written else []
 
 
 def _products(problem: Problem, these: Mask) -> str:
