@@ -99,8 +99,11 @@ def _headline(problem: Problem, comparison: Comparison, wrong: Mask, mode: str) 
         return what
     place = f"row {worst.row}" if mode == "projection" else _place(problem, worst.row, worst.column)
     if mode in ("float", "projection"):
-        ratio = f"rho {worst.rho:.3g}; rounding stays below {comparison.gate:.3g}"
-        return f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g} ({ratio})"
+        known = f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g}"
+        off = abs(worst.got - worst.expected)
+        if not np.isfinite(off) or not 0 < worst.rho < np.inf:
+            return known
+        return f"{known}: off by {off:.3g}, of which rounding explains {off * comparison.gate / worst.rho:.2g}"
     return f"{what}, the first at {place}: got {worst.got!r}, expected {worst.expected!r}"
 
 
