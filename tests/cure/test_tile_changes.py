@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cure import like_expressions, prefetches, registers, tails, tile_orders
+from gemmsmith.cure import accumulators, like_expressions, prefetches, registers, tails, tile_orders
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
 
@@ -30,6 +30,7 @@ def texts(made: Iterable[Candidate], of: Program) -> list[str]:
         ("int wm = warp / 4 * 32, wn = warp / 4 * 32;", "wn = warp % 4 * 32"),
         ("int r = id % across; int c = id % across;", "c = id / across"),
         ("int r = id / across, c = id % across, again = id / across;", ""),
+        ("int a = BN / TN, b = BN / TN, c = M / 4, d = M / 4;", ""),
         ("for (int i = id / 4; i < id / 4 + 3; ++i) C[i / 4] = A[i / 4];", ""),
     ],
 )
@@ -108,3 +109,13 @@ def test_a_loop_over_words_counts_elements() -> None:
 def test_declared_sums_are_compared() -> None:
     of = program("for (;;) { int from = col + c * TILE; x += B[from]; }\n for (;;) { int to = col + c; C[to] = x; }")
     assert any("int to = col + c * TILE;" in text for text in texts(like_expressions.unlike_expressions(of), of))
+
+
+def test_one_tile_too_few() -> None:
+    of = program("const int tiles = (K + BK - 1) / BK - 1; int last = K - 1;")
+    assert [("/ BK;" in text, "K - 1;" in text) for text in texts(tails.fewer_tiles(of), of)] == [(True, True)]
+
+
+def test_accumulators_that_mma_adds_to() -> None:
+    of = program("float acc[2][4]; mma_m16n8k8(acc[i], a, b); float other[4]; store(other);")
+    assert ["acc[2][4] = {};" in text for text in texts(accumulators.unset(of), of)] == [True]

@@ -134,6 +134,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from indices.leading_dimensions(program)[0]
         yield from pointer_steps.steps_of_loops(program)
         yield from tails.counted_words(program)
+        yield from tails.fewer_tiles(program)
         yield from tails.numbered_steps(program)
         yield from tile_orders.repeated_quotients(program)
         yield from _edges(program, fault)
@@ -211,6 +212,9 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from scalars.repeated_scalars(program)
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.unfilled_fragments(program)
+    yield from tails.fewer_tiles(program)
     if _by_fragments(program):
         yield from registers.interchanged(program)
     yield from tile_orders.repeated_quotients(program)

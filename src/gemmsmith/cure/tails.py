@@ -19,6 +19,9 @@ _WORDS = re.compile(
     r"__dp[24]a|\b(?:float|double|int|uint|char|half)[234]\b|reinterpret_cast|\w+(?:4|Vec|vec|packed)\s*\["
 )
 
+_WIDEST = 16  # elements of a vector
+_COUNTED = re.compile(r"/|(?:div|ceil|DIV|CEIL)\w*\s*\(")
+
 
 def short_loops(program: Program) -> Iterator[Candidate]:
     """Loops that leave out the tail: `K / BK` tiles, `k + BK <= K`, `K - 1`; and loops that go beyond."""
@@ -81,6 +84,24 @@ def _short_of_one(function: Function, names: list[str]) -> Iterator[Candidate]:
                                 (Edit(code.path, count.end_byte, right.end_byte, ""),))  # fmt: skip
 
 
+def fewer_tiles(program: Program) -> Iterator[Candidate]:
+    """`tiles = K / BK - 1`, also with a division that rounds up, becomes `tiles = K / BK`."""
+    declared = (
+        (function.code, node) for function in program.reached for node in below(function.body, "init_declarator")
+    )
+    for code, node in declared:
+        value = node.child_by_field_name("value")
+        parts = [
+            value.child_by_field_name(part) if value is not None else None for part in ("operator", "left", "right")
+        ]
+        sign, count, one = (code.of(part) if part is not None else "" for part in parts)
+        if parts[1] is not None and value is not None and (sign, one) == ("-", "1") and _COUNTED.search(count):
+            line = code.line(value.start_byte)
+            yield Candidate("loop-bound", f"line {line} counts one tile too few: `{flat(code.of(value))}`",
+                            f"write `{flat(count)}` in line {line}",
+                            (Edit(code.path, parts[1].end_byte, value.end_byte, ""),))  # fmt: skip
+
+
 def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
     """Loops that go too far at once: `k += 2 * TILE` (``computed``), or `k += BM` where the tile is BK deep."""
     for function in program.reached:
@@ -112,7 +133,7 @@ def numbered_steps(program: Program) -> Iterator[Candidate]:
         code = function.code
         for loop in below(function.body, "for_statement"):
             update = loop.child_by_field_name("update")
-            if update is None or _threads(code, loop):
+            if update is None or not _starts_at_zero(code, loop) or "sync" in code.of(loop):
                 continue
             line, old = code.line(update.start_byte), flat(code.of(update))
             stepped = re.fullmatch(r"(\w+)\s*\+=\s*(\d+)", old)
@@ -120,7 +141,7 @@ def numbered_steps(program: Program) -> Iterator[Candidate]:
             name, by = (stepped[1], int(stepped[2])) if stepped else ("", 1)
             if counted and _WORDS.search(code.of(loop)):
                 name = counted[1] or counted[2]
-            for new in (1, by // 2, by * 2) if stepped else (4, 2, 8, 16) if name else ():
+            for new in (1, by // 2, by * 2) if stepped and by <= _WIDEST else (4, 2, 8, 16) if name else ():
                 if new not in (0, by):
                     text = f"{name} += {new}" if new > 1 else f"++{name}"
                     yield Candidate("loop-step", f"the loop of line {line} goes on by {by}, where {new} belongs: "
@@ -145,6 +166,11 @@ def counted_words(program: Program) -> Iterator[Candidate]:
                                 f"elements are only {extent} / {by} words",
                                 f"write `{extent} / {by}` for `{extent}` in line {line}",
                                 (Edit(code.path, right.start_byte, right.end_byte, f"{extent} / {by}"),))  # fmt: skip
+
+
+def _starts_at_zero(code: Code, loop: Node) -> bool:
+    start = loop.child_by_field_name("initializer")
+    return start is not None and re.search(r"=\s*0\s*;?$", code.of(start)) is not None
 
 
 def _threads(code: Code, loop: Node) -> tuple[str, ...]:

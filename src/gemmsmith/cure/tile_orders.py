@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _LEAST = re.compile(r"(?:std::)?min\s*\((?P<one>.+),\s*(?P<other>.+)\)")
 _CHOSEN = re.compile(r"(?P<one>[^?]+?)\s*<=?\s*(?P<other>[^?]+?)\s*\?.*")
+_NUMBER = re.compile(
+    r"\b[a-z]\w*[a-z]\w*\b|threadIdx|blockIdx"
+)  # a variable; constants and extents are no numbers of tiles
 _PRODUCT = re.compile(r"(?P<one>.+?)\s*\*\s*(?P<other>.+)")
 
 
@@ -25,7 +28,7 @@ def repeated_quotients(program: Program) -> Iterator[Candidate]:
         code = function.code
         found: dict[tuple[str, str], dict[str, list[Node]]] = {}
         for node, sign, left, right in binary_expressions(code, function.body, ("/", "%")):
-            if _is_declared(node):
+            if _is_declared(node) and _NUMBER.search(code.of(left)):
                 key = flat(code.of(left)), flat(code.of(right))
                 found.setdefault(key, {}).setdefault(sign, []).append(node)
         for (number, by), signs in found.items():

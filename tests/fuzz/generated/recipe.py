@@ -87,6 +87,10 @@ class Recipe:
         return 32 // self.element.size
 
     @property
+    def tf32(self) -> bool:
+        return self.types == "f32" and self.tensor_cores
+
+    @property
     def divided(self) -> bool:
         """Whether blocks along z share k."""
         return self.split in ("atomic", "ticket")
