@@ -64,7 +64,7 @@ def trials(recipe: Recipe, *, small: bool) -> list[Trial]:
              Trial("M = N", side, side, 3 * bk, *one)]  # fmt: skip
     if scaled:
         found.append(Trial("negative alpha, large beta", bm, 2 * bn, 3 * bk, -alpha, 3.0))
-    if recipe.element.is_float:
+    if recipe.element.is_float and not recipe.tf32:  # TF32 holds no such numbers
         found.append(Trial("special values", 2 * bm, 3 * bn, 6 * bk, *one, special=True))
         found.append(Trial("subnormal results", bm, 2 * bn, 3 * bk, special=True, subnormal=True))
     if recipe.guarded:
@@ -129,7 +129,11 @@ def run_trial(device: Device, loaded: Any, kernel: Generated, trial: Trial, *, g
 
 
 def _values(rng: np.random.Generator, recipe: Recipe, shape: tuple[int, ...]) -> NDArray[Any]:
-    return rng.integers(-9, 10, shape) if recipe.types == "i8" else rng.standard_normal(shape)
+    if recipe.types == "i8":
+        return rng.integers(-9, 10, shape)
+    drawn = rng.standard_normal(shape)
+    # Numbers that TF32 holds: products are then exact.
+    return drawn.astype(ml_dtypes.bfloat16).astype(np.float32) if recipe.tf32 else drawn
 
 
 def _launch(
@@ -159,6 +163,16 @@ def _launch(
     values["bias"] = device.allocate(bias.nbytes)
     taken.append(values["bias"])
     device.write(values["bias"], bias.view(np.uint8).ravel())
+    if recipe.split == "ticket":
+        across, down, shares = -(-trial.n // recipe.bn), -(-trial.m // recipe.bm), kernel.grid(1, 1, 1)[2]
+        sizes = {
+            "partial": shares * trial.m * trial.n * (8 if recipe.types == "f64" else 4),
+            "tickets": 4 * across * down,
+        }
+        for name, size in sizes.items():
+            values[name] = device.allocate(size)
+            taken.append(values[name])
+            device.write(values[name], np.full(size, 255 if name == "partial" else 0, np.uint8))
     packed = []
     for kind, name in parameters(Draft(recipe, Sites())):
         code = "<Q" if "*" in kind else _CODES[kind]

@@ -18,6 +18,7 @@ _LAUNCH_S = "60"
 _USER_S = 600
 ACCUSED, SURVIVED, TRUE = "false accusation", "surviving mutant", "true"
 REFUSED, NOT_JUDGED = "correct kernel refused", "mutant refused"
+_REFUSALS = ("not runnable", "not_runnable")  # of a command that ended early, of a report
 # With such a fault a kernel may still be right where the status says so; with any other it is not.
 _RESTRICTED: dict[str, tuple[str, ...]] = {
     "guard": ("whole_tiles", "aligned_rows"), "tail": ("whole_tiles",), "launch": ("whole_tiles",),
@@ -58,10 +59,10 @@ def outcome(kernel: Generated, file: Path, *, as_user: bool = False) -> Outcome:
 def judge(kernel: Generated, status: str, layout: str, verdict: str = "") -> str:
     """Whether a status is true of the kernel; ``verdict`` may say what it computes instead of the product."""
     if kernel.innocent:
-        if status == "not runnable":
+        if status in _REFUSALS:
             return REFUSED
         return TRUE if (status, layout) == (kernel.recipe.status, kernel.recipe.layout) else ACCUSED
-    if status == "not runnable":
+    if status in _REFUSALS:
         return NOT_JUDGED  # no verdict, so neither caught nor called right
     if status in ("wrong", "racy"):
         return TRUE

@@ -27,12 +27,14 @@ def test_a_seed_gives_the_same_legal_kernel_each_time() -> None:
 def test_seeds_cover_every_choice() -> None:
     drawn = [draw(seed) for seed in range(400)]
     for name, values in {
-        "method": {"naive", "simt", "mma", "ldmatrix", "wmma"}, "pipeline": {"plain", "registers", "async"},
-        "stages": {1, 2, 3, 4}, "vector": {1, 2, 4, 8}, "split": {"", "atomic", "slice"},
-        "types": {"f32", "f64", "f16", "f16f32", "bf16", "bf16f32", "i8"}, "batch": {True, False},
+        "method": {"naive", "simt", "dp4a", "mma", "ldmatrix", "wmma"}, "pipeline": {"plain", "registers", "async"},
+        "stages": {1, 2, 3, 4}, "vector": {1, 2, 4, 8}, "split": {"", "atomic", "ticket", "slice"},
+        "grid": {"xy", "yx", "linear", "grouped"}, "batch": {True, False},
+        "types": {"f32", "f64", "f16", "f16f32", "bf16", "bf16f32", "i8"},
         "epilogue": {"plain", "scaled", "bias"}, "swizzle": {True, False}, "dynamic": {True, False},
     }.items():  # fmt: skip
         assert values <= {getattr(recipe, name) for recipe in drawn}, name
+    assert {"f32", "i8", "f16f32"} <= {recipe.types for recipe in drawn if recipe.method == "mma"}
     assert {recipe.layout for recipe in drawn} == {*["NN", "NT", "TN", "TT", "col-NN", "col-NT", "col-TN", "col-TT"]}
 
 

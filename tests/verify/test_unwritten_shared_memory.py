@@ -12,6 +12,7 @@ import pytest
 from certificate_kernels import spec_of
 from ptx_only import compile_to_ptx
 
+from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
@@ -94,3 +95,14 @@ def test_what_no_output_depends_on_hides_no_meaning(tmp_path: Path, load: str, f
     spec = spec_of(tmp_path, plain.replace("@LOAD@", load))
     readings = find_readings(SimDevice(), spec, spec.config(), spec.signature, (20, 24, 40), compile_to_ptx)
     assert len(readings) == found
+
+
+def test_only_nan_shows_what_is_multiplied_by_zero(tmp_path: Path) -> None:
+    """The tail of A is zero, that of B unwritten: finite numbers there change nothing, NaN does."""
+    whole = KERNEL.replace("k < TILE && k0 + k < K", "k < TILE").replace("!(fabsf(sum) < 1e9f)", "false")
+    load = GUARDED.replace("if (row < M && k0 + tx < K) As[ty][tx] = A[row * K + k0 + tx];",
+                           "As[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;")  # fmt: skip
+    spec = spec_of(tmp_path, whole.replace("@LOAD@", load))
+    verdict = verify_launch(SimDevice(hazards=True), spec, spec.config(), Problem(16, 16, 9), compile_fn=compile_to_ptx)
+    assert not verdict.ok
+    assert "uninitialised" in verdict.reasons[0]

@@ -222,8 +222,9 @@ class _CopyBench:
         spec = self._read(launch)
         if settled:
             own = self.runner.spec
-            spec = replace(spec.read_as(own.signature, own.layouts[0]), arithmetic=own.arithmetic,
-                           tensor_cores=own.tensor_cores, accumulator=own.accumulator)  # fmt: skip
+            spec = replace(spec.read_as(own.signature, own.layouts[0]), dtypes=own.dtypes, arithmetic=own.arithmetic,
+                           tensor_cores=own.tensor_cores, accumulator=own.accumulator,
+                           rounds_again=own.rounds_again)  # fmt: skip
             if self.report.settled.launch_found:
                 spec = replace(spec, geometry=own.geometry)
         return spec, spec.config()

@@ -37,7 +37,9 @@ def unset(program: Program) -> Iterator[Candidate]:
                 name = code.of(declared).split("[")[0].strip()
                 if declared.type not in ("identifier", "array_declarator") or not name.isidentifier():
                     continue
-                if not re.search(rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()", body):
+                added = rf"\b{name}\b[^;=]*(?:\+=|=\s*(?:__?fmaf?\w*|fma)\s*\()"
+                added += rf"|mma\w*\s*\(\s*{name}\b|\"\+[fdr]\"\s*\({name}\b"
+                if not re.search(added, body):
                     continue
                 line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
                 yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",

@@ -20,13 +20,16 @@ from gemmsmith.cure import (
     launches,
     like_expressions,
     pointer_steps,
+    prefetches,
     reductions,
+    registers,
     scalars,
     scales,
     stages,
     sum_types,
     swizzles,
     tails,
+    tile_orders,
     warp_functions,
     zero_fill,
 )
@@ -83,10 +86,14 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from zero_fill.unfilled_tiles(program)
         yield from _edges(program, fault)
         yield from tails.short_loops(program)
+        yield from tile_orders.group_sizes(program)
+        yield from prefetches.unused_tiles(program)
     elif fault.kind == "race":
         yield from waits(program, fault)
         if any(race.is_global for race in fault.races):
             yield from cleared_before(program, fault)
+            yield from like_expressions.unlike_expressions(program)
+            yield from tile_orders.repeated_quotients(program)
             yield from pointer_steps.missing_block_terms(program)
             yield from _block_numbers(program)
             yield from atomics(program, fault)
@@ -126,6 +133,10 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from _block_numbers(program)
         yield from indices.leading_dimensions(program)[0]
         yield from pointer_steps.steps_of_loops(program)
+        yield from tails.counted_words(program)
+        yield from tails.fewer_tiles(program)
+        yield from tails.numbered_steps(program)
+        yield from tile_orders.repeated_quotients(program)
         yield from _edges(program, fault)
         yield from _indices(program)
         yield from tails.short_loops(program)
@@ -201,6 +212,15 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from scalars.repeated_scalars(program)
     yield from epilogues.rewritten_stores(program)
     likely, others = indices.leading_dimensions(program)
+    yield from accumulators.unset(program)
+    yield from accumulators.unfilled_fragments(program)
+    yield from tails.fewer_tiles(program)
+    if _by_fragments(program):
+        yield from registers.interchanged(program)
+    yield from tile_orders.repeated_quotients(program)
+    yield from tile_orders.group_sizes(program)
+    yield from prefetches.unused_tiles(program)
+    yield from tails.numbered_steps(program)
     if _by_fragments(program):
         yield from fragments.wrong_fragments(program)
         yield from fragments.transposed_loads(program)

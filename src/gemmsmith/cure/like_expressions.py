@@ -25,7 +25,7 @@ def unlike_expressions(program: Program) -> Iterator[Candidate]:
     far: list[Candidate] = []
     known = set(extents(program))
     for function in program.reached:
-        found = list(_sums(function))
+        found = [*_declared(function), *_sums(function)]
         for array, node, variables in found:
             for other_array, other, same in found:
                 old, new = (flat(function.code.of(each)) for each in (node, other))
@@ -52,6 +52,18 @@ def _sums(function: Function) -> Iterator[tuple[str, Node, frozenset[str]]]:
             variables = frozenset(_VARIABLE.findall(code.of(node)))
             if array is not None and sign is not None and code.of(sign) == "+" and len(variables) > 1:
                 yield code.of(array).split("[")[0], node, variables
+
+
+def _declared(function: Function) -> Iterator[tuple[str, Node, frozenset[str]]]:
+    """Sums that a variable is declared with: `int cc = col + c * TILE`."""
+    code = function.code
+    for declared in below(function.body, "init_declarator"):
+        node = declared.child_by_field_name("value")
+        if node is None or node.type != "binary_expression" or node.child_by_field_name("operator") is None:
+            continue
+        variables = frozenset(_VARIABLE.findall(code.of(node)))
+        if len(variables) > 1 and re.search(r"\+", code.of(node)):
+            yield "", node, variables
 
 
 def _candidate(code: Code, node: Node, old: str, new: str, other: Node) -> Candidate:

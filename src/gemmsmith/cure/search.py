@@ -24,6 +24,12 @@ from gemmsmith.verify.trial import Trial
 
 _MOST_WHOLE_CHECKS = 4  # they are not counted in the budget
 _MOST_FIRST_STEPS = 3  # partial cures that are completed
+# Changes that touch no index: with them a kernel has the layout that its author meant.
+_KEEP_LAYOUT = frozenset((
+    "accumulator-not-reset", "accumulator-reset-too-often", "counted-words", "loop-bound", "loop-start", "loop-step",
+    "missing-barrier", "missing-commit", "missing-tail", "missing-wait", "narrow-accumulator", "reduction-distance",
+    "unfinished-sum", "uninitialised-accumulator", "unused-tile", "wait-count", "wrong-component", "wrong-half",
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class _Search:
         if whole is None or not whole.cured:
             return None, whole
         found = suggestion_of(candidate, self.program.files, whole.tried)
-        if whole.expected:
+        if whole.expected or candidate.kind in _KEEP_LAYOUT:
             return found, None
         self.second_best = self.second_best or found
         return None, None

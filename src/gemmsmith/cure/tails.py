@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 from gemmsmith.cure.bounds import FLIPPED, is_loop
 from gemmsmith.cure.code import Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.wording import flat
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+# Several elements at once: a dot product of bytes, or a vector.
+_WORDS = re.compile(
+    r"__dp[24]a|\b(?:float|double|int|uint|char|half)[234]\b|reinterpret_cast|\w+(?:4|Vec|vec|packed)\s*\["
+)
+
+_WIDEST = 16  # elements of a vector
+_COUNTED = re.compile(r"/|(?:div|ceil|DIV|CEIL)\w*\s*\(")
 
 
 def short_loops(program: Program) -> Iterator[Candidate]:
@@ -75,6 +84,24 @@ def _short_of_one(function: Function, names: list[str]) -> Iterator[Candidate]:
                                 (Edit(code.path, count.end_byte, right.end_byte, ""),))  # fmt: skip
 
 
+def fewer_tiles(program: Program) -> Iterator[Candidate]:
+    """`tiles = K / BK - 1`, also with a division that rounds up, becomes `tiles = K / BK`."""
+    declared = (
+        (function.code, node) for function in program.reached for node in below(function.body, "init_declarator")
+    )
+    for code, node in declared:
+        value = node.child_by_field_name("value")
+        parts = [
+            value.child_by_field_name(part) if value is not None else None for part in ("operator", "left", "right")
+        ]
+        sign, count, one = (code.of(part) if part is not None else "" for part in parts)
+        if parts[1] is not None and value is not None and (sign, one) == ("-", "1") and _COUNTED.search(count):
+            line = code.line(value.start_byte)
+            yield Candidate("loop-bound", f"line {line} counts one tile too few: `{flat(code.of(value))}`",
+                            f"write `{flat(count)}` in line {line}",
+                            (Edit(code.path, parts[1].end_byte, value.end_byte, ""),))  # fmt: skip
+
+
 def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
     """Loops that go too far at once: `k += 2 * TILE` (``computed``), or `k += BM` where the tile is BK deep."""
     for function in program.reached:
@@ -97,6 +124,53 @@ def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
                         yield Candidate("loop-step", f"the loop of line {start} goes on by `{old}`, where `{new}` "
                                         "belongs", f"write `{new}` for `{old}` in line {line}",
                                         (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
+
+
+def numbered_steps(program: Program) -> Iterator[Candidate]:
+    """`w += 4` becomes `++w`, `w += 2` and `w += 8`: the words of a vector are counted, not its elements; and `++k`
+    becomes `k += 4` where four elements are read at once."""
+    for function in program.reached:
+        code = function.code
+        for loop in below(function.body, "for_statement"):
+            update = loop.child_by_field_name("update")
+            if update is None or not _starts_at_zero(code, loop) or "sync" in code.of(loop):
+                continue
+            line, old = code.line(update.start_byte), flat(code.of(update))
+            stepped = re.fullmatch(r"(\w+)\s*\+=\s*(\d+)", old)
+            counted = re.fullmatch(r"(?:\+\+\s*(\w+)|(\w+)\s*\+\+)", old)
+            name, by = (stepped[1], int(stepped[2])) if stepped else ("", 1)
+            if counted and _WORDS.search(code.of(loop)):
+                name = counted[1] or counted[2]
+            for new in (1, by // 2, by * 2) if stepped and by <= _WIDEST else (4, 2, 8, 16) if name else ():
+                if new not in (0, by):
+                    text = f"{name} += {new}" if new > 1 else f"++{name}"
+                    yield Candidate("loop-step", f"the loop of line {line} goes on by {by}, where {new} belongs: "
+                                    f"{'some of the terms are left out' if new < by else 'it reads too much'}",
+                                    f"write `{text}` for `{old}` in line {line}",
+                                    (Edit(code.path, update.start_byte, update.end_byte, text),))  # fmt: skip
+
+
+def counted_words(program: Program) -> Iterator[Candidate]:
+    """`w < K` becomes `w < K / 4` in a loop over words of four elements."""
+    extent = program.names.get("K", "")
+    for function in program.reached if extent else ():
+        code = function.code
+        for loop in below(function.body, "for_statement"):
+            test = loop.child_by_field_name("condition")
+            right = test.child_by_field_name("right") if test is not None else None
+            if right is None or code.of(right) != extent or not _WORDS.search(code.of(loop)):
+                continue
+            line = code.line(right.start_byte)
+            for by in (4, 2, 8, 16):
+                yield Candidate("counted-words", f"the loop of line {line} runs over {extent} words, but {extent} "
+                                f"elements are only {extent} / {by} words",
+                                f"write `{extent} / {by}` for `{extent}` in line {line}",
+                                (Edit(code.path, right.start_byte, right.end_byte, f"{extent} / {by}"),))  # fmt: skip
+
+
+def _starts_at_zero(code: Code, loop: Node) -> bool:
+    start = loop.child_by_field_name("initializer")
+    return start is not None and re.search(r"=\s*0\s*;?$", code.of(start)) is not None
 
 
 def _threads(code: Code, loop: Node) -> tuple[str, ...]:

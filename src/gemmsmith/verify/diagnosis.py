@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import POISON
 from gemmsmith.verify.compare import Comparison
-from gemmsmith.verify.wrong_places import places
+from gemmsmith.verify.wrong_places import boxes, places
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -74,7 +74,7 @@ def reasons(
         row, column = (int(i) for i in np.argwhere(untouched)[0])
         found.append(f"{count} of {got.size} outputs were never written, the first at {_place(problem, row, column)}")
         where = _products(problem, untouched) or places(untouched)
-        found += [f"never written: {where}"] if where else []
+        found += [f"never written: {where}"] if where else _boxes(problem, untouched)
     wrong = comparison.wrong if mode == "projection" else comparison.wrong & ~untouched
     if not wrong.any():
         return tuple(found)
@@ -99,8 +99,11 @@ def _headline(problem: Problem, comparison: Comparison, wrong: Mask, mode: str) 
         return what
     place = f"row {worst.row}" if mode == "projection" else _place(problem, worst.row, worst.column)
     if mode in ("float", "projection"):
-        ratio = f"rho {worst.rho:.3g}; rounding stays below {comparison.gate:.3g}"
-        return f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g} ({ratio})"
+        known = f"{what}, the worst at {place}: got {worst.got:.9g}, expected {worst.expected:.9g}"
+        off = abs(worst.got - worst.expected)
+        if not np.isfinite(off) or not 0 < worst.rho < np.inf:
+            return known
+        return f"{known}: off by {off:.3g}, of which rounding explains {off * comparison.gate / worst.rho:.2g}"
     return f"{what}, the first at {place}: got {worst.got!r}, expected {worst.expected!r}"
 
 
@@ -109,6 +112,16 @@ def _place(problem: Problem, row: int, column: int) -> str:
     if problem.batch == 1:
         return f"({row}, {column})"
     return f"({row % problem.m}, {column}) of product {row // problem.m} of the batch"
+
+
+def _boxes(problem: Problem, untouched: Mask) -> list[str]:
+    """The outputs that were not written, or those that were, as a few rectangles."""
+    if problem.batch != 1 or untouched.all():
+        return []
+    if missing := boxes(untouched):
+        return [f"never written: {missing}"]
+    written = boxes(~untouched)
+    return [f"written are only {written}"] if written else []
 
 
 def _products(problem: Problem, these: Mask) -> str:

@@ -31,6 +31,7 @@ from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 
+_CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4))  # rows and columns of tiles
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
 _PATIENCE = 4.0  # seconds; a block takes a tenth of that
 
@@ -102,11 +103,15 @@ def _grid_unit(spec: KernelSpec, config: Config, base: Problem, axis: str, exten
 
 
 def _ends_in_corner(runner: TrialRunner, subject: Subject) -> bool:
-    """Whether the last block of a small product computes the last rows and columns: then that of a large one must."""
+    """Whether the last block of small products computes the last rows and columns: then that of a large one must.
+    Several shapes, since an order of tiles in groups may end in the corner by chance."""
     rows, columns = subject.tile
-    problem = subject.cubed(subject.base.with_(m=2 * rows, n=3 * columns))
-    trial = far_trial(replace(subject, corner=True), "the last block", problem)
-    return trial is not None and runner.run(trial).trusted
+    for down, across in _CORNER_TILES:
+        problem = subject.cubed(subject.base.with_(m=down * rows, n=across * columns))
+        trial = far_trial(replace(subject, corner=True), "the last block", problem)
+        if trial is None or not runner.run(trial).trusted:
+            return False
+    return True
 
 
 def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> list[Trial]:

@@ -301,21 +301,21 @@ def _with_garbage(error: GemmsmithError, watched: _WatchedLaunch) -> Verdict | N
     device = watched.device
     if not isinstance(device, SimDevice) or not reads_unwritten_shared(error):
         return None
-    shown = set[str]()
+    seen = list[tuple[bool, str]]()
     try:
         for device.garbage in GARBAGE:
             verdict = watched.outcome()
-            told = repr((verdict.reasons, verdict.wrong, verdict.unwritten, verdict.where, verdict.got))
-            shown.add(_ADDRESS.sub("", told))
             if verdict.hazards:
                 return verdict
-            if len(shown) > 1 and not verdict.ok:
+            told = repr((verdict.reasons, verdict.wrong, verdict.unwritten, verdict.where, verdict.got))
+            seen.append((verdict.ok, "" if verdict.ok else _ADDRESS.sub("", told)))
+            if seen[0] != seen[-1]:
                 return None
     except TimeLimitError:
         return None
     finally:
         device.garbage = None
-    return verdict if verdict.ok or len(shown) == 1 else None
+    return verdict
 
 
 def reads_unwritten_shared(error: GemmsmithError) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
 _LONGEST = 128  # period that is looked for
+_MOST_BOXES = 3
 _MOSTLY = 0.5  # of the outputs in these rows and columns: some may be right by chance
 
 
@@ -24,6 +25,25 @@ def places(wrong: Mask) -> str:
     if here and there and _is_one_range(rows) and _is_one_range(columns):
         return ""  # a box, which its corners describe
     return f"{here}, but only {there}" if here and there else here or there
+
+
+def boxes(mask: Mask) -> str:
+    """Up to three rectangles that make up all of these outputs: 'rows < 32 with columns >= 64'; empty for more."""
+    left, found = mask.copy(), []
+    while left.any():
+        if len(found) == _MOST_BOXES:
+            return ""
+        row, column = np.unravel_index(int(np.argmax(left)), left.shape)
+        ends = np.flatnonzero(~left[row, column:])
+        right = int(column + ends[0]) if ends.size else left.shape[1]
+        whole = left[row:, column:right].all(axis=1)
+        down = int(row + np.argmin(whole)) if not whole.all() else left.shape[0]
+        box = np.zeros_like(mask)
+        box[row:down, column:right] = True
+        left &= ~box
+        here, there = lines(box.any(axis=1), "row"), lines(box.any(axis=0), "column")
+        found.append(" with ".join(part for part in (here or "all rows", there or "all columns")))
+    return "; ".join(found)
 
 
 def _is_one_range(mask: Mask) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.fills import Operands
 from gemmsmith.problem import Problem
+from gemmsmith.verify.seen_operands import seen_operands
 from gemmsmith.verify.wrong_places import lines
 
 Array = NDArray[Any]
@@ -62,6 +63,22 @@ def _statements(problem: Problem, data: Operands, got: Array, expected: Array, w
         yield [f"each wrong output is {factor:g} times what it should be"]
     if got.size <= _LARGEST_C and (moved := _moved(got, expected, wrong)):
         yield [moved]
+    if problem.alpha and (other := _seen(problem, data, a, b, got)):
+        yield [other]
+
+
+def _seen(problem: Problem, data: Operands, a: Array, b: Array, got: Array) -> str:
+    """Which elements were multiplied, if every output is finite. The layout of a wrong kernel may be another one than
+    was assumed: then the same memory is a matrix with rows and columns swapped."""
+    before = problem.beta * data.c.astype(np.float64) if problem.beta else 0.0
+    product = (got - before) / problem.alpha
+    other_a, other_b = (np.ascontiguousarray(x).reshape(x.shape[::-1]).T for x in (a, b))
+    readings = (("", a, b), ("if B is stored transposed, ", a, other_b), ("if A is stored transposed, ", other_a, b),
+                ("if A and B are stored transposed, ", other_a, other_b))  # fmt: skip
+    for said, left, right in readings:
+        if found := seen_operands(left, right, product):
+            return said + found
+    return ""
 
 
 def _part(terms: Array, had: Array, scale: Array, k: int) -> str:

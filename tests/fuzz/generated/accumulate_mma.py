@@ -20,46 +20,51 @@ def threads_text(draft: Draft) -> str:
 
 def declare(draft: Draft) -> str:
     n = draft.names
-    right = f"float {n.acc}[{n.tm} / 16][{n.tn} / 8][4] = {{}};"
+    right = f"{draft.element.accumulator} {n.acc}[{n.tm} / 16][{n.tn} / 8][4] = {{}};"
     return draft.sites.text("accumulator", "accumulators are not set to zero", right,
-                            f"float {n.acc}[{n.tm} / 16][{n.tn} / 8][4];")  # fmt: skip
+                            f"{draft.element.accumulator} {n.acc}[{n.tm} / 16][{n.tn} / 8][4];")  # fmt: skip
 
 
 def accumulate(draft: Draft, stage: str) -> str:
     n = draft.names
+    deep = draft.recipe.fragment_k
     load = _by_ldmatrix if draft.recipe.method == "ldmatrix" else _by_words
     last = (
-        draft.sites.text("loop", "the last k of a tile is missed", n.bk, f"{n.bk} - 16")
-        if draft.recipe.bk > 16
+        draft.sites.text("loop", "the last k of a tile is missed", n.bk, f"{n.bk} - {deep}")
+        if draft.recipe.bk > deep
         else n.bk
     )
     return "\n".join([
-        f"for (int kk = 0; kk < {last}; kk += 16) {{",
+        f"for (int kk = 0; kk < {last}; kk += {deep}) {{",
         block_of(f"unsigned fa[{n.tm} / 16][4], fb[{n.tn} / 8][2];", f"for (int i = 0; i < {n.tm} / 16; ++i) {{",
                  block_of(load(draft, stage, "A")), "}", f"for (int j = 0; j < {n.tn} / 8; ++j) {{",
                  block_of(load(draft, stage, "B")), "}", f"for (int i = 0; i < {n.tm} / 16; ++i)",
-                 f"    for (int j = 0; j < {n.tn} / 8; ++j) mma_m16n8k16({n.acc}[i][j], fa[i], fb[j]);"), "}",
+                 f"    for (int j = 0; j < {n.tn} / 8; ++j) mma_m16n8k{deep}({n.acc}[i][j], fa[i], fb[j]);"), "}",
     ])  # fmt: skip
 
 
 def _by_words(draft: Draft, stage: str, operand: str) -> str:
-    """Each register holds two neighbours in k."""
+    """Each register holds neighbours in k: two of 16 bits, four of 8 bits, one of 32 bits."""
+    held = 4 // draft.element.size
+    low, high = f"kk + q * {held}", f"kk + q * {held} + {4 * held}"
     tile, sites = SharedTile(draft, operand), draft.sites
 
     def pair(outer: str, k: str) -> str:
-        if tile.pairs_adjacent:
+        if draft.element.size == 4:
+            return f"to_tf32({tile.read(stage, outer, k)})"
+        if tile.words_adjacent:
             return f"*reinterpret_cast<const unsigned*>(&{tile.read(stage, outer, k)})"
         return f"pack({tile.read(stage, outer, k)}, {tile.read(stage, outer, f'{k} + 1')})"
 
     if operand == "A":
         second = sites.text("fragment", "the second row of A's fragment", "warp_m + i * 16 + g + 8",
                             "warp_m + i * 16 + g")  # fmt: skip
-        upper = sites.text("fragment", "the upper k of A's fragment", "kk + q * 2 + 8", "kk + q * 2 + 4")
-        places = [("warp_m + i * 16 + g", "kk + q * 2"), (second, "kk + q * 2"), ("warp_m + i * 16 + g", upper),
-                  ("warp_m + i * 16 + g + 8", "kk + q * 2 + 8")]  # fmt: skip
+        upper = sites.text("fragment", "the upper k of A's fragment", high, f"kk + q * {held} + {2 * held}")
+        places = [("warp_m + i * 16 + g", low), (second, low), ("warp_m + i * 16 + g", upper),
+                  ("warp_m + i * 16 + g + 8", high)]  # fmt: skip
         return "\n".join(f"fa[i][{r}] = {pair(outer, k)};" for r, (outer, k) in enumerate(places))
     column = sites.text("fragment", "the column of B's fragment", "warp_n + j * 8 + g", "warp_n + j * 8 + q")
-    return "\n".join(f"fb[j][{r}] = {pair(column, f'kk + q * 2 + {8 * r}' if r else 'kk + q * 2')};" for r in (0, 1))
+    return "\n".join(f"fb[j][{r}] = {pair(column, high if r else low)};" for r in (0, 1))
 
 
 def _by_ldmatrix(draft: Draft, stage: str, operand: str) -> str:
@@ -81,7 +86,11 @@ def _by_ldmatrix(draft: Draft, stage: str, operand: str) -> str:
 
 def finish(draft: Draft) -> str:
     """A fragment's results for each warp, where they are stored in another order than they are computed."""
-    return f"__shared__ float staged[{draft.recipe.consumers // 32}][16][8 + 1];" if draft.recipe.staged else ""
+    return (
+        f"__shared__ {draft.element.accumulator} staged[{draft.recipe.consumers // 32}][16][8 + 1];"
+        if draft.recipe.staged
+        else ""
+    )
 
 
 def outputs(draft: Draft) -> Outputs:
@@ -101,19 +110,19 @@ def outputs(draft: Draft) -> Outputs:
 
 
 def helpers(draft: Draft) -> str:
-    kind = "bf16" if "bfloat" in draft.element.input else "f16"
-    bits = "__bfloat16_as_ushort" if kind == "bf16" else "__half_as_ushort"
-    t = draft.element.input
+    element, deep = draft.element, draft.recipe.fragment_k
+    kind = {"half": "f16", "__nv_bfloat16": "bf16", "float": "tf32", "int8_t": "s8"}[element.input]
+    total, letter = ("s32", "r") if element.accumulator == "int" else ("f32", "f")
+    form = f"mma.sync.aligned.m16n8k{deep}.row.col.{total}.{kind}.{kind}.{total}"
+    sums = ", ".join(f'"+{letter}"(d[{i}])' for i in range(4))
     mma = f"""\
-__device__ __forceinline__ void mma_m16n8k16(float* d, const unsigned* a, const unsigned* b) {{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, {{%8,%9}}, "
+__device__ __forceinline__ void mma_m16n8k{deep}({element.accumulator}* d, const unsigned* a, const unsigned* b) {{
+    asm volatile("{form} {{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, {{%8,%9}}, "
                  "{{%0,%1,%2,%3}};\\n"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : {sums}
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }}
-__device__ __forceinline__ unsigned pack({t} low, {t} high) {{
-    return (unsigned){bits}(low) | ((unsigned){bits}(high) << 16);
-}}"""
+{_word_helper(draft)}"""
     if draft.recipe.method != "ldmatrix":
         return mma
     loads = []
@@ -129,3 +138,22 @@ __device__ __forceinline__ void ldmatrix_x{count}{trans}(unsigned* r, const void
                  : {written} : "r"(from));
 }}""")
     return "\n".join([mma, *loads])
+
+
+def _word_helper(draft: Draft) -> str:
+    """How a register of a fragment is made from elements."""
+    t = draft.element.input
+    if t == "float":
+        return """\
+__device__ __forceinline__ unsigned to_tf32(float x) {
+    unsigned rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return rounded;
+}"""
+    if t == "int8_t":  # words of shared memory are read as they are
+        return ""
+    bits = "__bfloat16_as_ushort" if "bfloat" in t else "__half_as_ushort"
+    return f"""\
+__device__ __forceinline__ unsigned pack({t} low, {t} high) {{
+    return (unsigned){bits}(low) | ((unsigned){bits}(high) << 16);
+}}"""

@@ -47,16 +47,27 @@ def accumulate(draft: Draft, stage: str) -> str:
         share = f"{n.bk} / {recipe.slices}"
         first, end = f"group * ({share})", f"(group + 1) * ({share})"
         first = sites.text("loop", "all groups sum the same slice", first, "0")
-    end = sites.text("loop", "the last k of a tile is missed", end, f"{end} - 1")
-    add = sites.text("accumulator", "products are subtracted", "+=", "-=")
-    add = sites.text("accumulator", "the sum is overwritten", add, "=")
-    read_a = draft.element.widen.format(a.read(stage, row, "kk"))
-    read_b = draft.element.widen.format(b.read(stage, column, "kk"))
+    words = recipe.method == "dp4a"
+    end = sites.text("loop", "the last k of a tile is missed", end, f"{end} - {4 if words else 1}")
+    step = "++kk"
+    if words:
+        step = sites.text("loop", "every second word is missed", "kk += 4", "kk += 8")
+    add = "+="
+    if not words:
+        add = sites.text("accumulator", "products are subtracted", add, "-=")
+        add = sites.text("accumulator", "the sum is overwritten", add, "=")
+    widen = "*reinterpret_cast<const int*>(&{})" if words else draft.element.widen
+    read_a, read_b = widen.format(a.read(stage, row, "kk")), widen.format(b.read(stage, column, "kk"))
+    total = f"{n.acc}[i][j] {add} ra[i] * rb[j];"
+    if words:
+        total = f"{n.acc}[i][j] = __dp4a(ra[i], rb[j], {n.acc}[i][j]);"
+        total = sites.text("accumulator", "a word of A is multiplied by the thread's first of B", total,
+                           total.replace("rb[j]", "rb[0]"))  # fmt: skip
     return "\n".join([
-        "#pragma unroll 4", f"for (int kk = {first}; kk < {end}; ++kk) {{",
+        "#pragma unroll 4", f"for (int kk = {first}; kk < {end}; {step}) {{",
         block_of(f"{kind} ra[{n.tm}], rb[{n.tn}];", f"for (int i = 0; i < {n.tm}; ++i) ra[i] = {read_a};",
                  f"for (int j = 0; j < {n.tn}; ++j) rb[j] = {read_b};", f"for (int i = 0; i < {n.tm}; ++i)",
-                 f"    for (int j = 0; j < {n.tn}; ++j) {n.acc}[i][j] {add} ra[i] * rb[j];"), "}",
+                 f"    for (int j = 0; j < {n.tn}; ++j) {total}"), "}",
     ])  # fmt: skip
 
 

@@ -26,16 +26,16 @@ class Draft:
     @property
     def k_begin(self) -> str:
         """Where this block's share of k starts."""
-        return "k_begin" if self.recipe.split == "atomic" else "0"
+        return "k_begin" if self.recipe.divided else "0"
 
     @property
     def k_end(self) -> str:
-        return "k_end" if self.recipe.split == "atomic" else self.names.k
+        return "k_end" if self.recipe.divided else self.names.k
 
     def k_at(self, tile: str) -> str:
         """The first k of a tile."""
         offset = f"{tile} * {self.names.bk}"
-        return f"k_begin + {offset}" if self.recipe.split == "atomic" else offset
+        return f"k_begin + {offset}" if self.recipe.divided else offset
 
     def leading(self, operand: str) -> str:
         """The leading dimension: a parameter, or the extent that is contiguous."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 from generated.draft import Draft
 from generated.elements import WORDS
@@ -24,7 +25,7 @@ def draw(seed: int) -> Recipe:
         for _ in range(_MOST_TRIES):  # with the same method, so that the rarer ones are not lost
             recipe = _tiles(rng, _variant(rng, base))
             if not obstacle(recipe):
-                return recipe
+                return _rarer(random.Random(f"rarer {seed}"), recipe)
 
 
 def obstacle(recipe: Recipe) -> str:
@@ -35,9 +36,13 @@ def obstacle(recipe: Recipe) -> str:
 
 def _method_obstacle(recipe: Recipe) -> str:
     element = recipe.element
-    if recipe.tensor_cores and not element.is_16_bit:
-        return "tensor cores are for 16-bit elements here"
-    if recipe.tensor_cores and (recipe.bk % 16 or recipe.tm % 16 or recipe.tn % (16 if recipe.method == "wmma" else 8)):
+    if recipe.tensor_cores and not (element.is_16_bit or (recipe.method == "mma" and recipe.types in ("f32", "i8"))):
+        return "tensor cores are for 16-bit elements here, TF32 and int8 by mma"
+    if recipe.method == "dp4a" and (recipe.types != "i8" or recipe.bk % (8 if recipe.split else 4)):
+        return "words of four bytes"
+    if recipe.tensor_cores and (
+        recipe.bk % recipe.fragment_k or recipe.tm % 16 or recipe.tn % (16 if recipe.method == "wmma" else 8)
+    ):
         return "no whole fragments"
     if recipe.bm % recipe.tm or recipe.bn % recipe.tn:
         return "no whole thread tiles"
@@ -47,9 +52,16 @@ def _method_obstacle(recipe: Recipe) -> str:
         recipe.epilogue != "plain" or element.output not in ("float", "double", "int32_t")
     ):
         return "atomics add plain products of whole words"
+    if recipe.split == "ticket" and (
+        recipe.epilogue == "bias" or not recipe.shared or recipe.batch or recipe.pipeline == "specialised"
+        or element.accumulator == "half" or recipe.separate or recipe.names == "layers"
+    ):  # fmt: skip
+        return "the last block adds what all threads of the others left"
     if recipe.split == "atomic" and recipe.batch:
         return "blockIdx.z is the batch"
-    if recipe.split.startswith("slice") and (recipe.method != "simt" or recipe.block == "2d" or recipe.bk % 2):
+    if recipe.split.startswith("slice") and (
+        recipe.method not in ("simt", "dp4a") or recipe.block == "2d" or recipe.bk % 2
+    ):
         return "only simt kernels with one-dimensional blocks share the k of a tile"
     tiled = ("tm", "tn", "vector", "pipeline", "pad", "swizzle", "flip_a", "flip_b", "strided", "dynamic", "split")
     if not recipe.shared and set(tiled) & set(recipe.differences()):
@@ -99,6 +111,9 @@ def _shared_obstacle(recipe: Recipe) -> str:
     tiles = [SharedTile(draft, operand) for operand in "AB"]
     if recipe.swizzle and (recipe.pad or recipe.method == "wmma"):
         return "padding or a swizzle, and wmma knows no swizzle"
+    words = recipe.method == "dp4a" or (recipe.method == "mma" and recipe.types == "i8")
+    if words and not all(tile.words_adjacent for tile in tiles):
+        return "bytes that are no neighbours"
     for tile in tiles:
         unit = 8 if recipe.method in ("ldmatrix", "wmma") else 1 if recipe.flipped(tile.operand) else recipe.vector
         if tile.pitch_count % unit:
@@ -127,6 +142,33 @@ def _method(rng: random.Random) -> Recipe:
     stages = {"plain": 1, "registers": 2, "async": deep, "specialised": max(deep, 2)}[pipeline]
     return Recipe(method=method, types=types, pipeline=pipeline, stages=stages, guarded=rng.random() < 0.7,
                   layout=rng.choice(("NN",) * 4 + ROW_MAJOR + COLUMN_MAJOR))  # fmt: skip
+
+
+def _rarer(rng: random.Random, recipe: Recipe) -> Recipe:
+    """The recipe with some rarer choices. They are drawn apart, so that the others stay the same."""
+    if rng.random() < 0.15:
+        recipe = _if_legal(recipe, grid="grouped", persistent=False)
+    if rng.random() < 0.12:
+        recipe = _if_legal(recipe, split="ticket", epilogue=rng.choice(("plain", "scaled")), batch=False)
+    if recipe.types == "i8" and recipe.method == "simt" and rng.random() < 0.8:
+        flips = {f"flip_{x.lower()}": not recipe.k_contiguous(x) for x in "AB"}
+        words = {
+            "swizzle": False,
+            "pad": recipe.pad // 4 * 4,
+            "vector": 4 if recipe.vector < 4 else recipe.vector,
+            **flips,
+        }
+        recipe = _if_legal(recipe, method="dp4a", **words)
+        if recipe.method == "simt" or rng.random() < 0.5:
+            recipe = _if_legal(recipe, method="mma", bm=64, bn=32, bk=32, tm=32, tn=16, **words)
+    if recipe.types == "f32" and recipe.method == "simt" and rng.random() < 0.2:
+        recipe = _if_legal(recipe, method="mma", bm=64, bn=32, tm=32, tn=16, staged=rng.random() < 0.3)
+    return recipe
+
+
+def _if_legal(recipe: Recipe, **choices: Any) -> Recipe:
+    changed = replace(recipe, **choices)
+    return recipe if obstacle(changed) else changed
 
 
 def _style(rng: random.Random, recipe: Recipe) -> Recipe:

@@ -11,10 +11,40 @@ _LARGEST, _LEAST = "3.402823466e+38f", "1.175494351e-38f"
 
 def store(draft: Draft, outputs: Outputs) -> str:
     """Write all outputs of a thread."""
+    if draft.recipe.split == "ticket":
+        return _by_last_block(draft, outputs)
     if not outputs.headers:  # one output, whose row and column are known
         return "\n".join(_one(draft, outputs.value))
     body = block_of(f"const int row = {outputs.row}, col = {outputs.column};", *_one(draft, outputs.value))
     return "\n".join([*outputs.headers, body, "}" * outputs.depth])
+
+
+def _by_last_block(draft: Draft, outputs: Outputs) -> str:
+    """Every block leaves its sums in a workspace and draws a ticket; the last one of a tile adds them up in order."""
+    n, sites, element = draft.names, draft.sites, draft.element
+    place = f"((size_t)z * {n.m} + row) * {n.n} + col"
+    stride = sites.text(
+        "stride", "shares of k overlap in the workspace", place, place.replace(f"* {n.m}", f"* ({n.m} / 2)")
+    )
+    mine = stride.replace("z *", "blockIdx.z *")
+    fence = sites.text("atomics", "no fence before the ticket", "__threadfence();", ";")
+    before = sites.text("barrier", "no barrier before the ticket", "__syncthreads();", ";")
+    after = sites.text("barrier", "no barrier before the ticket is read", "__syncthreads();", ";")
+    first = sites.text("loop", "the first share is not added", "0", "1")
+    shares = "gridDim.z"
+    inside = f"row < {n.m} && col < {n.n}"
+    leave = block_of(f"const int row = {outputs.row}, col = {outputs.column};",
+                     f"if ({inside}) partial[{mine}] = {outputs.value};")  # fmt: skip
+    total = f"{element.accumulator} total = {element.zero};"
+    add = block_of(f"const int row = {outputs.row}, col = {outputs.column};", f"{total}",
+                   f"if ({inside})", f"    for (unsigned z = {first}; z < {shares}; ++z) total += partial[{stride}];",
+                   *_one(draft, "total"))  # fmt: skip
+    close = "}" * outputs.depth
+    return "\n".join([
+        *outputs.headers, leave, close, fence, before, "__shared__ unsigned drawn;",
+        "if (tid == 0) drawn = atomicAdd(&tickets[blockIdx.y * gridDim.x + blockIdx.x], 1u);", after,
+        f"if (drawn != {shares} - 1) return;", "__threadfence();", *outputs.headers, add, close,
+    ])  # fmt: skip
 
 
 def _one(draft: Draft, value: str) -> list[str]:
@@ -78,7 +108,7 @@ def _late_mistakes(draft: Draft) -> list[str]:
     """Faults that only some values, blocks or extents show."""
     n, sites, kind, one, zero = (draft.names, draft.sites, draft.element.accumulator, draft.element.one,
                                  draft.element.zero)  # fmt: skip
-    linear = draft.recipe.grid == "linear"
+    linear = draft.recipe.grid in ("linear", "grouped")
     lines = {
         ("threshold", "far blocks in x"): f"if (blockIdx.x > {_FAR_BLOCK * (3 if linear else 1)}) v = v + {one};",
         ("threshold", "far rows"): f"if (row > {_FAR_ROW}) v = {zero};",
@@ -98,9 +128,7 @@ def _late_mistakes(draft: Draft) -> list[str]:
     if draft.element.output == "float":  # a 16-bit output rounds such results anyway
         lines["value", "Inf is clamped"] = f"v = v > {_LARGEST} ? {_LARGEST} : v;"
         lines["value", "results lose their last bits"] = "v = __uint_as_float(__float_as_uint(v) & 0xfffff000u);"
-    if (
-        draft.recipe.types in ("f32", "bf16f32") and draft.recipe.split != "atomic"
-    ):  # fp16's products are never subnormal
+    if draft.recipe.types in ("f32", "bf16f32") and not draft.recipe.divided:  # fp16's products are never subnormal
         lines["value", "subnormals are flushed"] = f"v = fabsf(v) < {_LEAST} ? 0.0f : v;"
     found = [sites.text(kind, name, "", line) for (kind, name), line in lines.items()]
     return [line for line in found if line]

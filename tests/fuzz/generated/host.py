@@ -10,6 +10,7 @@ from generated.shared_tile import SharedTile
 
 SPLIT = 3  # shares of k among blocks
 PERSISTENT = 6  # blocks that take one tile after another
+GROUP = 3  # rows of tiles whose blocks follow one another
 
 
 def constants(draft: Draft) -> dict[str, int]:
@@ -49,13 +50,14 @@ def parameters(draft: Draft) -> list[tuple[str, str]]:
     leads = [(size, n.lda), (size, n.ldb), (size, n.ldc)] if recipe.leading else []
     scalars = [(scalar, "alpha"), (scalar, "beta")] if recipe.epilogue == "scaled" else []
     bias = [(f"const {element.output}*", "bias")] if recipe.epilogue == "bias" else []
+    scratch = [(f"{element.accumulator}*", "partial"), ("unsigned*", "tickets")] if recipe.split == "ticket" else []
     batch = [("long long", f"stride{x}") for x in "ABC"] if recipe.batch else []
     if recipe.order == "pointers first":
-        return [a, b, *bias, *c, *extents, *leads, *scalars, *batch]
+        return [a, b, *bias, *c, *extents, *leads, *scalars, *batch, *scratch]
     if recipe.order == "extents first":
-        return [*extents, a, *leads[:1], b, *leads[1:2], *bias, *c, *leads[2:], *scalars, *batch]
+        return [*extents, a, *leads[:1], b, *leads[1:2], *bias, *c, *leads[2:], *scalars, *batch, *scratch]
     return [*extents, *scalars[:1], a, *leads[:1], *batch[:1], b, *leads[1:2], *batch[1:2], *scalars[1:], *bias, *c,
-            *leads[2:], *batch[2:]]  # fmt: skip
+            *leads[2:], *batch[2:], *scratch]  # fmt: skip
 
 
 def block_places(draft: Draft) -> list[str]:
@@ -67,8 +69,25 @@ def block_places(draft: Draft) -> list[str]:
         columns = ceil_text(draft, n.n, n.bn)
         return [f"const int across = {columns};",
                 f"const int m0 = blockIdx.x / across * {n.bm}, n0 = blockIdx.x % across * {n.bn};"]  # fmt: skip
+    if recipe.grid == "grouped":
+        return _grouped(draft)
     y, x = ("x", "y") if recipe.grid == "yx" else ("y", "x")
     return [f"const int m0 = blockIdx.{y} * {n.bm}, n0 = blockIdx.{x} * {n.bn};"]
+
+
+def _grouped(draft: Draft) -> list[str]:
+    """Blocks go down GROUP tiles before they go to the next column; the last group may have fewer."""
+    n, sites = draft.names, draft.sites
+    size = sites.text("launch", "the last group of tiles counts as a whole one", f"min(down - first, {GROUP})",
+                      str(GROUP))  # fmt: skip
+    inside = sites.text("index", "a tile's row in a group of another size", "% size", f"% {GROUP}")
+    beside = sites.text("index", "a tile's column in a group of another size", "/ size", f"/ {GROUP}")
+    return [
+        f"const int across = {ceil_text(draft, n.n, n.bn)}, down = {ceil_text(draft, n.m, n.bm)};",
+        f"const int in_group = {GROUP} * across, first = (int)blockIdx.x / in_group * {GROUP};",
+        f"const int size = {size}, place = (int)blockIdx.x % in_group;",
+        f"const int m0 = (first + place {inside}) * {n.bm}, n0 = place {beside} * {n.bn};",
+    ]
 
 
 def shared_bytes(draft: Draft) -> int:
@@ -87,10 +106,10 @@ def launch(draft: Draft) -> str:
     if recipe.guarded and not recipe.persistent:
         across = sites.text("launch", "the grid's columns are rounded down", across, f"{n.n} / {n.bn}")
         down = sites.text("launch", "the grid's rows are rounded down", down, f"{n.m} / {n.bm}")
-    z = "batch" if recipe.batch else str(SPLIT) if recipe.split == "atomic" else "1"
+    z = "batch" if recipe.batch else str(SPLIT) if recipe.divided else "1"
     if recipe.persistent:
         grid = f"{PERSISTENT}, 1, {z}"
-    elif recipe.grid == "linear":
+    elif recipe.grid in ("linear", "grouped"):
         grid = f"({across}) * ({down}), 1, {z}"
     elif recipe.grid == "yx":
         grid = f"{down}, {across}, {z}"
@@ -116,6 +135,8 @@ def launch(draft: Draft) -> str:
         if used > 48 * 1024
         else ""
     )
+    if recipe.split == "ticket":
+        raised += f"    cudaMemset(tickets, 0, sizeof(unsigned) * {_tiles(draft)});\n"
     if recipe.host == "inline":
         fired = f"    {name}<<<dim3({grid}), dim3({block}), {smem}>>>({arguments});"
     else:
@@ -144,7 +165,8 @@ def _main(draft: Draft, fired: str) -> str:
                   f"const long long strideC = {n.m} * {n.n};"]  # fmt: skip
     if recipe.epilogue == "scaled":
         lines.append(f"{element.accumulator} alpha = 1, beta = 0;")
-    sizes = {n.a: f"{n.m} * {n.k}", n.b: f"{n.k} * {n.n}", n.c: f"{n.m} * {n.n}", n.d: f"{n.m} * {n.n}", "bias": n.n}
+    sizes = {n.a: f"{n.m} * {n.k}", n.b: f"{n.k} * {n.n}", n.c: f"{n.m} * {n.n}", n.d: f"{n.m} * {n.n}", "bias": n.n,
+             "partial": f"{SPLIT} * {n.m} * {n.n}", "tickets": _tiles(draft)}  # fmt: skip
     times = " * batch" if recipe.batch else ""
     for kind, name in parameters(draft):
         if "*" in kind:
@@ -152,6 +174,12 @@ def _main(draft: Draft, fired: str) -> str:
             lines += [f"{held} {name};", f"cudaMalloc(&{name}, sizeof(*{name}) * {sizes[name]}{times});"]
     body = "\n".join(f"    {line}" for line in lines)
     return f"int main() {{\n{body}\n{fired}\n    return cudaDeviceSynchronize() == cudaSuccess ? 0 : 1;\n}}"
+
+
+def _tiles(draft: Draft) -> str:
+    """How many tiles C has."""
+    n = draft.names
+    return f"({ceil_text(draft, n.n, n.bn)}) * ({ceil_text(draft, n.m, n.bm)})"
 
 
 def replace_leading(draft: Draft, operand: str) -> str:

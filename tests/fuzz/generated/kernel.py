@@ -14,8 +14,8 @@ from generated.recipe import Recipe
 from generated.shared_tile import SharedTile
 from generated.sites import Fault, Sites
 
-_METHODS: dict[str, ModuleType] = {"simt": accumulate_simt, "mma": accumulate_mma, "ldmatrix": accumulate_mma,
-                                   "wmma": accumulate_wmma}  # fmt: skip
+_METHODS: dict[str, ModuleType] = {"simt": accumulate_simt, "dp4a": accumulate_simt, "mma": accumulate_mma,
+                                   "ldmatrix": accumulate_mma, "wmma": accumulate_wmma}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Generated:
         recipe, name = self.recipe, self.fault.name if self.fault else ""
         down = m // recipe.bm if name == "the grid's rows are rounded down" else -(-m // recipe.bm)
         across = n // recipe.bn if name == "the grid's columns are rounded down" else -(-n // recipe.bn)
-        z = batch if recipe.batch else host.SPLIT if recipe.split == "atomic" else 1
+        z = batch if recipe.batch else host.SPLIT if recipe.divided else 1
         if recipe.persistent:
             return host.PERSISTENT, 1, z
-        if recipe.grid == "linear":
+        if recipe.grid in ("linear", "grouped"):
             return down * across, 1, z
         return (down, across, z) if recipe.grid == "yx" else (across, down, z)
 
@@ -104,7 +104,7 @@ def _start(draft: Draft) -> list[str]:
             f"{n.b} += blockIdx.z * {stride};",
             f"{n.c} += blockIdx.z * strideC;",
         ]
-    if recipe.split == "atomic":
+    if recipe.divided:
         bk = n.bk if recipe.shared else "1"
         each = f"(({n.k} + {bk} - 1) / {bk} + {host.SPLIT} - 1) / {host.SPLIT} * {bk}"
         each = draft.sites.text("loop", "the shares of k do not cover it", each, f"{n.k} / {host.SPLIT} / {bk} * {bk}")

@@ -27,7 +27,7 @@ def main_loop(draft: Draft, accumulate: str) -> str:
 def tile_count(draft: Draft) -> str:
     """``tiles``: how many k-tiles this block has."""
     n, sites = draft.names, draft.sites
-    length = f"({draft.k_end} - {draft.k_begin})" if draft.recipe.split == "atomic" else draft.k_end
+    length = f"({draft.k_end} - {draft.k_begin})" if draft.recipe.divided else draft.k_end
     whole = f"{length} / {n.bk}"
     right = ceil_text(draft, length, n.bk) if draft.recipe.guarded else whole
     right = sites.text("loop", "the number of k-tiles is rounded down", right, whole)
@@ -74,7 +74,7 @@ def _plain(draft: Draft, tiles: list[GlobalTile], accumulate: str) -> str:
     inside = [tile.copy("0") for tile in tiles]
     body = [*inside, barrier(draft, "after the tile is stored"), _late(draft, accumulate),
             barrier(draft, "after the tile is read")]  # fmt: skip
-    if draft.recipe.loop == "k0" and draft.recipe.split != "atomic":
+    if draft.recipe.loop == "k0" and not draft.recipe.divided:
         step = sites.text("stride", "k advances by another tile size", n.bk, n.bm)
         end = n.k
         if draft.recipe.guarded:

@@ -8,7 +8,6 @@ from typing import Any
 from generated.elements import ELEMENTS, Element
 
 ROW_MAJOR, COLUMN_MAJOR = ("NN", "NT", "TN", "TT"), ("col-NN", "col-NT", "col-TN", "col-TT")
-FRAGMENT_K = 16  # k of one mma or wmma of 16-bit elements
 PRODUCERS = 64  # threads that only load, of a specialised pipeline
 LARGEST_STATIC = 48 * 1024  # bytes of static shared memory
 
@@ -17,16 +16,16 @@ LARGEST_STATIC = 48 * 1024  # bytes of static shared memory
 class Recipe:
     """The defaults are the plainest kernel; a failure is shrunk towards them.
 
-    method       naive and shuffle (a thread, a warp for each output; no shared memory), simt, mma (32-bit
-                 fragment loads), ldmatrix, wmma
+    method       naive and shuffle (a thread, a warp for each output; no shared memory), simt, dp4a (simt, four bytes at
+                 a time), mma (32-bit fragment loads; of fp32 elements TF32), ldmatrix, wmma
     types        a key of ELEMENTS
     layout       NN, NT, TN, TT of row-major matrices; col-NN … of column-major ones
     epilogue     plain, scaled (alpha and beta), bias (per column of C)
     separate     the result is written to D, and C is only read
     persistent   blocks take one tile of C after another
     beta         of scaled: "always" reads C, "checked" only if beta is not 0
-    split        "", "atomic" (blocks add to C), "slice" (groups of threads share the k of a tile), "slice atomics" (and
-                 add their sums by atomics in shared memory)
+    split        "", "atomic" (blocks add to C), "ticket" (the last block of a tile adds what all left), "slice" (groups
+                 of threads share the k of a tile), "slice atomics" (and add their sums by atomics in shared memory)
     bm, bn, bk   the block's tile; tm, tn: a thread's (simt) or a warp's (tensor cores)
     vector       elements per global load
     pipeline     plain, registers (double buffering), async (cp.async with ``stages``), specialised (producer warps)
@@ -81,6 +80,20 @@ class Recipe:
     @property
     def column_major(self) -> bool:
         return self.layout.startswith("col-")
+
+    @property
+    def fragment_k(self) -> int:
+        """k of one mma: eight words of 32 bits."""
+        return 32 // self.element.size
+
+    @property
+    def tf32(self) -> bool:
+        return self.types == "f32" and self.tensor_cores
+
+    @property
+    def divided(self) -> bool:
+        """Whether blocks along z share k."""
+        return self.split in ("atomic", "ticket")
 
     @property
     def tensor_cores(self) -> bool:

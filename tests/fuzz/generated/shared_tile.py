@@ -59,16 +59,21 @@ class SharedTile:
         return self.row_count * self.pitch_count * self.draft.recipe.stages
 
     @property
-    def pairs_adjacent(self) -> bool:
-        """Whether two neighbours in k are one aligned 32-bit word."""
-        plain = not self.draft.recipe.swizzle or self.chunk >= 2
-        return self.k_contiguous and plain and self.pitch_count % 2 == 0
+    def words_adjacent(self) -> bool:
+        """Whether neighbours in k fill aligned words of 32 bits."""
+        held = 4 // self.draft.element.size
+        plain = not self.draft.recipe.swizzle or self.chunk >= held
+        return self.k_contiguous and plain and self.pitch_count % held == 0
 
     def declaration(self) -> str:
         """A static array."""
         stages = f"[{self.draft.recipe.stages}]" if self.draft.recipe.stages > 1 else ""
         aligned = "__align__(32) " if self.draft.recipe.tensor_cores else "__align__(16) "
-        aligned = aligned if self.draft.recipe.vector > 1 or self.draft.recipe.tensor_cores else ""
+        aligned = (
+            aligned
+            if self.draft.recipe.vector > 1 or self.draft.recipe.tensor_cores or self.draft.recipe.method == "dp4a"
+            else ""
+        )
         pitch = self.pitch.strip("()")
         return f"__shared__ {aligned}{self.draft.element.input} {self.name}{stages}[{self.rows}][{pitch}];"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ _WELCOME = (
 _FILES = "Edit the file in any editor; it is one kernel of 20 to 50 lines. Grading takes a few seconds."
 _INDENT = "   "
 _SEEN = 256  # rows, columns and steps of k that are enough for a view
-_RATIO = re.compile(r" \(rho [^)]*\)")  # of no use to a learner
 
 
 def print_overview(tasks: Sequence[Task], done: Progress) -> None:
@@ -141,7 +139,7 @@ def _print_failure(graded: Graded) -> None:
     if verdict.faults:
         print_fault(verdict.faults[0], "red")
     for line in verdict.other_lines()[:2]:
-        item(_RATIO.sub("", line), "red", indent="  ")
+        item(line, "red", indent="  ")
 
 
 def print_progress(tasks: Sequence[Task], done: Progress, path: Path) -> None:
