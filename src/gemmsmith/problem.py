@@ -226,7 +226,14 @@ class Problem:
         """A batch that shares one B, where the rows of all A and of all C follow one another: one product of batch * M
         rows. Any other problem as it is."""
         one_below_another = self.stride_a == self.m * self.lda and self.stride_c == self.m * self.ldc
-        if self.batch <= 1 or self.stride_b != 0 or self.trans_a or self.bias == "row" or self.own_bias or not one_below_another:
+        if (
+            self.batch <= 1
+            or self.stride_b != 0
+            or self.trans_a
+            or self.bias == "row"
+            or self.own_bias
+            or not one_below_another
+        ):
             return self
         rows = self.batch * self.m
         if rows > _MOST_ROWS:
@@ -262,7 +269,9 @@ class Problem:
         a, b, c = self.copies
         inputs = (a * self.m * self.k + b * self.k * self.n) * self.dtype.itemsize if self.alpha != 0 else 0
         outputs = c * self.m * self.n * self.out_dtype.itemsize
-        return inputs + outputs * (2 if self.beta != 0 else 1) + self.biases * self.bias_length * self.out_dtype.itemsize
+        return (
+            inputs + outputs * (2 if self.beta != 0 else 1) + self.biases * self.bias_length * self.out_dtype.itemsize
+        )
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed; leading dimensions and strides not given get their smallest legal values.

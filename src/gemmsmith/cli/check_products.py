@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import product
 
@@ -12,12 +13,28 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.product_places import ProductPlaces, product_places
 from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.shared_operand import shares, shares_in_groups
 
 _OWN_ARGUMENTS = "gemmsmith.launch runs it with arguments of your own"
+
+
+def with_products_of_the_grid(settled: Settled) -> Settled:
+    """Of a kernel whose grid alone tells how many products it makes, and whose extents were found by trying: they are
+    a batch. Before the extents are known, the grid is not understood."""
+    spec, launch = settled.spec, settled.spec.geometry
+    if spec.batched or settled.reading is None or spec.declared_signature or not isinstance(launch, UserLaunch):
+        return settled
+    if launch.site is None or not launch.counts_products or launch.passed_on:
+        return settled
+    launch = copy(launch)
+    launch.products = launch.site.counter
+    signature = replace(spec.signature, shared=launch.shared_operand)
+    launch.notes += (launch.shared_note(),) if launch.shared_operand else ()
+    return replace(settled, spec=replace(spec, batched=True, geometry=launch, known_signature=signature))
 
 
 def with_shared_operand(
@@ -28,7 +45,8 @@ def with_shared_operand(
     contradict it."""
     spec, signature = settled.spec, settled.spec.signature
     strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
-    if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
+    told = signature.has("batch") or getattr(spec.geometry, "counts_products", False)
+    if spec.is_rung or not spec.batched or strides or settled.reading is None or not told:
         return settled
     operands = (signature.shared,) if signature.shared else ("", "B", "A")
     for own_bias, shared in product(_biases(settled), operands):
