@@ -28,7 +28,7 @@ def test_the_grid_tells_the_batch(count: str, tmp_path: Path, capsys: pytest.Cap
     source = KERNEL.replace("COUNT", count)
     for each in (source, source.replace(*OWN)):
         code, found = check(tmp_path, each, capsys, "--trial", "a batch of three")
-        assert code == 0 and found["ok"], found
+        assert (code, found["ok"]) == (0, True), found
 
 
 @pytest.mark.parametrize(
