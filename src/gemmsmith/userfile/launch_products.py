@@ -12,6 +12,7 @@ from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.found_value import FoundValue
+from gemmsmith.userfile.grouped_heads import group_roles
 from gemmsmith.userfile.host_allocations import allocated_by_owner
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -105,6 +106,8 @@ class LaunchProducts:
         if not counters:
             return self._with_untold_products()
         roles = dict(zip(counters, ("batch",) if len(counters) == 1 else _TWO_COUNTERS, strict=True))
+        spare = [arg.name for arg in self.signature.unknown if arg.code in _INTEGERS and arg.name not in roles]
+        roles |= group_roles(self.facts.reached, counters, spare)
         arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in self.signature.arguments)
         other = self.read_as(replace(self.signature, arguments=arguments))
         other.products = " * ".join(counters)

@@ -13,7 +13,10 @@ from gemmsmith.kernel.signature import Argument
 
 _CODES = frozenset("iIbB?")  # integers, characters and bool
 _MOST_BITS = 3
-_TRANSPOSES = re.compile(r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|(?:(?<![a-z])|row|col|re)order|layout|major(?![a-z])|(?:^|_)op_?[ab]?(?:_|$)", re.I)
+_TRANSPOSES = re.compile(
+    r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|(?:(?<![a-z])|row|col|re)order|layout|major(?![a-z])|(?:^|_)op_?[ab]?(?:_|$)",
+    re.I,
+)
 
 
 def mode_values(name: str, body: str) -> tuple[str, ...]:
