@@ -1,6 +1,6 @@
 """Attention in which several heads share keys and values: what a parameter means that tells how many do.
 
-``h / (H / kvH)`` and ``h * kvH / H`` have the number of keys' heads, ``h / rep`` has the number of heads that share one.
+``h / (H / kvH)`` and ``h * kvH / H`` have the number of keys' heads, ``h / rep`` has how many heads share one.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from gemmsmith.kernel.signature import Argument
 _CODES = frozenset("iIbB?")  # integers, characters and bool
 _MOST_BITS = 3
 _TRANSPOSES = re.compile(
-    r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|(?:(?<![a-z])|row|col|re)order|layout|major(?![a-z])|(?:^|_)op_?[ab]?(?:_|$)",
+    r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|(?:(?<![a-z])|row|col|re)order|layout|major(?![a-z])"
+    r"|(?:^|_)op_?[ab]?(?:_|$)",
     re.I,
 )
 
