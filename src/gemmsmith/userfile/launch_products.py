@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
+from gemmsmith.kernel.expressions import split
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.signature import Signature
@@ -49,8 +50,11 @@ class LaunchProducts:
     @cached_property
     def counts_products(self) -> bool:
         """Whether only the launch tells how many products there are: the grid's last extent is host code's number of
-        them."""
+        them, or the user says so (``--grid 'ceil(N/16),ceil(M/16),batch'``)."""
         axis = product_axis(self.facts.reached)
+        if self.options.grid:
+            given = split(self.options.grid)
+            return len(given) == axis + 1 and given[axis].strip().lower() == "batch"
         if axis != 2 and not (self.site is not None and self.site.counter):
             return False
         one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
