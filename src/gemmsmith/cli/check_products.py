@@ -30,8 +30,8 @@ def with_products_of_the_grid(settled: Settled) -> Settled:
         return settled
     if launch.site is None or not launch.counts_products or launch.passed_on:
         return settled
-    launch = copy(launch)
-    launch.products = launch.site.counter
+    counter, launch = launch.site.counter, copy(launch)
+    launch.products = counter
     signature = replace(spec.signature, shared=launch.shared_operand)
     launch.notes += (launch.shared_note(),) if launch.shared_operand else ()
     return replace(settled, spec=replace(spec, batched=True, geometry=launch, known_signature=signature))

@@ -214,15 +214,15 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
 
 
 def _takes(function: FunctionSource, name: str) -> bool:
-    return any(each.name == name for each in (*function.parameters, *(function.template or ())))
+    return name in [p.name for p in function.parameters] + [p.name for p in function.template or ()]
 
 
 def _passed(called: Frame, name: str) -> str:
     """What a call passes for the parameter ``name``, of the function or of its template; empty for nothing."""
     assert called.function is not None
-    pairs = (*zip(called.function.parameters, called.arguments, strict=False),
-             *zip(called.function.template or (), called.template, strict=False))  # fmt: skip
-    return next((text for parameter, text in pairs if parameter.name == name), "")
+    own, template = called.function.parameters, called.function.template or ()
+    pairs = {p.name: text for p, text in zip(template, called.template, strict=False)}
+    return (pairs | {p.name: text for p, text in zip(own, called.arguments, strict=False)}).get(name, "")
 
 
 def _from_tables(expression: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:
