@@ -127,7 +127,8 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
     )  # fmt: skip
     bias = None
     if problem.bias:
-        bias = chosen.make(stream(seed, 3), (1, problem.bias_length), problem.out_dtype, c_scale).reshape(-1)
+        bias = chosen.make(stream(seed, 3), (1, problem.biases * problem.bias_length), problem.out_dtype,
+                           c_scale).reshape(-1)  # fmt: skip
     made = Operands(
         chosen.make(stream(seed, 0), a, problem.dtype, scale),
         chosen.make(stream(seed, 1), b, problem.dtype, scale),

@@ -99,6 +99,7 @@ class Problem:
     batch       how many products; stride_a, stride_b and stride_c are the elements from one matrix to the next.
                 A stride of 0 uses one A or B for all products.
     bias        '', 'row' (one value per row of C) or 'column' (one per column), in the output's type
+    own_bias    of a user's kernel: each product of a batch has a bias of its own; they follow one another
     activation  '', 'relu', 'gelu' (with erf) or 'silu', applied after the bias and before the conversion to the output
     own_scalars  of a user's kernel: int32 results with any integer alpha and beta, where ``gemm`` has 1 and 0 or 1; and
                  gelu_tanh, GELU by its approximation with tanh
@@ -122,6 +123,7 @@ class Problem:
     stride_c: int = -1
     bias: str = ""
     activation: str = ""
+    own_bias: bool = field(default=False, repr=False)
     own_scalars: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -224,7 +226,14 @@ class Problem:
         """A batch that shares one B, where the rows of all A and of all C follow one another: one product of batch * M
         rows. Any other problem as it is."""
         one_below_another = self.stride_a == self.m * self.lda and self.stride_c == self.m * self.ldc
-        if self.batch <= 1 or self.stride_b != 0 or self.trans_a or self.bias == "row" or not one_below_another:
+        if (
+            self.batch <= 1
+            or self.stride_b != 0
+            or self.trans_a
+            or self.bias == "row"
+            or self.own_bias
+            or not one_below_another
+        ):
             return self
         rows = self.batch * self.m
         if rows > _MOST_ROWS:
@@ -238,6 +247,11 @@ class Problem:
     @property
     def bias_length(self) -> int:
         return {"": 0, "row": self.m, "column": self.n}[self.bias]
+
+    @property
+    def biases(self) -> int:
+        """How many biases a batch has: one for all products, or one for each."""
+        return self.batch if self.own_bias else 1
 
     @property
     def layout(self) -> str:
@@ -255,7 +269,9 @@ class Problem:
         a, b, c = self.copies
         inputs = (a * self.m * self.k + b * self.k * self.n) * self.dtype.itemsize if self.alpha != 0 else 0
         outputs = c * self.m * self.n * self.out_dtype.itemsize
-        return inputs + outputs * (2 if self.beta != 0 else 1) + self.bias_length * self.out_dtype.itemsize
+        return (
+            inputs + outputs * (2 if self.beta != 0 else 1) + self.biases * self.bias_length * self.out_dtype.itemsize
+        )
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed; leading dimensions and strides not given get their smallest legal values.
@@ -271,7 +287,7 @@ class Problem:
     @property
     def single(self) -> Problem:
         """One product of the batch."""
-        return replace(self, batch=1, stride_a=-1, stride_b=-1, stride_c=-1)
+        return replace(self, batch=1, stride_a=-1, stride_b=-1, stride_c=-1, own_bias=False)
 
     def __str__(self) -> str:
         text = f"{self.batch} of " if self.batch != 1 else ""

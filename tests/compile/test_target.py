@@ -13,7 +13,9 @@ from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.gpus import architecture, architectures
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
-from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, DType, Problem
+from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, TF32, UINT8, DType, Problem
+from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.user_kernel import user_kernel
 
 # Compiled for sm_75 one by one with NVRTC 13.4: every other rung stops at cp.async.
 ON_TURING = (
@@ -84,6 +86,17 @@ def test_a_kernel_of_one_architecture_is_compiled_for_it_alone() -> None:
     with pytest.raises(UnsupportedError, match="only sm_90 has"):
         target_arch(spec, "sm_100")
     assert target_arch(replace(spec, arch_specific=0), "sm_100") == "sm_100"
+
+
+@pytest.mark.parametrize("dtype", [UINT8, FP64])
+def test_what_a_users_kernel_multiplies_is_for_the_compiler_to_judge(dtype: DType, tmp_path: Path) -> None:
+    """Tensor cores have types that no rung has; a copy of a wrong kernel is compiled with its type known."""
+    (tmp_path / "mine.cu").write_text(
+        "__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) { C[0] = A[0] * B[0]; }",
+        encoding="utf-8",
+    )
+    spec = replace(user_kernel(tmp_path / "mine.cu", UserOptions()), tensor_cores=True)
+    assert check_target(spec, "sm_90", dtype) == "sm_90"
 
 
 def test_how_architectures_are_written() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gemmsmith.cli.check_dispatch import check_instantiations
+from gemmsmith.cli.check_root_factor import report_without_root
 from gemmsmith.cli.check_run import Asked, run_check
 from gemmsmith.cli.options.kernel import find_kernel
 from gemmsmith.cli.render.check_report import Report
@@ -18,6 +19,7 @@ from gemmsmith.errors import (
     GemmsmithError,
     MissingKernelError,
     OneGridError,
+    SignatureError,
     TemplateValueError,
     TimeLimitError,
     UnsupportedError,
@@ -52,6 +54,11 @@ def check_product(asked: Asked, check: Check = run_check) -> Report:
         return _with_condition(spec, asked, check, error)
     except OneGridError as error:
         return _at_its_own_size(spec, config, asked, check, error)
+    except SignatureError as error:
+        report = report_without_root(spec, config, asked, check)
+        if report is None:
+            raise error from None
+        return report
 
 
 def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: MissingKernelError) -> Report:

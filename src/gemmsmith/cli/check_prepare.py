@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
-from gemmsmith.cli.check_products import with_places, with_shared_operand
+from gemmsmith.cli.check_products import with_places, with_products_of_the_grid, with_shared_operand
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
@@ -164,7 +164,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec))
     )
     base = _problem(settled.spec, shapes.base, _bias(settled))
-    settled = with_shared_operand(bench.open, settled, config, base, compiled)
+    settled = with_shared_operand(bench.open, with_products_of_the_grid(settled), config, base, compiled)
     settled, places = with_places(bench.open, settled, config, (shapes.base, shapes.distinct), compiled)
     roles_found = settled.reading is not None and bool(spec.signature.unknown)
     shapes = _deeper(shapes, settled, config, asked, roles_found)

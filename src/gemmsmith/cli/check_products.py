@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from itertools import product
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import UsageError
@@ -11,6 +13,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.product_places import ProductPlaces, product_places
 from gemmsmith.verify.settled import Settled
@@ -19,24 +22,51 @@ from gemmsmith.verify.shared_operand import shares, shares_in_groups
 _OWN_ARGUMENTS = "gemmsmith.launch runs it with arguments of your own"
 
 
+def with_products_of_the_grid(settled: Settled) -> Settled:
+    """Of a kernel whose grid alone tells how many products it makes, and whose extents were found by trying: they are
+    a batch. Before the extents are known, the grid is not understood."""
+    spec, launch = settled.spec, settled.spec.geometry
+    if spec.batched or settled.reading is None or spec.declared_signature or not isinstance(launch, UserLaunch):
+        return settled
+    if launch.site is None or not launch.counts_products or launch.passed_on:
+        return settled
+    counter, launch = launch.site.counter, copy(launch)
+    launch.products = counter
+    signature = replace(spec.signature, shared=launch.shared_operand)
+    launch.notes += (launch.shared_note(),) if launch.shared_operand else ()
+    return replace(settled, spec=replace(spec, batched=True, geometry=launch, known_signature=signature))
+
+
 def with_shared_operand(
     open_device: Callable[[], Device], settled: Settled, config: Config, base: Problem, compiled: CompiledKernel
 ) -> Settled:
-    """Of a kernel for batches without strides: the reading in which all products share B, or A, where each having its
-    own gives no product. A stride of its own, or host code that allocates one for each product, contradicts it."""
+    """Of a kernel for batches without strides: the reading in which all products share B, or A, or have a bias each,
+    where each having its own, and one bias, gives no product. A stride of its own, or what host code allocates, may
+    contradict it."""
     spec, signature = settled.spec, settled.spec.signature
     strides = any(signature.has(f"stride{role}") or signature.takes_table(role) for role in "AB")
-    if spec.is_rung or not spec.batched or strides or settled.reading is None or not signature.has("batch"):
+    told = signature.has("batch") or getattr(spec.geometry, "counts_products", False)
+    if spec.is_rung or not spec.batched or strides or settled.reading is None or not told:
         return settled
-    for shared in (signature.shared,) if signature.shared else ("", "B", "A"):
-        read = replace(signature, shared=shared)
+    operands = (signature.shared,) if signature.shared else ("", "B", "A")
+    for own_bias, shared in product(_biases(settled), operands):
+        read = replace(signature, shared=shared, own_bias=own_bias)
         verdict = verify_launch(open_device(), spec, config, read.batch_of(base, 3), fill="integers", mode="exact",
                                 c="set", compile_fn=lambda *_: compiled)  # fmt: skip
         if verdict.trusted and (shared == signature.shared or shares(spec, read)):
-            line = f"one {read.named(shared)} is used for all products of the batch"
-            return replace(settled, spec=replace(spec, known_signature=read),
-                           lines=(*settled.lines, *([line] if shared != signature.shared else [])))  # fmt: skip
+            lines = [f"one {read.named(shared)} is used for all products of the batch"] * (shared != signature.shared)
+            lines += ["each product of the batch has a bias of its own"] * own_bias
+            return replace(settled, spec=replace(spec, known_signature=read), lines=(*settled.lines, *lines))
     return settled
+
+
+def _biases(settled: Settled) -> tuple[bool, ...]:
+    """Whether each product of a batch has a bias of its own, as far as host code does not allocate one alone."""
+    extent = getattr(settled.spec.geometry, "bias_extent", None)
+    signature = settled.spec.signature
+    has_bias = settled.reading is not None and settled.reading.bias
+    own = signature.transposed() if signature.column_major else signature
+    return (False, True) if has_bias and not (extent is not None and extent(own)) else (False,)
 
 
 def with_places(

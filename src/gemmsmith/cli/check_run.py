@@ -24,7 +24,12 @@ from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repea
 from gemmsmith.cli.check_prepare import Asked, Prepared, prepare
 from gemmsmith.cli.check_refusals import refuse_by_host_code
 from gemmsmith.cli.estimate import check_memory
-from gemmsmith.cli.guessed_launch import refuse_guessed_grid, refuse_mere_guess, refuse_unseen_blocks
+from gemmsmith.cli.guessed_launch import (
+    refuse_given_layers,
+    refuse_guessed_grid,
+    refuse_mere_guess,
+    refuse_unseen_blocks,
+)
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
@@ -97,6 +102,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         refuse_by_host_code(report, config)
         refuse_guessed_grid(report)
         refuse_mere_guess(report)
+        refuse_given_layers(report, config)
         refuse_callers_flag(report, runner)
     report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)

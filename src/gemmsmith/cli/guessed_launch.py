@@ -12,6 +12,8 @@ from gemmsmith.verify.trial import HEADS
 from gemmsmith.verify.verdict import is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
+_BY_BATCH = "--grid 'ceil(N/16),ceil(M/16),batch' --block 16,16, where batch is the number of products"
+_SHARES_A_SUM = re.compile(r"\bgridDim\s*\.\s*z\b|\batomicAdd\w*\s*\(|\bred\.(?:global|relaxed|add)|fetch_add")
 
 # What tells a kernel how many threads its block has, and how many blocks there are: it is then made for any number.
 _ASKS_FOR_THREADS = re.compile(r"\b(?:blockDim|meta_group_size|num_threads|group_dim)\b|\.size\(\)|%ntid")
@@ -61,5 +63,21 @@ def refuse_unseen_blocks(report: Report, config: Config) -> None:
         raise UsageError(
             f"{report.entry} asks for blockIdx.z, and how many blocks its launch has along z is not understood: only "
             "blockIdx.z = 0 was judged, and passed",
-            "say how it is launched with --grid and --block, or run it with gemmsmith.launch and arguments of your own",
+            f"say how it is launched: {_BY_BATCH}; or run it with gemmsmith.launch and arguments of your own",
+        )
+
+
+def refuse_given_layers(report: Report, config: Config) -> None:
+    """Raise where the user gives a number of blocks along z, and the kernel fails, which may make a product for each:
+    their number is then that of a batch."""
+    geometry = report.spec.geometry
+    options = getattr(geometry, "options", None)
+    if first_failure(report) is None or options is None or not options.grid or report.spec.batched:
+        return
+    code: str = geometry.facts.reached  # type: ignore[attr-defined]
+    layers = geometry(report.base, config).grid[2]
+    if layers > 1 and "blockIdx.z" in code and not _SHARES_A_SUM.search(code):
+        raise UsageError(
+            f"{report.entry} fails with {layers} blocks along z, as --grid says: it may make one product for each",
+            f"if they are a batch, write {_BY_BATCH}",
         )

@@ -62,11 +62,12 @@ def runs_on(spec: KernelSpec, number: int, dtype: DType) -> bool:
 
 
 def missing_type(spec: KernelSpec, number: int, dtype: DType) -> str:
-    """The type that ``spec`` multiplies on tensor cores and those of sm_``number`` lack; empty if there is none.
+    """The type that a rung multiplies on tensor cores and those of sm_``number`` lack; empty if there is none.
 
-    An architecture between two of the table (sm_87) has the types of the older one.
+    What a user's kernel multiplies (uint8, fp64) is for the compiler to judge. An architecture between two of the table
+    (sm_87) has the types of the older one.
     """
-    if not spec.tensor_cores:
+    if not spec.tensor_cores or not spec.is_rung:
         return ""
     needed = spec.arithmetic.partition("x")[0] or dtype.name  # 'bf16' of 'bf16x6'
     older = [each for each in architectures() if each.arch <= number]

@@ -94,6 +94,7 @@ class Signature:
     accumulates   C += A·B without a parameter beta, which is 1
     activation    'relu' where every result is max(0, x), of a user's kernel
     shared        the operand, A or B, of which there is one for all products of a batch
+    own_bias      each product of a batch has a bias of its own
     """
 
     entry: str
@@ -105,11 +106,12 @@ class Signature:
     activation: str = ""
     tied: str = ""
     shared: str = ""
+    own_bias: bool = False
 
     def batch_of(self, problem: Problem, count: int) -> Problem:
         """``count`` products of this size, as the kernel takes them."""
         strides = {f"stride_{self.shared.lower()}": 0} if self.shared else {}
-        return problem.with_(batch=count, **strides)
+        return problem.with_(batch=count, own_bias=self.own_bias, **strides)
 
     def tie(self, problem: Problem) -> Problem:
         """The product with equal extents where one parameter is two of them."""

@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
+from gemmsmith.kernel.expressions import split
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.found_value import FoundValue
+from gemmsmith.userfile.grouped_heads import group_roles
 from gemmsmith.userfile.host_allocations import allocated_by_owner
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -48,8 +50,11 @@ class LaunchProducts:
     @cached_property
     def counts_products(self) -> bool:
         """Whether only the launch tells how many products there are: the grid's last extent is host code's number of
-        them."""
+        them, or the user says so (``--grid 'ceil(N/16),ceil(M/16),batch'``)."""
         axis = product_axis(self.facts.reached)
+        if self.options.grid:
+            given = split(self.options.grid)
+            return len(given) == axis + 1 and given[axis].strip().lower() == "batch"
         if axis != 2 and not (self.site is not None and self.site.counter):
             return False
         one, three = (self._site(0, SAMPLE.with_(batch=count)) for count in (1, 3))
@@ -105,6 +110,8 @@ class LaunchProducts:
         if not counters:
             return self._with_untold_products()
         roles = dict(zip(counters, ("batch",) if len(counters) == 1 else _TWO_COUNTERS, strict=True))
+        spare = [arg.name for arg in self.signature.unknown if arg.code in _INTEGERS and arg.name not in roles]
+        roles |= group_roles(self.facts.reached, counters, spare)
         arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in self.signature.arguments)
         other = self.read_as(replace(self.signature, arguments=arguments))
         other.products = " * ".join(counters)

@@ -89,7 +89,7 @@ def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Ite
     overloaded = was_overloaded(kernel, (k for each in project.sources(kernel.file) for k in each.kernels))
     for launch in source.launches:
         function = source.functions[launch.function]
-        passed = any(each.name == launch.kernel for each in function.parameters)
+        passed = _takes(function, launch.kernel)
         if not named and not passed and launch.kernel.isidentifier():
             continue  # a helper launches what its caller, perhaps in another file, passes; a table may be in a header
         start = Frame(source, project, function, launch.start)
@@ -188,7 +188,7 @@ def _foreign(spelled: str, kernel: KernelSource) -> bool:
 
 
 def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:
-    """Launches through a variable, or through a parameter that callers pass the kernel for."""
+    """Launches through a variable, or through a parameter, of a template too, that callers pass the kernel for."""
     assert frame.function is not None
     variable = frame.locals.variables.get(name)
     if variable is not None:
@@ -198,11 +198,11 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
                 for each in _with_callers(frame, _LEVELS):
                     yield each, template
         return
-    places = [i for i, p in enumerate(frame.function.parameters) if p.name == name]
-    for called in _callers(frame) if places else ():
-        if called.caller is None or called.caller.function is None or places[0] >= len(called.arguments):
+    for called in _callers(frame) if _takes(frame.function, name) else ():
+        passed = _passed(called, name)
+        if called.caller is None or called.caller.function is None or not passed:
             continue
-        spelled, template = launched(called.arguments[places[0]])
+        spelled, template = launched(passed)
         for entry in entries(spelled, called.caller, kernel.name):
             yield replace(called, caller=entry.frame), entry.template
         local = called.caller.locals.variables.get(spelled)
@@ -211,6 +211,18 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
         if _names(spelled, kernel, called.caller):
             scope = HostScope(called, {}, Sizes(), Asked())
             yield called, tuple(_in_caller(text, scope) for text in template)
+
+
+def _takes(function: FunctionSource, name: str) -> bool:
+    return name in [p.name for p in function.parameters] + [p.name for p in function.template or ()]
+
+
+def _passed(called: Frame, name: str) -> str:
+    """What a call passes for the parameter ``name``, of the function or of its template; empty for nothing."""
+    assert called.function is not None
+    own, template = called.function.parameters, called.function.template or ()
+    pairs = {p.name: text for p, text in zip(template, called.template, strict=False)}
+    return (pairs | {p.name: text for p, text in zip(own, called.arguments, strict=False)}).get(name, "")
 
 
 def _from_tables(expression: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:

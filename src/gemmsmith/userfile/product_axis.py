@@ -31,13 +31,14 @@ def product_number(code: str) -> tuple[str, ...]:
 
 
 def _offsets(code: str, extents: Sequence[str]) -> int:
-    """How many times the kernel multiplies that number, or groups of it, by two extents: ``A + b * M * K``."""
+    """How many times the kernel multiplies that number, or groups of it, by two extents: ``A + b * M * K``, or
+    ``(b * M + row) * K``."""
     cast = r"(?:\([\w ]+\)\s*)?"
     number = rf"\(?{cast}\(?(?<![\w.])(?:{'|'.join(map(re.escape, product_number(code)))})\s*(?:/\s*\w+\s*)?\)?"
     extent = rf"\(?{cast}(?<![\w.])(?:{'|'.join(map(re.escape, extents))})\b"
-    return len(
-        re.findall(rf"{number}\s*\*\s*{extent}\s*\*\s*{extent}|{extent}\s*\*\s*{extent}\s*\)?\s*\*\s*{number}", code)
-    )
+    first = rf"{number}\s*\*\s*{extent}"
+    nested = rf"\({first}\s*\+[^();=]*\)\s*\*\s*{extent}"
+    return len(re.findall(rf"{nested}|{first}\s*\*\s*{extent}|{extent}\s*\*\s*{extent}\s*\)?\s*\*\s*{number}", code))
 
 
 def grid_counter(code: str, grid: str, passed: Sequence[str], extents: Sequence[str]) -> str:

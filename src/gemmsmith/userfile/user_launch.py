@@ -392,7 +392,7 @@ def _near(file: Path) -> str:
 
 
 def _named_sizes(problem: Problem) -> dict[str, int]:
-    return {"M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch}
+    return {"M": problem.m, "N": problem.n, "K": problem.k, "BATCH": problem.batch, "batch": problem.batch}
 
 
 def _shown(extent: Dim3) -> str:

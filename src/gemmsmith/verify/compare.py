@@ -138,7 +138,10 @@ def _products(problem: Problem, data: Operands, got: Array) -> Iterator[tuple[Op
     for i in range(problem.batch):
         at_a, at_b, at_c = (i if a > 1 else 0) * rows_a, (i if b > 1 else 0) * rows_b, i * problem.m
         mine = slice(at_c, at_c + problem.m)
-        yield Operands(data.a[at_a : at_a + rows_a], data.b[at_b : at_b + rows_b], data.c[mine], data.bias), got[mine]
+        bias = data.bias
+        if bias is not None and problem.own_bias:
+            bias = bias[i * problem.bias_length : (i + 1) * problem.bias_length]
+        yield Operands(data.a[at_a : at_a + rows_a], data.b[at_b : at_b + rows_b], data.c[mine], bias), got[mine]
 
 
 def _compare(

@@ -65,8 +65,9 @@ def run_guarded(
             addend = matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype, 0)
         if data.bias is not None:
             kind = spec.bias_dtype(problem)
-            bias = matrix("bias", (1, data.bias.size), max(1, data.bias.size), kind, 0)
-            bias.upload(data.bias[None, :].astype(kind.numpy))
+            shape = (problem.biases, problem.bias_length)
+            bias = matrix("bias", shape, max(1, problem.bias_length), kind, 0)
+            bias.upload(data.bias.reshape(shape).astype(kind.numpy))
         _set_c(device, problem, data, c if addend is None else addend, c_fill)
         if addend is not None:
             bias = addend

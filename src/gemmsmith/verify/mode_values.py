@@ -13,7 +13,11 @@ from gemmsmith.kernel.signature import Argument
 
 _CODES = frozenset("iIbB?")  # integers, characters and bool
 _MOST_BITS = 3
-_TRANSPOSES = re.compile(r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|order|layout|major|(?:^|_)op_?[ab]?(?:_|$)", re.I)
+_TRANSPOSES = re.compile(
+    r"(?:^|_)t(?:rans\w*|_?[ab12])?(?:_|$)|trans|(?:(?<![a-z])|row|col|re)order|layout|major(?![a-z])"
+    r"|(?:^|_)op_?[ab]?(?:_|$)",
+    re.I,
+)
 
 
 def mode_values(name: str, body: str) -> tuple[str, ...]:

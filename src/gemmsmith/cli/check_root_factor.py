@@ -1,0 +1,75 @@
+"""gemmsmith check of products divided by the square root of K, as attention's scores are, where that is no parameter.
+
+A copy without the factor is judged as a product. The kernel itself must then give the copy's results divided by √K, for
+every K that is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gemmsmith.call.binding import aligned_code
+from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.render.check_report import Report
+from gemmsmith.errors import GemmsmithError, TimeLimitError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.userfile.root_factor import without_root
+from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.verify.launch_probe import LaunchProbe, operands
+from gemmsmith.verify.meaning_search import fitting
+
+Check = Callable[[KernelSpec, Config, Asked], Report]
+_DEPTHS = (1, 2, 5)  # times the K of the trials
+_ULPS = 8  # a root, its reciprocal and a product; each approximate function is within two
+
+
+def report_without_root(spec: KernelSpec, config: Config, asked: Asked, check: Check) -> Report | None:
+    """The report on a copy of the kernel without the factor 1/√K; None where it has none, or another one."""
+    launch = spec.geometry
+    if spec.is_rung or not isinstance(launch, UserLaunch) or asked.device.wants_gpu:
+        return None
+    found = without_root(launch.facts.kernel, spec.edited)
+    if found is None:
+        return None
+    edited, root = found
+    try:
+        report = check(
+            replace(spec, edited=edited), config, replace(asked, certified=False)
+        )  # a proof of the copy is none
+        if report.settled.reading is None or not _divides_by_root(spec, report, config, asked):
+            return None
+    except TimeLimitError:
+        raise
+    except GemmsmithError:
+        return None
+    line = f"its results are divided by √K (`{root}`): the product is judged without that factor, which is right itself"
+    report.settled = replace(report.settled, lines=(line, *report.settled.lines))
+    return report
+
+
+def _divides_by_root(spec: KernelSpec, report: Report, config: Config, asked: Asked) -> bool:
+    """Whether the kernel gives the results of the copy that was judged, divided by √K."""
+    judged, base = report.spec, report.base
+    meant = judged.signature.transposed() if judged.signature.column_major else judged.signature
+    rows, columns = (base.n, base.m) if judged.signature.column_major else (base.m, base.n)
+    whole = replace(judged, edited=spec.edited)
+    compiled = asked.cache.compiler(whole, *aligned_code(whole, config, base), report.compiled.arch)
+    probes = [LaunchProbe(lambda: SimDevice(report.compiled.arch), each, config, lambda *_, code=code: code)
+              for each, code in ((whole, compiled), (judged, report.compiled))]  # fmt: skip
+    for times in _DEPTHS[:1] if meant.fixed else _DEPTHS:
+        shape = fitting(meant, (rows, columns, times * base.k))
+        values = operands(judged, meant, shape, seed=times)
+        own, plain = (probe.computed(meant, shape, values) for probe in probes)
+        if own is None or plain is None or not plain.any():
+            return False
+        expected = plain.astype(np.float64) / math.sqrt(shape[2])
+        unit = 2.0**-7 if own.itemsize == 2 else 2.0**-23  # of bfloat16, of fp32
+        if not np.allclose(own.astype(np.float64), expected, rtol=_ULPS * unit, atol=0.0):
+            return False
+    return True
