@@ -1,6 +1,6 @@
 """Time many configurations on many shapes beside cuBLAS: the data that the cost model is fitted to and tested on.
 
-    python benchmarks/time_candidates.py plan.json times.json [--seconds 180] [--both]
+    python benchmarks/time_candidates.py plan.json times.json [--seconds 180] [--both] [--again 12]
 
 plan.json lists shapes with their configurations: [{"shape": {…}, "candidates": [{"kernel": …, "config": {…}}, …]}, …].
 Configurations are compiled by other processes while earlier shapes are timed. Every result is compared with cuBLAS's.
@@ -9,6 +9,9 @@ mean of the two: what is fastest for a millisecond may use more energy, and be s
 those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
 longer as those take in the mean. A shape of the plan with "sustained": true is timed under the cap for as long as
 shapes_against_cublas.py does, and more candidates are: clocks settle within a tenth of a second.
+
+The best of many times is low by chance too. With --again, the fastest and the choice are timed again in turns, and
+these times count: ``first`` is what they were picked by.
 
 A shape is left out where something ran twice as long in one kind of sample as in the other, for each product, or in
 one sample as in another of its kind: another process used the GPU.
@@ -21,7 +24,8 @@ import json
 import math
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +42,21 @@ from gemmsmith.tune.compile_ahead import CompilePool
 
 LARGE = 1e11  # FLOP: from here on the power cap sets the clock
 ROUNDS, ROUNDS_LARGE = 4, 3
-FROM, ROUNDS_CAPPED = 4e9, 2  # FLOP from which products are timed under the cap as well
+FROM, ROUNDS_CAPPED = 4e9, 3  # FLOP from which products are timed under the cap as well
 WRITTEN = 8  # shapes after which the record is written again
 AHEAD = 60  # shapes among which the next is one whose kernels are compiled
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
 # On a GPU that nothing else uses: time under the cap over that of short samples, and the longest of a kernel's samples
 # over the shortest.
 ALONE, ALIKE = (0.85, 1.6), 2.0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Short samples of each candidate, and of the finalists ``again``."""
+
+    rounds: int
+    again: int
 
 
 @dataclass(frozen=True)
@@ -56,36 +68,54 @@ class Cap:
     finalists: int
 
 
-CAPPED = Cap(Mode("capped", 1e-3, 0.012, 0.014), 1.04, 4)
+NEAR, FINALISTS = 1.04, 4  # that are timed again
+CAPPED = Cap(Mode("capped", 1e-3, 0.012, 0.014), NEAR, FINALISTS)
 LONGER = Cap(SUSTAINED, 1.08, 8)
 
 
-def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, rounds: int, cap: Cap | None
+def finalists(times: Sequence[float], near: float, most: int) -> list[int]:
+    """The library, the choice of now and at most ``most`` of those within ``near`` of the best."""
+    if len(times) == 1:
+        return [0]
+    best = min(times[1:])
+    fast = [i for i in sorted(range(1, len(times)), key=times.__getitem__) if times[i] <= best * near]
+    return list(dict.fromkeys([0, 1, *fast[:most]]))
+
+
+def retimed(rig: Rig, contenders: Sequence[Timed], running: Sequence[int], mode: Mode, rounds: int) -> list[float]:
+    """Microseconds of those that run, from new samples alone; NaN for the others."""
+    for i in running:
+        contenders[i].samples.clear()
+    rig.rounds([contenders[i] for i in running], mode, rounds)
+    return [each.us if i in running else math.nan for i, each in enumerate(contenders)]
+
+
+def mean_of_modes(rig: Rig, contenders: list[Timed], mode: Mode, sampling: Sampling, cap: Cap | None
                   ) -> dict[str, list[float]]:  # fmt: skip
     """Microseconds of every contender, the library first: ``us``, with ``cap`` the geometric mean of ``quick`` and
     ``capped``, which is NaN for those that did not run under the cap."""
-    rig.rounds(contenders, mode, rounds)
+    rig.rounds(contenders, mode, sampling.rounds)
     quick = [each.us for each in contenders]
+    found = {}
+    if sampling.again:
+        found["first"] = quick
+        again = retimed(rig, contenders, finalists(quick, NEAR, FINALISTS), mode, sampling.again)
+        quick = [a if math.isnan(b) else b for a, b in zip(quick, again, strict=True)]
     if cap is None:
-        return {"us": quick}
-    best = min(quick[1:], default=math.inf)
-    near = [i for i in sorted(range(1, len(quick)), key=quick.__getitem__) if quick[i] <= best * cap.near]
-    running = [0, 1, *near[: cap.finalists]] if len(quick) > 1 else [0]  # also the choice of now, to compare
-    running = list(dict.fromkeys(running))
-    for i in running:
-        contenders[i].samples.clear()
-    rig.rounds([contenders[i] for i in running], cap.mode, ROUNDS_CAPPED)
-    capped = [contenders[i].us if i in running else math.nan for i in range(len(quick))]
+        return {"us": quick, **found}
+    running = finalists(quick, cap.near, cap.finalists)
+    capped = retimed(rig, contenders, running, cap.mode, ROUNDS_CAPPED)
     slower = geometric_mean([capped[i] / quick[i] for i in running if i]) if len(running) > 1 else 1.0
     means = [math.sqrt(a * (a * slower if math.isnan(b) else b)) for a, b in zip(quick, capped, strict=True)]
-    return {"us": means, "quick": quick, "capped": capped}
+    return {"us": means, "quick": quick, "capped": capped, **found}
 
 
 def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: dict[Any, str],
-                cap: Cap | None, rounds: int) -> dict[str, Any]:  # fmt: skip
+                cap: Cap | None, sampling: Sampling) -> dict[str, Any]:  # fmt: skip
     cap = cap if shape.problem.flops >= FROM else None
     large = shape.problem.flops >= LARGE and cap is None
-    mode, rounds = (QUICK_LARGE, ROUNDS_LARGE) if large else (QUICK, rounds)
+    mode = QUICK_LARGE if large else QUICK
+    sampling = replace(sampling, rounds=ROUNDS_LARGE) if large else sampling
     found: list[dict[str, Any]] = []
     contenders = []
     with rig.operands(shape) as sets:
@@ -113,7 +143,7 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
             contenders.append(timed)
         rig.sample(cublas, WARM)  # after a pause the clock is the idle one, and rises within some ms
         cublas.samples.clear()
-        times = mean_of_modes(rig, contenders, mode, rounds, cap)
+        times = mean_of_modes(rig, contenders, mode, sampling, cap)
         for name, values in times.items():
             for (row, _), us in zip(rows, values[1:], strict=True):
                 row |= {} if math.isnan(us) else {name: round(us, 3)}
@@ -158,6 +188,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--processes", type=int, default=12, help="that compile")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="short samples of each candidate")
+    parser.add_argument("--again", type=int, default=0, help="short samples of the fastest and the choice, once more")
     parser.add_argument("--both", action="store_true", help="time in short samples and under the power cap")
     options = parser.parse_args()
     import torch
@@ -174,6 +205,7 @@ def main() -> int:
         cap = LONGER if each.get("sustained") else CAPPED if options.both else None
         work.append((Shape(**each["shape"]), candidates, cap))
     record: list[dict[str, Any]] = []
+    sampling = Sampling(options.rounds, options.again)
     stream = torch.cuda.ExternalStream(watch.stream)
     with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(stream):
         for shape, candidates, _ in work:
@@ -187,7 +219,7 @@ def main() -> int:
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:
-                found = timed_shape(rig, shape, candidates, failures, cap, options.rounds)
+                found = timed_shape(rig, shape, candidates, failures, cap, sampling)
             except (GemmsmithError, RuntimeError) as error:
                 print(f"{shape}: {error}", flush=True)
                 continue
