@@ -35,8 +35,11 @@ class Rates:
     together: int
 
     def first_touch(self, size: int) -> float:
-        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        return 1.0 if size == 1 and self.blocks <= self.sms else self.own(size)
+        """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
+
+        All wait where all blocks start together: nobody has fetched anything before them.
+        """
+        return 1.0 if self.blocks <= self.sms * size else self.own(size)
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
