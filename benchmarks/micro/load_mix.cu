@@ -2,10 +2,10 @@
 //
 //     nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a load_mix.cu -o load_mix && ./load_mix
 //
-// Blocks of 32 warps on one SM, "blocks" of them. In a step every warp does OTHERS accesses of one kind and SHARED loads of shared
+// A block of 32 warps on one SM. In a step every warp does OTHERS accesses of one kind and SHARED loads of shared
 // memory, one wavefront each: "mixed" 1: evenly spread among them, 0: one after the other. "cycles_per_step" is of one warp: the
 // step's cycles by the number of warps. "cycles_per_access": of one of the others, beyond a cycle for each load of shared memory.
-// Every line of the output is a JSON object.
+// Addresses grow by a parameter, zero, so that the compiler cannot keep what was loaded. Every line of the output is a JSON object.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ template <int KIND> __device__ __forceinline__ unsigned access(const unsigned ch
     return v.x ^ v.y ^ v.z ^ v.w;
 }
 
-template <int KIND, int OTHERS, int SHARED, int MIXED> __global__ void __launch_bounds__(1024) loop(const unsigned char* data, unsigned* out, long long* cycles) {
+template <int KIND, int OTHERS, int SHARED, int MIXED> __global__ void __launch_bounds__(1024) loop(const unsigned char* data, int zero, unsigned* out, long long* cycles) {
     __shared__ alignas(16) unsigned words[8192];
     for (int n = threadIdx.x; n < 8192; n += 1024) words[n] = 0;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = 0;
@@ -51,11 +51,11 @@ template <int KIND, int OTHERS, int SHARED, int MIXED> __global__ void __launch_
         unsigned found[OTHERS + 1], read[SHARED + 1];
         if (!MIXED)
 #pragma unroll
-            for (int n = 0; n < OTHERS; ++n) found[n] = access<KIND>(from, to, lane + s);
+            for (int n = 0; n < OTHERS; ++n) found[n] = access<KIND>(from += zero, to, lane + s);
         int next = 0;
 #pragma unroll
         for (int n = 0; n < (SHARED > OTHERS ? SHARED : OTHERS); ++n) {
-            if (MIXED && n % (EACH ? EACH : 1) == 0 && next < OTHERS) found[next] = access<KIND>(from, to, lane + s), ++next;
+            if (MIXED && n % (EACH ? EACH : 1) == 0 && next < OTHERS) found[next] = access<KIND>(from += zero, to, lane + s), ++next;
             if (n < SHARED) asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(read[n]) : "r"(at + n % 4 * 4096));
         }
 #pragma unroll
@@ -74,7 +74,7 @@ static long long* g_cycles;
 
 template <int KIND, int OTHERS, int SHARED, int MIXED = 1> static void tell() {
     long long host[2] = {};
-    for (int n = 0; n < 3; ++n) loop<KIND, OTHERS, SHARED, MIXED><<<1, 1024>>>(g_data, (unsigned*)g_cycles + 64, g_cycles);
+    for (int n = 0; n < 3; ++n) loop<KIND, OTHERS, SHARED, MIXED><<<1, 1024>>>(g_data, 0, (unsigned*)g_cycles + 64, g_cycles);
     CHECK(cudaDeviceSynchronize()), CHECK(cudaMemcpy(host, g_cycles, 8, cudaMemcpyDeviceToHost));
     double step = double(host[0]) / STEPS / 32;
     printf("{\"what\": \"%s\", \"others\": %d, \"shared\": %d, \"mixed\": %d, \"cycles_per_step\": %.3f, \"cycles_per_access\": %.3f}\n", NAMES[KIND], OTHERS, SHARED, MIXED,
