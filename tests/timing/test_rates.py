@@ -111,3 +111,20 @@ def test_a_grid_that_is_rounded_down_has_tiles_all_the_same(tmp_path: Path) -> N
     spec, config = find_kernel(str(file), KernelOptions())
     predictor = Predictor(spec, config, spec.problem(256, 512, 64), H200)
     assert predictor.rates.tiles_in_flight(8) == (16, 32)
+
+
+def _waiting(name: str, size: int) -> float:
+    spec = rung_named(name)
+    predictor = Predictor(spec, spec.config(), spec.problem(size, size, size), H200)
+    assert predictor.resident > 1
+    return predictor.rates.first_touch(predictor.resident)
+
+
+def test_blocks_that_all_start_together_all_wait_for_dram() -> None:
+    """Two blocks on each SM and one round of them: nobody has fetched a k-tile before. Later rounds find some in L2."""
+    assert _waiting("wmma", 2048) == 1.0
+    assert _waiting("wmma", 4096) < 0.2
+
+
+def test_copies_of_several_blocks_on_an_sm_are_fetched_ahead() -> None:
+    assert _waiting("mma_pipelined", 2048) < 0.5
