@@ -39,6 +39,9 @@ WHAT = {
     "dmma": "latency and rate of products of doubles on tensor cores",
     "memory_queue": "accesses that wait for the SM's memory unit before issue stops",
     "block_phases": "steps of two blocks on an SM that wait for memory and compute: in step, or in turn",
+    "load_mix": "loads that L1 has and stores to shared memory, alone and between loads of shared memory",
+    "pending_loads": "bursts of loads and copies from L2, by how much is on its way at a time",
+    "lds_beside_ffma": "loads of shared memory while other warps of the sub-core multiply",
     "wgmma_turns": "two warpgroups that multiply and then add, over and over: in turn, or in step",
 }
 

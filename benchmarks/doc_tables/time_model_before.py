@@ -11,7 +11,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "public": ("public_predicted.json", "h200_public.json"),
          "second": ("public_second_predicted.json", "h200_public_second.json"),
          "third": ("public_third_predicted.json", "h200_public_third.json"),
-         "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json")}  # fmt: skip
+         "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json"),
+         "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -78,6 +79,11 @@ def third_table() -> str:
 def fifth_table() -> str:
     """Kernels of a fifth set of repositories, predicted by the rules that are kept."""
     return _told("fifth")
+
+
+def sixth_table() -> str:
+    """Kernels of a sixth set of repositories, from 512 to 8192."""
+    return _told("sixth")
 
 
 def fourth_table() -> str:

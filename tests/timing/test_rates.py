@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from gemmsmith.call.launch_plan import plan_launches
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.explain.timing.predict import Predictor
-from gemmsmith.explain.timing.rates import usable_sms
+from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample
 from gemmsmith.gpus import gpu_named
+from gemmsmith.kernel.spec import Addresses
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
@@ -111,3 +113,21 @@ def test_a_grid_that_is_rounded_down_has_tiles_all_the_same(tmp_path: Path) -> N
     spec, config = find_kernel(str(file), KernelOptions())
     predictor = Predictor(spec, config, spec.problem(256, 512, 64), H200)
     assert predictor.rates.tiles_in_flight(8) == (16, 32)
+
+
+def _waiting(size: int, copies: bool = False) -> float:
+    """The share of ``wmma``'s k-tiles for which a block waits for DRAM, with two blocks on an SM."""
+    spec = rung_named("wmma")
+    problem = spec.problem(size, size, size)
+    kernel = plan_launches(spec, spec.config(), problem, Addresses(1 << 20, 2 << 20, 3 << 20)).kernel
+    return Rates(kernel, problem, H200, parameters_of(H200), kernel.geometry.blocks, 132, 1, copies).first_touch(2)
+
+
+def test_blocks_that_all_start_together_all_wait_for_dram() -> None:
+    """Nobody has fetched a k-tile before them. Later rounds find some in L2."""
+    assert _waiting(2048) == 1.0
+    assert _waiting(4096) < 0.2
+
+
+def test_copies_of_several_blocks_on_an_sm_are_fetched_ahead() -> None:
+    assert _waiting(2048, copies=True) < 0.5

@@ -65,7 +65,8 @@ class Predictor(Shorter):
         self.rows, self.longer = problem.m, 1.0
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
-        self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together)
+        self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
+                           self.subject.uses("LDGSTS"))  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []

@@ -24,7 +24,10 @@ def usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
 
 @dataclass(frozen=True)
 class Rates:
-    """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster."""
+    """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster.
+
+    ``copies``: it fetches by cp.async, ahead of what it multiplies.
+    """
 
     launch: PlannedLaunch
     problem: Problem
@@ -33,10 +36,16 @@ class Rates:
     blocks: int
     sms: int
     together: int
+    copies: bool = False
 
     def first_touch(self, size: int) -> float:
-        """The share of k-tiles for which a block is the first to ask, among those that run at the same time."""
-        return 1.0 if size == 1 and self.blocks <= self.sms else self.own(size)
+        """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
+
+        All wait where all blocks start together: nobody has fetched anything before them. Copies of several blocks on
+        an SM are fetched so far ahead that they do not.
+        """
+        together = self.blocks <= self.sms * size and (size == 1 or not self.copies)
+        return 1.0 if together else self.own(size)
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
