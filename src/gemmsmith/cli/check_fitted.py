@@ -72,7 +72,8 @@ class FittedTrials:
             report.skipped.append(("races at other sizes", f"no time in {asked.budget:g} s"))
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
-            label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
+            whole = found.wrong == "K" and found.trial.problem.k % subject.depth == 0
+            label = OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
