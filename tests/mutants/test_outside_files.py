@@ -14,9 +14,10 @@ from gemmsmith.cli.main import run_command
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "outside").glob("*.cu"))}
 # Arrays that blocks share, scalars of fp64 beyond fp32, subnormals that tf32 rounds away.
+# Atomics of block scope between blocks, an array in a struct of arguments.
 # A read after a flag without a fence, shared memory of another block, sums that pass through half.
 FEW = ("h_ticket_no_fence", "w_beta_as_float", "i_wmma_tf32", "h_flag_relaxed_load", "h_cluster_local_barrier",
-       "w_half_overflow")  # fmt: skip
+       "w_half_overflow", "h_sum_block_scope", "i_struct_workspace")  # fmt: skip
 
 
 def checked(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

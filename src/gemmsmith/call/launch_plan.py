@@ -16,7 +16,15 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.constraints import LARGEST_SMEM
 from gemmsmith.kernel.geometry import Geometry, ScratchArray, TensorMap
 from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER, SCRATCH, Signature
-from gemmsmith.kernel.slots import ALIGNMENT_CLASS, Slot, SlotAddress, SlotBytes, pack, packs_lost_slot
+from gemmsmith.kernel.slots import (
+    ALIGNMENT_CLASS,
+    Slot,
+    SlotAddress,
+    SlotBytes,
+    pack,
+    packs_lost_slot,
+    with_address,
+)
 from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec, Prologue, PrologueLaunch
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.build import build_prologue, has_product
@@ -194,11 +202,22 @@ def _placed(spec: KernelSpec, problem: Problem, used: int) -> tuple[PlacedArray,
 def _with_scratch(
     signature: Signature, arguments: tuple[bytes | MapArgument, ...], scratch: tuple[PlacedArray, ...]
 ) -> tuple[bytes | MapArgument, ...]:
-    """The arguments, with the places of these arrays."""
+    """The arguments, with the places of these arrays, which may be fields of a struct."""
     if not scratch:
         return arguments
-    at = {each.array.name: pack("<Q", SlotAddress(Slot.WORKSPACE) + each.offset) for each in scratch}
-    return tuple(at.get(named.name, known) for named, known in zip(signature.arguments, arguments, strict=True))
+    at = {each.array.name: SlotAddress(Slot.WORKSPACE) + each.offset for each in scratch}
+    order = {
+        place: number
+        for number, place in enumerate(dict.fromkeys(map(signature.place, range(len(signature.arguments)))))
+    }
+    found = list(arguments)
+    for index, named in enumerate(signature.arguments):
+        if named.name in at:
+            number = order[signature.place(index)]
+            known = found[number]
+            assert isinstance(known, bytes)
+            found[number] = with_address(known, signature.bytes_at(index).start, at[named.name])
+    return tuple(found)
 
 
 def _map_bytes(signature: Signature, used: int) -> int:

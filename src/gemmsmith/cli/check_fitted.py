@@ -17,7 +17,7 @@ from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, VECTORS, Trial
+from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
@@ -66,13 +66,14 @@ class FittedTrials:
                 ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
             )
             return True
-        subject, found = fit_subject(replace(self.runner, hurries=self._hurries), report.base, report.trials[0].c,
+        subject, found = fit_subject(replace(self.runner, hurries=self._hurries), report.base, self._c,
                                      (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
         if self.hurried:
             report.skipped.append(("races at other sizes", f"no time in {asked.budget:g} s"))
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
-            label = OTHER_SIZE if is_hazard(found.verdict) else GUARDED
+            whole = found.wrong == "K" and found.trial.problem.k % subject.depth == 0
+            label = OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
@@ -129,8 +130,14 @@ class FittedTrials:
             return None
         m, n = tile_of_grid(spec, self.runner.config)
         problem = report.base.with_(m=m, n=n, k=_DEEP + 3)
-        trial = Trial(f"K = {problem.k}", problem, "float", "normal", "lockstep", report.trials[0].c, False, group="K")
+        trial = Trial(f"K = {problem.k}", problem, "float", "normal", "lockstep", self._c, False, group="K")
         return None if no_launch(spec, self.runner.config, problem) else trial
+
+    @property
+    def _c(self) -> str:
+        """What C holds before a launch: anything, if the kernel is known not to read it when beta = 0."""
+        spared = any(trial.label == UNREAD and verdict.trusted for trial, verdict in self.report.verdicts)
+        return "unset" if spared and self.report.trials[0].c == "set" else self.report.trials[0].c
 
     def _hurries(self) -> bool:
         """Whether the seconds before the certificate's are used up."""

@@ -106,6 +106,13 @@ def pack(layout: str, *values: Any) -> bytes:
     return packed
 
 
+def with_address(packed: bytes, position: int, address: SlotAddress) -> SlotBytes:
+    """A packed argument with one more address in it."""
+    made = SlotBytes(packed)
+    made.slots = (*getattr(packed, "slots", ()), (position, address))
+    return made
+
+
 @cache
 def _positions(layout: str) -> tuple[int, ...]:
     """Where each value begins in a little-endian layout without implicit padding."""

@@ -17,7 +17,7 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clocks, ordered
 from gemmsmith.sim.cooperative import GridBarrier
-from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardLog, Side
+from gemmsmith.sim.hazards import FENCE_REMEDY, SCOPE_REMEDY, Hazard, HazardLog, Side
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.lazy_zeros import lazy_zeros
 from gemmsmith.sim.live_parts import live_bytes, live_parts
@@ -114,6 +114,10 @@ class FirstLook:
             mine = touch.addresses if these is None else touch.addresses[these]
             self._use(users, operation, kind, order.strong, threads if these is None else threads[these],
                       (mine - np.uint64(base)).view(np.int64))  # fmt: skip
+            if order.block_only and kind is Kind.UPDATE:
+                own = threads if these is None else threads[these]
+                users.update_in_block((mine - np.uint64(base)).view(np.int64) >> SHIFT[self.unit],
+                                      (own - 1) // state.wave.threads + 1)  # fmt: skip
 
     def attach(self, clocks: Clocks) -> None:
         """A wave begins."""
@@ -197,6 +201,8 @@ class FirstLook:
         writer = users.writer[these]
         written, strong_write = writer != 0, users.strong_write[these]
         bad: Array = (writer == MANY) | (written & (strong_write | users.strong_read[these]))
+        if users.updating_blocks is not None:
+            bad |= users.updating_blocks[these] == MANY
         for width, readers in users.readers.items():
             ratio = width // self.unit
             reader = np.repeat(readers[these.start // ratio : -(-these.stop // ratio)], ratio)
@@ -278,8 +284,9 @@ class SecondLook:
             if kind is Kind.WRITE:
                 written = _values(state, step, touch.row, lanes, self.unit)
                 value = (written if these is None else written[these]).astype(np.int64)
-            event = Event(operation, kind, self.between.orders[operation.position].strong, clocks.now(), state.time,
-                          len(state.trail))  # fmt: skip
+            order = self.between.orders[operation.position]
+            event = Event(operation, kind, order.strong, clocks.now(), state.time, len(state.trail),
+                          kind is Kind.UPDATE and order.block_only)  # fmt: skip
             row = np.broadcast_to(mine[:, None], units.shape)[keep]
             self._parts.append(Accesses(units[keep] + base // self.unit, row.astype(np.int64),
                                         np.full(row.size, len(self._events), np.int64), value[keep]))  # fmt: skip
@@ -307,9 +314,10 @@ class SecondLook:
             address = pair.unit * self.unit
             apart = blocks[0] != blocks[1]
             waited = ordered(one.moment, np.array([lane]), two.moment, np.array([other]), fenced=False).any()
+            remedy = SCOPE_REMEDY if apart and (one.in_block or two.in_block) else FENCE_REMEDY if waited else ""
             self.log.add(pair.rank, Hazard(pair.kind, address, blocks[0], _side(one, lane, apart),
                                            _side(two, other, apart), pair.across_warps, self.memory.place(address),
-                                           apart, remedy=FENCE_REMEDY if waited else ""))  # fmt: skip
+                                           apart, remedy=remedy))  # fmt: skip
 
 
 def _values(state: WaveState, step: Bundle[Any], n: int, lanes: Array, unit: int) -> Array:

@@ -52,6 +52,9 @@ class Side:
 FENCE_REMEDY = ("a barrier is no fence: put __threadfence() after the loop that waits for the flag, or an acquire load "
                 "into it; else this read may get old data from L1")  # fmt: skip
 
+# Of atomics that count for the threads of one block, at a place that another block uses as well.
+SCOPE_REMEDY = "an atomic of block scope is none for other blocks: use device scope (atomicAdd for atomicAdd_block)"
+
 WAIT_PHASE = "a wait for the mbarrier's phase (mbarrier.try_wait) must come between them"
 
 

@@ -16,19 +16,27 @@ MANY = np.int32(-1)  # several threads
 class Users:
     """Which threads used each location of an allocation: 0 for none, a thread's number plus one, or several.
 
-    ``readers`` is by the width of the read, in locations of that width.
+    ``readers`` is by the width of the read, in locations of that width. ``updating_blocks``: the blocks whose atomic
+    updates have block scope.
     """
 
     writer: Array
     strong_write: Array
     strong_read: Array
     readers: dict[int, Array] = field(default_factory=dict)
+    updating_blocks: Array | None = None
 
     def readers_of(self, width: int, unit: int) -> Array:
         """The readers of accesses of one width."""
         if width not in self.readers:
             self.readers[width] = lazy_zeros(self.writer.size * unit // width * 4).view(np.int32)
         return self.readers[width]
+
+    def update_in_block(self, units: Array, block: Array) -> None:
+        """Blocks update locations, with atomics that count within a block only."""
+        if self.updating_blocks is None:
+            self.updating_blocks = lazy_zeros(self.writer.size * 4).view(np.int32)
+        use(self.updating_blocks, units, block)
 
 
 def use(users: Array, at: Array, thread: Array) -> None:

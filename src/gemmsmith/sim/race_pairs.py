@@ -1,8 +1,9 @@
 """Find the pairs of accesses that nothing orders, among accesses to the same locations.
 
 Two accesses of one location by different threads race if at least one writes, and neither is ordered before the other.
-No race: two atomic updates; two writes of the same bits. Which of two accesses comes first in a report depends on how
-far its own thread has come, not on the order that the schedule happened to take: every schedule names the same pair.
+No race: two writes of the same bits; two atomic updates, unless one has block scope and the other is of another block.
+Which of two accesses comes first in a report depends on how far its own thread has come, not on the order that the
+schedule happened to take: every schedule names the same pair.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Kind(IntEnum):
 class Event:
     """One instruction, executed once by some lanes: when, and what these lanes knew.
 
-    ``turn`` is how many ends of loops had been written down then (``WaveState.trail``).
+    ``turn`` is how many ends of loops had been written down then (``WaveState.trail``). ``in_block``: an atomic update
+    that counts for threads of its block only.
     """
 
     operation: Operation[Any]
@@ -48,6 +50,7 @@ class Event:
     moment: Moment
     time: int
     turn: int = 0
+    in_block: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class PairSearch:
         self.moment = np.array([moments[id(event.moment)] for event in events], np.int32)
         self.kind = np.array([event.kind for event in events], np.int8)
         self.strong = np.array([event.strong for event in events], bool)
+        self.in_block = np.array([event.in_block for event in events], bool)
         self.cached = np.array([is_cached_read(event) for event in events], bool)
         self.time = np.array([event.time for event in events], np.int64)
         self.position = np.array([event.operation.position for event in events], np.int64)
@@ -163,7 +167,7 @@ class PairSearch:
         for moment, these in self._by_wave(found):
             warp[these] = moment.state.warp[found.lane[these]]
             alike[these] = moment.alike[found.lane[these]]
-        update = self.kind[found.event] == Kind.UPDATE
+        update = self._updates(found)
         order = _sorted_by((found.unit, update, found.event, warp, alike, found.value, found.lane))
         unit, event, value = found.unit[order], found.event[order], found.value[order]
         warp, alike, lane = warp[order], alike[order], found.lane[order]
@@ -174,6 +178,11 @@ class PairSearch:
         )  # fmt: skip
         keep = new[:-1] | new[1:]
         return Accesses(unit[keep], lane[keep], event[keep], value[keep])
+
+    def _updates(self, found: Accesses) -> Array:
+        """Which accesses are atomic updates that every thread sees as such."""
+        updates: Array = (self.kind[found.event] == Kind.UPDATE) & ~self.in_block[found.event]
+        return updates
 
     # -- pairs ------------------------------------------------------------------------------------
 
@@ -209,7 +218,7 @@ class PairSearch:
         group = np.repeat(np.arange(starts.size), sizes)
         writes = np.flatnonzero(self.kind[found.event] != Kind.READ)
         # Two updates do not race, and a write meets the updates after it: an update meets what comes before them.
-        update = self.kind[found.event] == Kind.UPDATE
+        update = self._updates(found)
         before = np.bincount(group, weights=~update, minlength=starts.size).astype(np.int64)
         partners = np.where(update[writes], before[group[writes]], sizes[group[writes]])
         writes, counts = writes[partners > 0], partners[partners > 0]
@@ -230,11 +239,12 @@ class PairSearch:
         found = self.accesses
         kind, other = self.kind[found.event[one]], self.kind[found.event[two]]
         keep: Array = (other == Kind.READ) | (one < two)  # each pair of writes once
-        keep &= (one != two) & ~((kind == Kind.UPDATE) & (other == Kind.UPDATE))
+        apart = self._beyond_scope(one, two)
+        keep &= (one != two) & ~((kind == Kind.UPDATE) & (other == Kind.UPDATE) & ~apart)
         same = (kind == Kind.WRITE) & (other == Kind.WRITE) & (found.value[one] == found.value[two])
         copies = (kind == Kind.COPY) | (other == Kind.COPY)
         keep &= ~same & ((self.thread[one] != self.thread[two]) | copies)
-        both = self.strong[found.event[one]] & self.strong[found.event[two]]
+        both = self.strong[found.event[one]] & self.strong[found.event[two]] & ~apart
         keep &= ~both if self.flags is None else ~(both & np.isin(found.unit[one], self.flags))
         if self.known:
             low = np.minimum(self.position[found.event[one]], self.position[found.event[two]])
@@ -242,6 +252,15 @@ class PairSearch:
             codes = np.array([a << 32 | b for a, b in self.known], np.int64)
             keep &= ~np.isin(low << 32 | high, codes)
         return keep
+
+    def _beyond_scope(self, one: Array, two: Array) -> Array:
+        """Pairs of two blocks, of which one is an atomic update of block scope."""
+        event = self.accesses.event
+        narrow: Array = self.in_block[event[one]] | self.in_block[event[two]]
+        if narrow.any():
+            block = self._blocks()
+            narrow &= block[one] != block[two]
+        return narrow
 
     # -- order ------------------------------------------------------------------------------------
 

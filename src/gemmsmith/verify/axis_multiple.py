@@ -125,6 +125,7 @@ class AxisSearch:
     def _judge_guards(self, step: int, small: int) -> None:
         """Raise where the kernel guards this extent, and fails where it is no multiple of ``step``."""
         self._judge_half_tile(step)
+        self._judge_whole_tiles(step)
         unit = self.launch.grid_unit(self.axis, self.extent, self.tile)
         if 1 < unit < step and not self._passes(unit):
             raise self._wrong(unit)
@@ -161,6 +162,14 @@ class AxisSearch:
             and self._passes(self.extent - half)
         ):
             raise self._wrong(half)
+
+    def _judge_whole_tiles(self, step: int) -> None:
+        """Raise where K must have several k-tiles of the kernel's own loop: no loop asks for an even number of them."""
+        if self.axis != "K" or not self.edges.depth < step < self.extent or self.launch.parts > 1:
+            return
+        judged = self.run(self.shorter(self.tile)) if self.edges.depth else None
+        if judged is not None and judged.wrong and not judged.faulted and not refuses_extent(judged):
+            raise self._wrong(self.tile)
 
     def _lost(self, step: int) -> int:
         """How much shorter a K is at which more is lost than the rest of the last step, or a share of it; else 0."""

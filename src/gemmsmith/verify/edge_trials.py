@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
@@ -174,12 +175,14 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
     plain = subject.one_tile(subject.depth + 1)
     # Two tiles along each extent, M < N and M > N: an old C may be read from another tile, or with another stride.
     several = [subject.problem(bm + 1, 2 * bn + 1, subject.depth + 1), subject.problem(2 * bm + 1, bn + 1, plain.k)]
+    # A short K may end early, before the scalars.
+    ones = cycle((plain, subject.one_tile(2), subject.one_tile(3 * subject.depth)))
     kept = (1.0, 1.0 if signature.accumulates else 0.0)
     for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
         alpha, beta = (_in_16_bits(x) * (_BEYOND_FP32 if codes.get(role) == "d" and x not in (0, 1) else 1)
                        for role, x in (("alpha", alpha), ("beta", beta)))  # fmt: skip
         larger = beta != kept[1] and several
-        problem = (several.pop(0) if larger else plain).with_(alpha=alpha, beta=beta)
+        problem = (several.pop(0) if larger else next(ones)).with_(alpha=alpha, beta=beta)
         c = subject.c
         if alpha == 0 and not ours:  # a user's kernel may read A and B all the same: no BLAS was promised
             if c == "zero":
@@ -196,7 +199,8 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
         problem = padded(problem.with_(beta=0.5) if scaled else problem, spec)
         yield Trial(f"padded rows, {label}", problem, "float", "normal", "lockstep", subject.c, False)
     # Rows start on multiples of 16 bytes and end on none: the last vector of a row has padding in it.
-    short = subject.one_tile(subject.depth + 3)
+    # Two tiles along each extent: a block's place may have a pitch of its own.
+    short = subject.problem(2 * bm - 1, 2 * bn - 1, subject.depth + 3)
     vector, out = 16 // short.dtype.itemsize, 16 // short.out_dtype.itemsize
     leading = {
         "lda": round_up(short.a_shape[1], vector),
@@ -256,6 +260,8 @@ def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
 def _at_block(subject: Subject, edge: Edge) -> Trial | None:
     """The block at an edge, in a product that has it, and a block on the other side."""
     index, (bm, bn) = "xyz".index(edge.axis), subject.of_block
+    if (batch := _at_product(subject, edge)) is not None:
+        return batch
     count, side = edge.value + 2, math.isqrt(edge.value + 1) + 2
     for rows, columns in ((count, 1), (1, count), (side, side)):
         try:
@@ -271,6 +277,22 @@ def _at_block(subject: Subject, edge: Edge) -> Trial | None:
             label = f"block {edge.axis} = {edge.value}, where {edge.where} changes"
             return far_trial(subject, label, problem, (0, number), edge.text)
     return None
+
+
+def _at_product(subject: Subject, edge: Edge) -> Trial | None:
+    """A batch that has the product at an edge of the axis along which the grid counts products."""
+    if not subject.spec.batched or subject.spec.is_rung:
+        return None
+    one = subject.one_tile(subject.multiples.k)
+    many = subject.spec.signature.batch_of(one, edge.value + 2)
+    index = "xyz".index(edge.axis)
+    try:
+        few, grid = (subject.spec.geometry(each, subject.config).grid[index] for each in (one, many))
+    except GemmsmithError:
+        return None
+    if few > edge.value or grid <= edge.value or one.m * one.n * one.k * many.batch > MOST_WORK:
+        return None
+    return exact_trial(subject, f"product {edge.value} of a batch, where {edge.where} changes", many, edge.text)
 
 
 def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
@@ -351,6 +373,8 @@ def _batches(subject: Subject) -> Iterator[Trial]:
         k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
         problem = subject.spec.signature.batch_of(subject.problem(2 * bm, bn, k), 7)
         yield exact_trial(subject, "a batch of seven", problem)
+        if subject.spec.signature.has("beta"):
+            yield exact_trial(subject, "a batch of seven, beta -1", problem.with_(beta=-1.0))
         strides = {f"stride_{name}": stride + ld for name, stride, ld in (
             ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),
             ("c", problem.stride_c, problem.ldc),

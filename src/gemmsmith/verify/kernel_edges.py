@@ -42,6 +42,7 @@ _MOST_EDGES = 24  # for each axis
 _MOST_CONSTANTS = 12
 _MOST_STEPS = {"K": 400_000}  # of all walks along an axis: under a second
 _OTHER_STEPS = 50_000
+_MANY_PRODUCTS = 2**12  # of a batch
 _PROBED_K = 512  # a multiple of every usual k-tile
 _NEAR = 2**16  # an extent that a launch may have where another axis is looked at
 
@@ -177,10 +178,18 @@ class _Probe(GuardProbe):
                 if isinstance(o, Immediate) and o.kind == "int"}  # fmt: skip
 
     def _block_edges(self, start: Problem) -> list[Edge]:
-        """Edges that depend on which block it is, in a product with many."""
+        """Edges that depend on which block it is, in a product with many, and in a large batch."""
         far = far_problem(self.spec, self.config, start)
-        launch = self._launch(far) if far is not None else None
-        if far is None or launch is None:
+        found = self._edges_of_blocks(far) if far is not None else []
+        if self.spec.batched and not self.spec.is_rung:
+            known = {(edge.axis, edge.text) for edge in found}
+            more = self._edges_of_blocks(self.spec.signature.batch_of(start, _MANY_PRODUCTS))
+            found += [edge for edge in more if (edge.axis, edge.text) not in known]
+        return found
+
+    def _edges_of_blocks(self, many: Problem) -> list[Edge]:
+        launch = self._launch(many)
+        if launch is None:
             return []
         found: list[Edge] = []
         for index, axis in enumerate("xyz"):
@@ -190,7 +199,7 @@ class _Probe(GuardProbe):
                 def at(value: int, index: int = index) -> list[int] | None:
                     block = [0, 0, 0]
                     block[index] = value
-                    return self._signs(far, (block[0], block[1], block[2]))
+                    return self._signs(many, (block[0], block[1], block[2]))
 
                 found += self._search(axis, [v for v in self._values(count - 1, ()) if v < count], at)
         return found

@@ -17,14 +17,17 @@ def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: boo
     return not spec.is_rung and not c and not strict and (spec.signature.has("beta") or reads_c)
 
 
-def verify_leniently(judge: Callable[[str], Verdict], lenient: bool, c: str = "") -> tuple[Verdict, str]:
+def verify_leniently(
+    judge: Callable[[str], Verdict], lenient: bool, c: str = "", spares_c: bool = False
+) -> tuple[Verdict, str]:
     """The verdict, and a note where the result is right only if the operands that BLAS does not read hold numbers.
 
-    judge    launches and verifies with C filled as it is told
+    judge     launches and verifies with C filled as it is told
+    spares_c  it does not read C in another launch with beta = 0: it must not in any
     """
     strictly = judge(c or "unset")
     problem = strictly.problem
-    unread = problem.alpha == 0 or problem.beta == 0 or problem.k == 0
+    unread = problem.alpha == 0 or (problem.beta == 0 and not spares_c) or problem.k == 0
     if strictly.trusted or not lenient or not unread:
         return strictly, ""
     verdict = judge("set")

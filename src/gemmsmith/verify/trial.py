@@ -11,6 +11,8 @@ RANDOM = "random data"
 DISTINCT = "M, N and K all different"
 RAGGED = "a shape that is no multiple of the tile"
 UNREAD = "C is not read when beta = 0"
+UNREAD_SCALED = "C is not read when beta = 0 and alpha = 2"
+EITHER_UNREAD = (UNREAD, UNREAD_SCALED)
 SCALED = "alpha and beta"
 BATCH = "a batch of three"
 PADDED = "padded rows"

@@ -10,7 +10,7 @@ from gemmsmith.kernel.signature import EVERY_LD, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP64, INT8, INT32, Problem
 from gemmsmith.verify.harness import no_launch, refusal
-from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, RANDOM, SCALED, UNREAD, Trial
+from gemmsmith.verify.trial import BATCH, DISTINCT, ODD, PADDED, RAGGED, RANDOM, SCALED, UNREAD, UNREAD_SCALED, Trial
 
 # The order that hides most mistakes first, so that plain ones are named plainly; then orders that need the barriers.
 SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
@@ -37,6 +37,9 @@ def planned_trials(
         yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
     if lenient:
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
+        if spec.signature.has("alpha") and spec.signature.has("beta"):
+            # A kernel that reads C with one alpha and not with another means not to read it.
+            yield Trial(UNREAD_SCALED, base.with_(alpha=2.0), "float", "normal", "lockstep", hazards=False)
     for label, problem in (
         (SCALED, _scaled(spec, base)),
         # An old C may be read with another leading dimension than the new one is written with.

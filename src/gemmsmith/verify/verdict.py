@@ -151,6 +151,11 @@ def is_misaligned(verdict: Verdict) -> bool:
     return any("misaligned" in reason for reason in verdict.reasons)
 
 
+def only_clamps(verdict: Verdict) -> bool:
+    """Whether all that is wrong is infinities, NaN and larger numbers, which the kernel clamps to finite ones."""
+    return verdict.clamped > 0 and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
+
+
 def is_hazard(verdict: Verdict) -> bool:
     """Whether threads hinder one another, whatever the extents are: a barrier that not all reach, a shuffle from
     a lane that takes no part, a race in shared memory. In global memory, threads without guards write into their

@@ -24,8 +24,8 @@ from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_b
 from gemmsmith.verify.multiples import ANY, Multiples
 from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.settled_text import formula
-from gemmsmith.verify.trial import DISTINCT, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
-from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
+from gemmsmith.verify.trial import DISTINCT, EITHER_UNREAD, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_clamps
 
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
@@ -83,7 +83,7 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
-        if self._subtracts_infinities(verdict) or _only_clamps(verdict):
+        if self._subtracts_infinities(verdict) or only_clamps(verdict):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not self._means_long_indices(trial.label[-1])
@@ -93,7 +93,12 @@ class Report:
             return False
         if trial.label in (ODD, RAGGED, VECTORS):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
-        return trial.label == UNREAD or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
+        return self._reads_c(trial) or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
+
+    def _reads_c(self, trial: Trial) -> bool:
+        """Whether reading C when beta = 0 is a habit: who spares C with one alpha means to, with every one."""
+        spared = any(verdict.trusted for each, verdict in self.verdicts if each.label in EITHER_UNREAD)
+        return trial.label in EITHER_UNREAD and not spared
 
     def _subtracts_infinities(self, verdict: Verdict) -> bool:
         """Whether infinities became NaN in a kernel that subtracts, as compensated sums and split operands do: such
@@ -122,7 +127,7 @@ class Report:
 
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
-        if trial.label == UNREAD or self._subtracts_infinities(verdict) or _only_clamps(verdict):
+        if self._reads_c(trial) or self._subtracts_infinities(verdict) or only_clamps(verdict):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -142,7 +147,7 @@ class Report:
         if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
                          "which is for finite numbers")  # fmt: skip
-        if limits := [verdict.clamped for _, verdict in self.verdicts if _only_clamps(verdict)]:
+        if limits := [verdict.clamped for _, verdict in self.verdicts if only_clamps(verdict)]:
             found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
         return found + [limit for limit in (precision_limit(self.spec),) if limit]
 
@@ -185,7 +190,7 @@ class Report:
     @property
     def advice(self) -> list[Verdict]:
         """Failures that do not count: reading C when beta = 0."""
-        return [v for t, v in self.verdicts if t.label == UNREAD and not v.trusted and not self.strict]
+        return [v for t, v in self.verdicts if t.label == UNREAD and self._reads_c(t) and not self.strict]
 
     @property
     def launch_notes(self) -> list[str]:
@@ -386,14 +391,9 @@ def _listed(labels: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _only_clamps(verdict: Verdict) -> bool:
-    """Whether all that is wrong is infinities, NaN and larger numbers, which the kernel clamps to finite ones."""
-    return verdict.clamped > 0 and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
-
-
 def _only_races(verdict: Verdict) -> bool:
     """Whether nothing but the order of accesses is wrong: the result is right in the order of this run."""
-    return _races(verdict) and not verdict.wrong and not verdict.unwritten and not verdict.damage
+    return _races(verdict) and not (verdict.wrong or verdict.unwritten or verdict.damage)
 
 
 def _races(verdict: Verdict) -> bool:

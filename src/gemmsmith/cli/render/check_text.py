@@ -75,7 +75,7 @@ def print_report(report: Report) -> None:
 
 def _trial_text(trial: Trial, verdict: Verdict) -> str:
     """A trial's label; of one that says what must not happen, what happened."""
-    return "C is read when beta = 0" if trial.label == UNREAD and not verdict.trusted else trial.label
+    return trial.label.replace(UNREAD, "C is read when beta = 0") if not verdict.trusted else trial.label
 
 
 def _skipped(report: Report) -> list[tuple[str, str]]:
