@@ -2,7 +2,7 @@
 
     python benchmarks/prediction_speed.py [--size 4096] [--rung NAME …] [--gpu H200] [--fresh] [--reports FOLDER]
 
-Each rung has a process of its own, and CPU seconds (user and system, compiler and disassembler included) are told of
+Each rung has a process of its own, with one thread, and CPU seconds (user and system, compiler and disassembler included) are told of
 three steps: compiling it, or reading it from the cache; predicting its time; and the reasons, which run the cycle model
 again without each cost. ``--fresh`` begins with an empty cache. ``--reports`` writes each prediction with all its
 digits, so that two versions can be compared byte for byte. Exits with 1 if a prediction takes longer than its limit.
@@ -83,8 +83,6 @@ def main() -> int:
         return 0
     if asked.reports:
         asked.reports.mkdir(parents=True, exist_ok=True)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     from gemmsmith.ladder.registry import rungs
 
     names = asked.rung or [spec.name for spec in rungs()]
