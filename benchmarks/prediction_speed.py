@@ -2,10 +2,11 @@
 
     python benchmarks/prediction_speed.py [--size 4096] [--rung NAME …] [--gpu H200] [--fresh] [--reports FOLDER]
 
-Each rung has a process of its own, with one thread, and CPU seconds (user and system, compiler and disassembler included) are told of
-three steps: compiling it, or reading it from the cache; predicting its time; and the reasons, which run the cycle model
-again without each cost. ``--fresh`` begins with an empty cache. ``--reports`` writes each prediction with all its
-digits, so that two versions can be compared byte for byte. Exits with 1 if a prediction takes longer than its limit.
+Each rung has a process of its own, with one thread. CPU seconds (user and system, compiler and disassembler included)
+are told of three steps: compiling it, or reading it from the cache; predicting its time; and the reasons, which run the
+cycle model again without each cost. ``--fresh`` begins with an empty cache. ``--reports`` writes each prediction with
+all its digits, so that two versions can be compared byte for byte. Exits with 1 if a prediction takes longer than its
+limit.
 """
 
 from __future__ import annotations
