@@ -320,4 +320,3 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
         kept += positions[start:]
         paid += payloads[start:]
     return kept, paid
-
