@@ -37,8 +37,9 @@ format: $(STAMP)
 docs: $(VENV)/.docs  ## the documentation as a site with search, in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench-sim: $(STAMP)  ## how fast the simulator is, on one core
+bench-sim: $(STAMP)  ## how fast the simulator and predictions are, on one core
 	$(BIN)/python benchmarks/simulator_speed.py
+	$(BIN)/python benchmarks/prediction_speed.py
 
 prebuilt: $(STAMP)  ## compiled kernels for an H200 into the package, before building a wheel for release
 	mkdir -p -m 700 src/gemmsmith/prebuilt
@@ -60,6 +61,7 @@ bench-limits: $(STAMP)  ## seconds that commands take to start, against their li
 bench-short: $(STAMP)  ## a short form of each script under benchmarks/ that needs no GPU
 	$(BIN)/python benchmarks/simulator_speed.py --size 64 --rung naive --rung warp_tile
 	$(BIN)/python benchmarks/limits.py --runs 1
+	$(BIN)/python benchmarks/prediction_speed.py --size 512 --rung shared_tile
 	$(BIN)/python benchmarks/machine_code.py compare benchmarks/results/machine_code.json --only naive
 	mkdir -p build
 	$(BIN)/python benchmarks/check_repositories.py docs --only tile_fixed

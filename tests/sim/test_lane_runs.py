@@ -20,6 +20,8 @@ _SETS = {
     "consumers of some blocks": _of_blocks([0, 1, 3, 4, 7, 8, 19], 128, 384),
     "half of every warp": np.flatnonzero(np.arange(_TOTAL) % 32 < 16),
     "the other half of some": np.flatnonzero(np.arange(_TOTAL) % 32 >= 16)[160:-160],
+    "every fourth lane": np.flatnonzero(np.arange(_TOTAL) % 4 == 0),
+    "one thread of every block": _of_blocks(list(range(_BLOCKS)), 7, 8),
     "the last warps": _of_blocks([2, 5, 6, 11, 12, 13, 14, 15, 16, 17, 18], 288, 384),
 }
 
@@ -52,7 +54,7 @@ def test_registers_are_those_of_the_lanes(name: str, rows: object) -> None:
         np.concatenate([_of_blocks([0, 1, 2], 0, 256), _of_blocks([4, 5, 6], 128, 384)]),  # at two places
         np.concatenate([_of_blocks([0, 1], 0, 256), _of_blocks([3, 4], 0, 128)]),  # of two lengths
         np.delete(_SETS["consumers of all blocks"], 700),
-        np.flatnonzero(np.arange(_TOTAL) % 4 == 0),  # single lanes
+        _of_blocks([0, 1, 3, 4], 7, 8),  # single lanes of some blocks
         np.concatenate([np.arange(b * 768 + 300, b * 768 + 500) for b in range(6)]),  # over the end of a block
     ],
 )
@@ -72,4 +74,11 @@ def test_a_set_is_looked_at_once_and_few_are_kept() -> None:
     others = [lanes.copy() for _ in range(20)]
     assert all(known.of(each) == first for each in others)
     assert len(known._known) < 20
-    assert known.of(lanes[:512]) is None  # few lanes
+
+
+def test_few_lanes_must_come_often() -> None:
+    known, lanes = RunsOfLanes(_TOTAL, _THREADS), _SETS["one thread of every block"]
+    found = [known.of(lanes) for _ in range(20)]
+    assert found[0] is None
+    assert found[-1] is not None
+    assert found[-1] is found[-2]

@@ -13,9 +13,10 @@ import numpy as np
 
 from gemmsmith.sim.types import Array
 
-_FEWEST = 1024  # lanes of a set that is worth looking at
-_KEPT = 8  # sets that are remembered: roles of warps take turns
-_WORTH = 16  # lanes of a run
+_MANY = 1024  # lanes of a set that is worth looking at when it comes first
+_OFTEN = 8  # times that a smaller one must come, so that looking at it pays
+_KEPT = 16  # sets that are remembered: roles of warps take turns
+_WORTH = 16  # lanes of a run, where several runs are copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,14 @@ class Runs:
     length: int
     period: int
 
+    def seen(self, table: Array, rows: Any) -> Array:
+        """A view of these registers, where ``which`` is a slice: runs, and lanes of a run."""
+        found: Array = table.reshape(table.shape[0], -1, self.period)[self._index(rows)]
+        return found
+
     def get(self, table: Array, rows: Any) -> Array:
         """Registers of these lanes: of one row, or one row for each."""
-        found: Array = table.reshape(table.shape[0], -1, self.period)[self._index(rows)]
+        found = self.seen(table, rows)
         return found.reshape(*found.shape[:-2], self.count * self.length)
 
     def put(self, table: Array, rows: Any, values: Any) -> bool:
@@ -55,19 +61,29 @@ class RunsOfLanes:
     def __init__(self, lanes: int, threads: int) -> None:
         self._lanes, self._threads = lanes, threads
         self._known: dict[int, tuple[Array, Runs | None]] = {}  # by identity, which the array here keeps
+        self._small: dict[int, tuple[Array, int]] = {}  # sets that came less often, and how often
 
     def of(self, lanes: Array) -> Runs | None:
         """The runs of a set of lanes, in ascending order; None if it has none that are worth it."""
-        if lanes.size < _FEWEST:
-            return None
         known = self._known.get(id(lanes))
         if known is not None:
             return known[1]
+        if lanes.size < _MANY and not self._comes_often(lanes):
+            return None
         found = runs_of(lanes, self._lanes, self._threads)
         if len(self._known) >= _KEPT:
             del self._known[next(iter(self._known))]
         self._known[id(lanes)] = lanes, found
         return found
+
+    def _comes_often(self, lanes: Array) -> bool:
+        _, times = self._small.pop(id(lanes), (lanes, 0))
+        if times + 1 >= _OFTEN:
+            return True
+        if len(self._small) >= _KEPT:
+            del self._small[next(iter(self._small))]
+        self._small[id(lanes)] = lanes, times + 1
+        return False
 
 
 def runs_of(lanes: Array, total: int, threads: int) -> Runs | None:
@@ -75,7 +91,7 @@ def runs_of(lanes: Array, total: int, threads: int) -> Runs | None:
     ends = np.flatnonzero(np.diff(lanes) != 1)
     count = ends.size + 1
     length = lanes.size // count
-    if count == 1 or lanes.size % count or length < _WORTH:
+    if count == 1 or lanes.size % count:
         return None
     starts = lanes[::length]
     if (lanes[length - 1 :: length] - starts != length - 1).any():
@@ -86,6 +102,6 @@ def runs_of(lanes: Array, total: int, threads: int) -> Runs | None:
         return Runs(slice(first, first + count), count, offset, length, period)
     which, offsets = np.divmod(starts, threads)
     offset = int(offsets[0])
-    if (offsets != offset).any() or offset + length > threads:
+    if length < _WORTH or (offsets != offset).any() or offset + length > threads:
         return None
     return Runs(which, count, offset, length, threads)

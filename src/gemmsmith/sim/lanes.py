@@ -20,8 +20,13 @@ from gemmsmith.sim.wavefronts import warp_rows
 
 Lanes = Array | slice
 ALL = slice(None)
+_SETS_KEPT = 256
 # A register's content before it is written: a NaN in every floating type, so that using it shows in the result.
 _UNSET = {"p": False, "h": 0x7ECD, "w": 0x7FCDCDCD, "d": 0x7FFCCDCDCDCDCDCD}
+
+
+_View = tuple[Operand, Lanes, Array, tuple[int, ...] | None]
+"""Registers as an operand has them for some lanes; of lanes that are runs, with the form that their values have."""
 
 
 class WaveState:
@@ -36,9 +41,10 @@ class WaveState:
         self.trail: list[Any] = []  # ends of loops that lanes came to, a spots.BackEdge each
         self._counted: tuple[Lanes, tuple[int, int]] = ALL, (0, 0)  # the lanes that ``warps_of`` counted last
         self._whole: tuple[Lanes, bool] = slice(0), True  # and those that ``whole_warps`` looked at
+        self._sets: dict[Any, Lanes] = {}
         self._runs = RunsOfLanes(wave.lanes, wave.threads)
         # Registers as seen last by an operand, and predicates by their row: the lanes and a view. Loops see them again.
-        self._views: dict[int, tuple[Operand, slice, Array]] = {}
+        self._views: dict[int, _View] = {}
         self._predicates: dict[int, tuple[slice, Array]] = {}
         self.thread = np.tile(np.arange(wave.threads), len(wave.blocks))
         self.block = np.repeat(np.arange(len(wave.blocks)), wave.threads)
@@ -53,6 +59,13 @@ class WaveState:
     def indices(self, lanes: Lanes) -> Array:
         """Lane numbers of a set of lanes."""
         return self.every[lanes] if isinstance(lanes, slice) else lanes
+
+    def same_lanes(self, lanes: Lanes) -> Lanes:
+        """The set of these lanes as one object, however often they part and meet: what is kept by set is found."""
+        key = (lanes.start, lanes.stop) if isinstance(lanes, slice) else lanes.tobytes()
+        if len(self._sets) >= _SETS_KEPT:
+            self._sets.clear()
+        return self._sets.setdefault(key, lanes)
 
     def warps_of(self, lanes: Lanes) -> tuple[int, int]:
         """How many warps have a lane in this set, and how many lanes it has."""
@@ -108,11 +121,8 @@ class WaveState:
         """Keep the registers in other arrays from now on."""
         self.files, self._views, self._predicates = files, {}, {}
 
-    def _seen(self, operand: Operand, lanes: slice) -> Array | None:
+    def _seen(self, operand: Operand, lanes: Lanes) -> _View | None:
         """A view of an operand's registers; None where NumPy would copy them."""
-        known = self._views.get(id(operand))
-        if known is not None and known[1] is lanes and known[0] is operand:
-            return known[2]
         table = self.files[operand.file]
         if isinstance(operand.rows, np.ndarray):
             return None
@@ -120,9 +130,17 @@ class WaveState:
             if operand.dtype.itemsize != table.dtype.itemsize:
                 return None
             table = table.view(operand.dtype)
-        view: Array = table[operand.rows, lanes]
-        self._views[id(operand)] = operand, lanes, view
-        return view
+        view: Array
+        if isinstance(lanes, slice):
+            view, shape = table[operand.rows, lanes], None
+        else:
+            runs = self._runs.of(lanes)
+            if runs is None or not isinstance(runs.which, slice):
+                return None
+            view = runs.seen(table, operand.rows)
+            shape = (*view.shape[:-2], lanes.size)
+        made = self._views[id(operand)] = operand, lanes, view, shape
+        return made
 
     def predicate(self, row: int, lanes: Lanes) -> Array:
         """A predicate register's values."""
@@ -138,8 +156,11 @@ class WaveState:
         """An operand's values: one row of lanes, or one row for each operation of the bundle."""
         if operand.constant is not None:
             return operand.constant
-        if isinstance(lanes, slice) and (view := self._seen(operand, lanes)) is not None:
-            return view
+        known = self._views.get(id(operand))
+        if known is None or known[1] is not lanes or known[0] is not operand:
+            known = self._seen(operand, lanes)
+        if known is not None:
+            return known[2] if known[3] is None else known[2].reshape(known[3])
         rows, table = operand.rows, self.files[operand.file]
         narrow = operand.dtype.itemsize != table.dtype.itemsize
         if not narrow and operand.file != "p":
@@ -156,7 +177,14 @@ class WaveState:
 
     def put(self, operand: Operand, lanes: Lanes, values: Any) -> None:
         """Write results; a value narrower than its register is extended by its own sign."""
-        if isinstance(lanes, slice) and (view := self._seen(operand, lanes)) is not None:
+        known = self._views.get(id(operand))
+        if known is None or known[1] is not lanes or known[0] is not operand:
+            known = self._seen(operand, lanes)
+        if known is not None:
+            view = known[2]
+            if known[3] is not None and isinstance(values, np.ndarray) and values.ndim:
+                form = view.shape[-2:] if values.shape[-1] > 1 else (1, 1)
+                values = values.reshape(*values.shape[:-1], *form)
             view[...] = values
             return
         rows, table = operand.rows, self.files[operand.file]

@@ -152,7 +152,7 @@ class Machine(Stepper):
 
     def _advance(self, group: Group, meet: set[int], alone: bool) -> list[Group]:
         """Run one group until it waits, ends, splits, meets another of its team, or has used up its quantum."""
-        bundles, position, lanes = self.program.bundles, group.position, group.lanes
+        bundles, position, lanes = self.program.bundles, group.position, self.same_lanes(group.lanes)
         quantum = self.schedule.quantum()
         taken, laps, self.time = 0, group.laps, group.time
         while position < self.program.end:

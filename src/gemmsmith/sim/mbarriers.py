@@ -14,12 +14,15 @@ import numpy as np
 
 from gemmsmith.sim.access_faults import AccessFault, LaneFault, Unwritten
 from gemmsmith.sim.async_hazards import side
+from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.clocks import Clock, Moment, ordered
 from gemmsmith.sim.copy_waits import CopyWaits
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.hazards import Hazard, HazardKind
+from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.memory import RAW
 from gemmsmith.sim.operation import Operation
+from gemmsmith.sim.traits import Space
 from gemmsmith.sim.types import Array
 
 BYTES = 8
@@ -73,9 +76,31 @@ class MBarriers:
         self._ended: dict[int, Array] = {}
         # The wait that each lane was last told to repeat, by its position in the program.
         self.repeated = np.full(machine.wave.lanes, -1, np.int64)
+        # Where the objects of the step that asked last are: step, lanes, time, addresses, lane numbers, positions.
+        self.located: tuple[Bundle[Any], Lanes, int, tuple[Space, Array], Array, Array] | None = None
+        self._changes = 0  # phases that ended, and objects that were initialised
+        # By the identity of lanes that wait: at which step, and how many changes there were when none could go on.
+        self._refused: dict[int, tuple[Lanes, Bundle[Any], int, Array]] = {}
+
+    def refused_before(self, step: Bundle[Any], lanes: Lanes) -> Array | None:
+        """The answer "none" to lanes that wait, if no phase has ended since they got it; they ask at every arrival."""
+        known = self._refused.get(id(lanes))
+        if known is None or known[0] is not lanes or known[1] is not step or known[2] != self._changes:
+            return None
+        return known[3]
+
+    def refuse(self, step: Bundle[Any], lanes: Lanes, answer: Array) -> None:
+        """Keep the answer; not where races are looked for, which an object may be part of."""
+        if self.machine.log is None:
+            self._refused[id(lanes)] = lanes, step, self._changes, answer
+
+    def asked_again(self, lanes: Lanes) -> None:
+        """These lanes execute their wait, and may wait for another object next."""
+        self._refused.pop(id(lanes), None)
 
     def initialise(self, index: Array, counts: Array) -> None:
         """Set objects to phase 0; a count of 0 makes them invalid."""
+        self._changes += 1
         self.machine.shared.scatter(index, BYTES, state(counts, counts, 0).view(RAW[BYTES]))
         for place in np.unique(index).tolist():
             self._released.pop(place, None)
@@ -205,6 +230,7 @@ class MBarriers:
         if pending or self._bytes.get(place, 0):
             return
         self._store(place, expected, expected, phase + 1)
+        self._changes += 1
         if self.machine.recorder is not None:
             self.machine.recorder.completes(self.machine, place, phase)
         if place in self._released:

@@ -15,7 +15,7 @@ from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
-from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only
+from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, times_issued
 from gemmsmith.explain.timing.shorter import MANY, Shorter
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
@@ -27,7 +27,7 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
 from gemmsmith.sim.timing.shared_start import run_both
 from gemmsmith.sim.timing.sm import Sm
-from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, rows_of, tensor_flops
+from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, Row, rows_of, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
@@ -73,6 +73,7 @@ class Predictor(Shorter):
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[_Key, Outcome] = {}
         self._without_stalls: dict[_Key, Outcome] = {}
+        self._known_rows: dict[SmParameters, list[Row | None]] = {}
 
     def adopt(self, other: Predictor) -> bool:
         """Take what another size of the same kernel executed, if it holds as many blocks and shortens K alike.
@@ -119,15 +120,20 @@ class Predictor(Shorter):
         for block, sample in zip(tried, samples, strict=True):
             model = self.rates.sm(self.resident, sample.apart)
             memory = self._after_sender(sample, model, self._memory(self.resident, False, _NONE, sample.workspace))
-            sm = Sm(rows_of(self.program, model), sample.streams, model, memory, sample.sm_of)
+            sm = Sm(self._rows(model), sample.streams, model, memory, sample.sm_of)
             sm.accounts = False
             found.append((sm.run().cycles, block, sample))
         _, block, self._tried = max(found, key=lambda each: each[0])
         self.chosen = [block]
 
+    def _rows(self, model: SmParameters) -> list[Row | None]:
+        if model not in self._known_rows:
+            self._known_rows[model] = rows_of(self.program, model)
+        return self._known_rows[model]
+
     def _stores(self, sample: Sample) -> int:
-        stores = {n for n, i in enumerate(self.program.instructions) if i.opcode == "STG"}
-        return sum(p in stores for stream in sample.streams for p in stream.positions)
+        code = self.program.instructions
+        return sum(times for p, times in times_issued(sample).items() if code[p].opcode == "STG")
 
     def _sampled(self, k: int) -> Sample:
         if self._tried and self._tried.k == k:
@@ -188,7 +194,7 @@ class Predictor(Shorter):
         sample = self.subject.sample(self._short(k), together)
         cold = self._waits_for_dram(len(together)) or (turn == 0 and self._warm())
         model = self.rates.sm(len(together), sample.apart)
-        sm = WatchedSm(rows_of(self.program, model), sample.streams, model,
+        sm = WatchedSm(self._rows(model), sample.streams, model,
                        self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
         return sample, sm.log
@@ -314,7 +320,7 @@ class Predictor(Shorter):
         if changes.dropped is not None:
             left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
             streams = [only(s, left) for s in streams]
-        return Sm(rows_of(self.program, model), streams, model, memory, numbers)
+        return Sm(self._rows(model), streams, model, memory, numbers)
 
     def _after_sender(self, sample: Sample, model: SmParameters, memory: Memory) -> Memory:
         """The same with partial sums of other blocks there from when the first block, which only sends, stored its."""
@@ -324,7 +330,7 @@ class Predictor(Shorter):
         mine = replace(memory, near=sender.workspace)
         key = sample.k, model, mine
         if key not in self._sent:
-            sm = Sm(rows_of(self.program, model), sender.streams, model, mine, sender.sm_of)
+            sm = Sm(self._rows(model), sender.streams, model, mine, sender.sm_of)
             sm.accounts = False
             self._sent[key] = sm.left_at()
         return replace(memory, near_from=self._sent[key])
@@ -368,7 +374,7 @@ class Predictor(Shorter):
         if not each:
             return 0.0
         low, high = (
-            sum(each.get(p, 0) for stream in sample.streams for p in stream.positions) / len(sample.sm_of)
+            sum(each.get(p, 0) * times for p, times in times_issued(sample).items()) / len(sample.sm_of)
             for sample in (self.samples[0], self.samples[-1])
         )
         deeper = self.problem.k - self.samples[-1].k

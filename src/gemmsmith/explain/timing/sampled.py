@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -153,6 +154,16 @@ def only(stream: Stream, positions: set[int]) -> Stream:
 def issued(sample: Sample) -> int:
     """Instructions of all warps."""
     return sum(len(s.positions) for s in sample.streams)
+
+
+def times_issued(sample: Sample) -> Counter[int]:
+    """How often all warps together issued the instruction at each position."""
+    found: Counter[int] = Counter()
+    warps = Counter(s.positions for s in sample.streams)  # most warps execute the same
+    for positions, count in warps.items():
+        for position, times in Counter(positions).items():
+            found[position] += count * times
+    return found
 
 
 def wraps(sample: Sample) -> bool:

@@ -28,14 +28,21 @@ _ACCESS = Access(Space.SHARED, Effect.UPDATE, BYTES, BYTES, BYTES)
 
 
 def places(machine: Execution, step: Bundle[Any], lanes: Lanes, generic: bool) -> tuple[Array, Array]:
-    """(lane numbers, byte positions of their objects)."""
+    """(lane numbers, byte positions of their objects). A step asks several times: the last answer is kept."""
+    barriers = machine.unit(MBarriers)
+    known = barriers.located
+    if known is not None and known[0] is step and known[1] is lanes and known[2] == machine.steps_taken:
+        machine.reached = known[3]
+        return known[4], known[5]
     addresses = machine.addresses(step.pointers[0], lanes, step.count)
     if generic:
         space, addresses = resolve_generic(addresses)
         if space is not Space.SHARED:
             raise LaneFault(0, f"{step.traits.called} in {space} memory: an mbarrier must be in shared memory")
     machine.reached = (Space.SHARED, addresses)
-    return machine.indices(lanes), machine.shared.index(addresses, machine.shared_base[lanes], BYTES)
+    mine, index = machine.indices(lanes), machine.shared.index(addresses, machine.shared_base[lanes], BYTES)
+    barriers.located = step, lanes, machine.steps_taken, machine.reached, mine, index
+    return mine, index
 
 
 # -- init and inval -----------------------------------------------------------------------------------
@@ -160,8 +167,15 @@ class PhaseWait:
 
     def ready(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> Array:
         """Lanes that ask for the first time, or whose phase is complete."""
-        new: Array = machine.unit(MBarriers).repeated[lanes] != step.first.position
-        return new if new.all() else new | self.complete(machine, step, lanes)
+        barriers = machine.unit(MBarriers)
+        refused = barriers.refused_before(step, lanes)
+        if refused is not None:
+            return refused
+        new: Array = barriers.repeated[lanes] != step.first.position
+        found = new if new.all() else new | self.complete(machine, step, lanes)
+        if not found.any():
+            barriers.refuse(step, lanes, found)
+        return found
 
     def complete(self, machine: Execution, step: Bundle[Any], lanes: Lanes, index: Array | None = None) -> Array:
         """Which of the phases are complete; ``index``: of the objects, if it is at hand."""
@@ -206,6 +220,7 @@ def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
     mine, index = places(machine, step, lanes, step.detail.generic)
     done = step.detail.complete(machine, step, lanes, index)
     barriers = machine.unit(MBarriers)
+    barriers.asked_again(lanes)
     barriers.repeated[mine] = np.where(done, -1, step.first.position)
     barriers.note(step.first, mine, index)
     barriers.acquire(mine[done], index[done])

@@ -55,13 +55,14 @@ class EventRecorder:
         self.streams.window_bytes = machine.shared.stride
         mine, index = places(machine, step, lanes, generic=False)
         value = machine.spread(machine.fetch(step.sources[0], lanes), lanes) if step.sources else np.zeros(mine.size)
-        warps = machine.warp[mine]
         wait = "PHASECHK" in i.modifiers
         met = step.detail.complete(machine, step, lanes, index) if wait else np.ones(mine.size, bool)
-        for warp in np.unique(warps).tolist():
-            chosen = warps == warp
-            payload = _payload(i, index[chosen], value[chosen])
-            self.streams.note_here(warp, first, (*payload, bool(met[chosen].all())) if wait else payload)
+        warps = machine.warp[mine]  # in ascending order
+        starts = [0, *(np.flatnonzero(warps[1:] != warps[:-1]) + 1).tolist()]
+        for start, end in zip(starts, [*starts[1:], mine.size], strict=True):
+            payload = _payload(i, index[start:end], value[start:end])
+            whole = (*payload, bool(met[start:end].all())) if wait else payload
+            self.streams.note_here(int(warps[start]), first, whole)
 
     def _stored(self, machine: Any, step: Any, lanes: Any) -> None:
         """STAS: every lane's bytes count at an mbarrier, perhaps of another block."""

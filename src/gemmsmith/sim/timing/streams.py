@@ -24,6 +24,7 @@ from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wa
 Payload = Any
 Lines = tuple[tuple[int, int], ...]
 _NOBODY = np.zeros(0, np.int64)
+_SECTORS = LINE // SECTOR  # of a line
 _ARRAYS_KEPT = 64  # sets of lanes whose warps are remembered
 """What an instruction of a warp did to memory; see ``Stream``."""
 
@@ -51,7 +52,7 @@ class StreamRecorder(Counters):
         self._log: list[tuple[Array, tuple[int, ...], bool]] = []
         self._payloads: dict[tuple[int, int], list[Payload]] = {}
         self._known: dict[tuple[Any, ...], Any] = {}
-        self._known_lines: dict[bytes, Lines] = {}
+        self._known_lines: dict[Lines, Lines] = {}
         self._known_positions: dict[
             int, tuple[Any, tuple[int, ...]]
         ] = {}  # of bundles, by identity of their operations
@@ -169,20 +170,20 @@ class StreamRecorder(Counters):
         if addresses.size == 0:
             return {}
         sector = addresses // SECTOR
-        base = int(sector.min()) // 4 * 4
-        span = int(sector.max()) - base + 4
+        base = int(sector.min()) // _SECTORS * _SECTORS
+        span = (int(sector.max()) - base) // _SECTORS * _SECTORS + _SECTORS
         keys = np.unique(warps * span + (sector - base))
-        of, sectors = keys // span, keys % span + base
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
-        ends = [*starts[1:].tolist(), of.size]
+        whole = keys // _SECTORS  # a line of a warp
+        starts = np.flatnonzero(np.diff(whole, prepend=-1))
+        masks = np.bitwise_or.reduceat(1 << keys % _SECTORS, starts)
+        of, line = np.divmod(whole[starts], span // _SECTORS)
+        pairs = list(zip((line + base // _SECTORS).tolist(), masks.tolist(), strict=True))
+        firsts = np.flatnonzero(np.diff(of, prepend=-1))
+        ends = [*firsts[1:].tolist(), of.size]
         found = {}
-        for warp, start, end in zip(of[starts].tolist(), starts.tolist(), ends, strict=True):
-            mine = sectors[start:end]
-            whole = mine.tobytes()
-            lines = self._known_lines.get(whole)
-            if lines is None:
-                lines = self._known_lines[whole] = _lines_of(mine.tolist())
-            found[warp] = lines
+        for warp, start, end in zip(of[firsts].tolist(), firsts.tolist(), ends, strict=True):
+            lines = tuple(pairs[start:end])
+            found[warp] = self._known_lines.setdefault(lines, lines)
         return found
 
     def _shared_access(self, state: WaveState, operation: Operation[Any], lanes: Lanes, addresses: Array) -> None:
@@ -319,10 +320,3 @@ def _without_spins(positions: list[int], payloads: list[Payload]) -> tuple[list[
         kept += positions[start:]
         paid += payloads[start:]
     return kept, paid
-
-
-def _lines_of(sectors: list[int]) -> Lines:
-    masks: dict[int, int] = {}
-    for sector in sectors:
-        masks[sector >> 2] = masks.get(sector >> 2, 0) | 1 << (sector & 3)
-    return tuple(masks.items())
