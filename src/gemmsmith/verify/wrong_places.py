@@ -29,7 +29,8 @@ def places(wrong: Mask) -> str:
 
 def boxes(mask: Mask) -> str:
     """Up to three rectangles that make up all of these outputs: 'rows < 32 with columns >= 64'; empty for more."""
-    left, found = mask.copy(), []
+    left = mask.copy()
+    found: list[str] = []
     while left.any():
         if len(found) == _MOST_BOXES:
             return ""
@@ -41,8 +42,8 @@ def boxes(mask: Mask) -> str:
         box = np.zeros_like(mask)
         box[row:down, column:right] = True
         left &= ~box
-        here, there = lines(box.any(axis=1), "row"), lines(box.any(axis=0), "column")
-        found.append(" with ".join(part for part in (here or "all rows", there or "all columns")))
+        here, there = lines(np.asarray(box.any(axis=1)), "row"), lines(np.asarray(box.any(axis=0)), "column")
+        found.append(f"{here or 'all rows'} with {there or 'all columns'}")
     return "; ".join(found)
 
 
