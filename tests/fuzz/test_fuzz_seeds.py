@@ -32,7 +32,7 @@ def test_the_fixed_list(case: Case, tmp_path: Path) -> None:
 
 def test_a_wrong_kernel_that_is_called_correct_fails_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list can fail: a mutant whose fault is not told is a false accusation."""
-    broken = Case(Recipe(), "products are subtracted").generated()
+    broken = Case(Recipe(), "the sum is overwritten").generated()
     plain = Case(Recipe())
     monkeypatch.setattr(Case, "generated", lambda _: type(broken)(**{**vars(broken), "fault": None}))
     assert run_case(plain, tmp_path).outcome.judged == "false accusation"
