@@ -14,15 +14,16 @@ from gemmsmith.verify.launch_probe import Touched
 QUICK = ("--trial", "M, N and K all different")
 # Rows, input and output channels of a linear layer; the weights have a row for each output.
 LAYER = """
-__global__ void forward(float* out, const float* inp, const float* weight, const float* bias, int BT, int C, int OC) {
+__global__ void forward(float* out, const float* inp, const float* weight, const float* bias, int places,
+                        int ins, int outs) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
-    if (row >= BT || col >= OC) return;
+    if (row >= places || col >= outs) return;
     float sum = bias[col];
-    for (int i = 0; i < C; ++i) sum += inp[row * C + i] * weight[col * C + i];
-    out[row * OC + col] = sum;
+    for (int i = 0; i < ins; ++i) sum += inp[row * ins + i] * weight[col * ins + i];
+    out[row * outs + col] = sum;
 }
-void run(float* out, const float* inp, const float* weight, const float* bias, int B, int T, int C, int OC) {
-    forward<<<dim3((OC + 15) / 16, (B * T + 15) / 16), dim3(16, 16)>>>(out, inp, weight, bias, B * T, C, OC);
+void run(float* out, const float* inp, const float* weight, const float* bias, int B, int T, int ins, int outs) {
+    forward<<<dim3((outs + 15) / 16, (B * T + 15) / 16), dim3(16, 16)>>>(out, inp, weight, bias, B * T, ins, outs);
 }
 """
 SCORES = """
@@ -62,8 +63,8 @@ def test_the_right_one(source: str, tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("source", "before", "after", "said"),
     [
-        (LAYER, "int i = 0", "int i = 1", "BT is M, C is K, OC is N"),
-        (LAYER, "weight[col * C", "weight[col * OC", "BT is M, C is K, OC is N"),
+        (LAYER, "int i = 0", "int i = 1", "places is M, ins is K, outs is N"),
+        (LAYER, "weight[col * ins", "weight[col * outs", "places is M, ins is K, outs is N"),
         (SCORES, "int i = 0", "int i = 1", "T is MN, D is K"),
     ],
 )
