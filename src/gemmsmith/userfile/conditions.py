@@ -1,6 +1,7 @@
 """Whether the condition of an ``#if`` holds, by the macros that the file defines above it.
 
-A name that is neither defined in the file nor known is left open: a header or the compiler may define it.
+A name that is neither defined in the file nor known is left open where a header of the project may define it; else it
+is 0, as the compiler takes it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ _OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def condition_value(text: str, macros: Mapping[str, str]) -> bool | None:
-    """Whether ``text`` holds; None where a name in it is not known. ``macros``: bodies of those without parameters."""
+def condition_value(text: str, macros: Mapping[str, str], *, all_known: bool = False) -> bool | None:
+    """Whether ``text`` holds; None where a name in it is not known.
+
+    macros     bodies of those without parameters
+    all_known  no header defines others: what is not in ``macros`` is 0
+    """
     words = {name: str(value) for name, value in _KNOWN.items()} | macros  # type: ignore[operator]
     text = _DEFINED.sub(lambda m: str(int((m[1] or m[2]) in words)), text)
     for _ in range(_LEVELS):
@@ -34,6 +39,8 @@ def condition_value(text: str, macros: Mapping[str, str]) -> bool | None:
         if new == text or len(new) > _LONGEST:
             break
         text = new
+    if all_known:
+        text = _WORD.sub("0", text)
     text = re.sub(r"!(?!=)", " not ", _SUFFIX.sub(r"\1", text)).replace("&&", " and ").replace("||", " or ")
     try:
         return bool(_value(ast.parse(re.sub(r"(?<!/)/(?!/)", "//", text).strip(), mode="eval").body))

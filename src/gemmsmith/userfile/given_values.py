@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 _CONSTANTS = re.compile(r"\b(?:constexpr|const)\b[^;{}()=]{0,200}=[^;{}]{0,2000};")
 _VALUE = r"\s*=(?!=)\s*)[^,;()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^,;()]*)*(?=[,;])"
+_CONDITION = re.compile(r"^([ \t]*#[ \t]*(?:el)?)(if(?:n?def)?)\b((?:[^\n\\]|\\[^\n]|\\\n)*)", re.M)
 
 
 def with_given_values(text: str, values: Mapping[str, str]) -> tuple[str, frozenset[str]]:
@@ -23,6 +25,26 @@ def with_given_values(text: str, values: Mapping[str, str]) -> tuple[str, frozen
         text, found = _with_constant(text, name, value)
         constants |= {name} if found else set()
     return text, frozenset(constants)
+
+
+def with_given_conditions(text: str, values: Mapping[str, str]) -> str:
+    """``text`` with these values in conditions that ask for names which it does not define itself.
+
+    The reader of host code then takes the branches that are compiled.
+    """
+    for name, value in values.items():
+        if name in text and not _macro(name).search(text):
+            text = _CONDITION.sub(partial(_with_condition, name, value), text)
+    return text
+
+
+def _with_condition(name: str, value: str, found: re.Match[str]) -> str:
+    """The condition of an ``#if`` with the value of the macro ``name``."""
+    start, word, rest = found.groups()
+    if word == "if":
+        rest = re.sub(rf"\bdefined\s*(?:\(\s*{name}\s*\)|{name}\b)", "1", rest)
+        return f"{start}if" + re.sub(rf"\b{name}\b", value or "1", rest)
+    return f"{start}if {int(word == 'ifdef')}" if rest.split()[:1] == [name] else found[0]
 
 
 def _with_constant(text: str, name: str, value: str) -> tuple[str, bool]:

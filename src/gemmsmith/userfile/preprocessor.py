@@ -163,14 +163,16 @@ def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[t
     opened: list[_Group] = []
     defined: dict[str, str] = {}
     braces = _Braces(code)
+    all_known = True  # no header of the project was included so far
     for at, (_, end, word, rest) in enumerate(found):
+        all_known &= not (word == "include" and rest.lstrip().startswith('"'))
         if word == "define" and (named := _DEFINE.match(rest)) and all(g.branches[-1][0] for g in opened):
             defined.setdefault(named[1], "" if named[2] is not None else named[4].strip())
         if word in ("if", "ifdef", "ifndef"):
-            opened.append(_Group([(_condition(word, rest, defined), at, end)]))
+            opened.append(_Group([(_condition(word, rest, defined, all_known), at, end)]))
         elif word in ("elif", "else", "elifdef", "elifndef") and opened:
             taken = any(branch[0] for branch in opened[-1].branches)
-            holds = not taken and (word == "else" or _condition(word.removeprefix("el"), rest, defined))
+            holds = not taken and (word == "else" or _condition(word.removeprefix("el"), rest, defined, all_known))
             opened[-1].branches.append((holds, at, end))
         elif word == "endif" and opened:
             branches = opened.pop().branches
@@ -209,8 +211,9 @@ class _Braces:
         return self.depth[first] == self.depth[last] and (first == last or self.depth[first + 1] > self.depth[first])
 
 
-def _condition(word: str, rest: str, defined: Mapping[str, str]) -> bool:
-    """Whether a condition holds, by what the file defines; an architecture is taken to be new enough."""
+def _condition(word: str, rest: str, defined: Mapping[str, str], all_known: bool) -> bool:
+    """Whether a condition holds, by what the file defines; an architecture is taken to be new enough. A name that
+    nothing defines is 0 if ``all_known``, else the condition is taken to hold."""
     name = rest.split("//", maxsplit=1)[0].strip()
     if word == "ifdef":
         return name in defined or name.startswith("__CUDA")
@@ -220,7 +223,7 @@ def _condition(word: str, rest: str, defined: Mapping[str, str]) -> bool:
         return False
     if match := re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", name):
         return (match[2] in defined or match[2].startswith("__CUDA")) != bool(match[1])
-    return condition_value(name, defined) is not False
+    return condition_value(name, defined, all_known=all_known) is not False
 
 
 # --- macros

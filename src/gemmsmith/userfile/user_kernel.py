@@ -26,6 +26,7 @@ from gemmsmith.userfile.constant_pitches import with_constant_pitches
 from gemmsmith.userfile.edited import edited_text
 from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.found_value import FoundValue
+from gemmsmith.userfile.given_values import with_given_conditions
 from gemmsmith.userfile.host_allocations import may_be_null
 from gemmsmith.userfile.host_loops import counters_at
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
@@ -197,6 +198,9 @@ def _read(path: Path, options: UserOptions) -> _Read:
 def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None) -> _Read:
     text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
+    if (decided := with_given_conditions(text, dict(options.defines))) != text:
+        others = tuple(each for each in options.edited if each[0].resolve() != path.resolve())
+        return _read_now(path, replace(options, edited=(*others, (path, decided))), chain)
     project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
