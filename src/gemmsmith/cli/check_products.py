@@ -118,7 +118,8 @@ def _refuse_other_groups(settled: Settled) -> None:
     """Raise for a kernel with a number that groups heads, of which no groups were found: batches have odd numbers of
     products, which the number leaves ungrouped."""
     spec = settled.spec
-    names = [arg.name for arg in spec.signature.arguments if groups_heads(arg.role)]
+    counters = getattr(spec.geometry, "products", "").split(" * ")  # a batch and its heads have like roles
+    names = [arg.name for arg in spec.signature.arguments if groups_heads(arg.role) and arg.name not in counters]
     if names:
         raise UsageError(
             f"{spec.signature.entry} takes `{names[0]}`, which groups products, but no consecutive ones were seen to "

@@ -16,7 +16,7 @@ _SHARED = {1: "batch//(2-batch%2)", 2: "1+(batch//(2-batch%2)-1)*(batch%2)"}
 
 
 def groups_heads(role: str) -> bool:
-    """Whether an argument's role is one that ``group_roles`` gives."""
+    """Whether an argument's role is one that ``group_roles`` gives; the counters of a batch may have the same."""
     return role in (*_SHARING.values(), *_SHARED.values())
 
 
