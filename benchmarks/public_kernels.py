@@ -13,7 +13,8 @@ set with them before the predictions were made. Predictions of the second set ar
 before it was timed. The third set was named, and predicted by rules that were found with both, before any of it was
 timed; those rules were not kept (docs/log/2026-11-17-first-reads.md). The fourth set was named and predicted by three
 sets of rules before any of it was timed. The fifth was named before anything of it was predicted. The
-sixth has other sizes; it was predicted before any of it was timed, and each kernel had been run once at 1024. ``--today`` has what the model says now.
+sixth has other sizes; it was predicted before any of it was timed, and each kernel had been run once at 1024.
+``--today`` has what the model says now.
 """
 
 from __future__ import annotations
