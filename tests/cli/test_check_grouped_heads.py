@@ -49,6 +49,7 @@ def test_heads_that_share_keys(style: str, tmp_path: Path, capsys: pytest.Captur
         ("k[(group * T", "k[(group * D"),
         ("k[(group * T", "k[(z * T"),
         ("group = z / (H / kvH)", "group = z / (H / kvH) + z % 2"),
+        ("group = z / (H / kvH)", "group = z / (H / kvH); group = z % kvH"),
         ("s[(z * T", "s[(group * T"),
     ],
 )

@@ -23,7 +23,8 @@ void run(const float* Q, const float* K, float* S, int rows, int keys, int dim) 
 RIGHT = ("sum / sqrtf(dim)", "sum * rsqrtf((float)dim)", "sum * (1.0f / sqrtf(static_cast<float>(dim)))",
          "__fmul_rn(__frsqrt_rn(float(dim)), sum)", "sum / sqrt((double)dim)")  # fmt: skip
 OTHERS = ("sum / sqrtf(rows)", "sum / sqrtf(keys)", "sum / sqrtf(dim + 1)",
-          "sum * rsqrtf(dim) * rsqrtf(dim)", "col > row ? 0.0f : sum / sqrtf(dim)")  # fmt: skip
+          "sum * rsqrtf(dim) * rsqrtf(dim)", "col > row ? 0.0f : sum / sqrtf(dim)",
+          "blockIdx.y * 16 + 16 <= rows ? sum / sqrtf(dim) : sum")  # fmt: skip
 
 
 @pytest.mark.parametrize("formula", RIGHT)
@@ -52,3 +53,12 @@ def test_a_wrong_product_under_the_factor(tmp_path: Path, capsys: pytest.Capture
     code, found = check(tmp_path, source, capsys, "--trial", "a shape that is no multiple of the tile")
     assert found["status"] in ("wrong", "whole_tiles"), found
     assert code == (1 if found["status"] == "wrong" else 0)
+
+
+def test_later_products_of_a_batch_have_the_factor_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batched = SCORES.replace("int rows", "int batch, int rows").replace("K, S, rows", "K, S, batch, rows")
+    batched = batched.replace("Q[", "Q[blockIdx.z * rows * dim + ").replace("K[", "K[blockIdx.z * keys * dim + ")
+    batched = batched.replace("S[", "S[blockIdx.z * rows * keys + ").replace("/ 16), dim3(16", "/ 16, batch), dim3(16")
+    for formula, wanted in (("sum / sqrtf(dim)", 0), ("blockIdx.z ? sum : sum / sqrtf(dim)", 2)):
+        code, found = check(tmp_path, batched.replace("FORMULA", formula), capsys, *SIZES)
+        assert code == wanted, found

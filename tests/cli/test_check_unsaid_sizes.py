@@ -83,3 +83,33 @@ def test_each_block_makes_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, found = check(tmp_path, LOOP.replace("STEP", step), capsys)
     assert (code == 0) == right, found
     assert not right or any("batch" in trial["label"] for trial in found["trials"])
+
+
+SIDE = """
+__global__ void tiled(const float* A, const float* B, float* C, int M, int N, int K, int b) {
+    extern __shared__ float tiles[];
+    float *As = tiles, *Bs = tiles + b * b;
+    int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * blockDim.y + ty, col = blockIdx.x * blockDim.x + tx;
+    float s = 0;
+    for (int k = 0; k < K; k += b) {
+        As[ty * b + tx] = row < M && k + tx < K ? A[row * K + k + tx] : 0;
+        Bs[ty * b + tx] = col < N && k + ty < K ? B[(k + ty) * N + col] : 0;
+        __syncthreads();
+        for (int i = 0; i < b; i++) s += As[ty * b + i] * Bs[i * b + tx];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = s;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    int b = 8;
+    tiled<<<dim3((N + b - 1) / b, (M + b - 1) / b), dim3(b, b), 2 * b * b * sizeof(float)>>>(A, B, C, M, N, K, b);
+}
+"""
+
+
+def test_the_side_of_a_tile_ends_loops_and_counts_no_products(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, SIDE, capsys)
+    assert code == 0, found
+    assert not any("batch" in trial["label"] for trial in found["trials"])

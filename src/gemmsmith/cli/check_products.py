@@ -13,6 +13,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.userfile.grouped_heads import groups_heads
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.product_places import ProductPlaces, product_places
@@ -77,7 +78,10 @@ def with_places(
     follow one another, and where they lie. Raises for products of parts of larger tensors (q, k and v in one), and for
     products that share matrices without a word of that."""
     spec, counter = settled.spec, getattr(settled.spec.geometry, "products", "")
-    if not counter or (settled.reading is not None and settled.reading.bias):
+    if counter and settled.reading is not None and settled.reading.bias:
+        _refuse_other_groups(settled)
+        return settled, None
+    if not counter:
         return settled, None
     unread = settled.reading is None
     for layout in ("NN", "NT", "TN", "TT") if unread else spec.layouts:
@@ -105,4 +109,20 @@ def with_places(
             lines += tuple(f"it makes `{counter}` products; every {count} consecutive ones share one matrix of {name}"
                            for name, count in found.groups)  # fmt: skip
             return replace(settled, spec=replace(spec, batched=False), lines=lines), found
+    if not unread:
+        _refuse_other_groups(settled)
     return settled, None
+
+
+def _refuse_other_groups(settled: Settled) -> None:
+    """Raise for a kernel with a number that groups heads, of which no groups were found: batches have odd numbers of
+    products, which the number leaves ungrouped."""
+    spec = settled.spec
+    counters = getattr(spec.geometry, "products", "").split(" * ")  # a batch and its heads have like roles
+    names = [arg.name for arg in spec.signature.arguments if groups_heads(arg.role) and arg.name not in counters]
+    if names:
+        raise UsageError(
+            f"{spec.signature.entry} takes `{names[0]}`, which groups products, but no consecutive ones were seen to "
+            "share a matrix: which of them should is not known",
+            _OWN_ARGUMENTS,
+        )

@@ -7,7 +7,7 @@ every K that is tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,9 @@ from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.root_factor import without_root
 from gemmsmith.userfile.user_launch import UserLaunch
@@ -26,6 +28,7 @@ from gemmsmith.verify.meaning_search import fitting
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _DEPTHS = (1, 2, 5)  # times the K of the trials
+_PRODUCTS = 3  # of a batch
 _ULPS = 8  # a root, its reciprocal and a product; each approximate function is within two
 
 
@@ -57,15 +60,14 @@ def _divides_by_root(spec: KernelSpec, report: Report, config: Config, asked: As
     """Whether the kernel gives the results of the copy that was judged, divided by √K."""
     judged, base = report.spec, report.base
     meant = judged.signature.transposed() if judged.signature.column_major else judged.signature
-    rows, columns = (base.n, base.m) if judged.signature.column_major else (base.m, base.n)
     whole = replace(judged, edited=spec.edited)
     compiled = asked.cache.compiler(whole, *aligned_code(whole, config, base), report.compiled.arch)
     probes = [LaunchProbe(lambda: SimDevice(report.compiled.arch), each, config, lambda *_, code=code: code)
               for each, code in ((whole, compiled), (judged, report.compiled))]  # fmt: skip
-    for times in _DEPTHS[:1] if meant.fixed else _DEPTHS:
-        shape = fitting(meant, (rows, columns, times * base.k))
-        values = operands(judged, meant, shape, seed=times)
-        own, plain = (probe.computed(meant, shape, values) for probe in probes)
+    for seed, shape in enumerate(_shapes(report, meant)):
+        batch = _PRODUCTS if judged.batched else 1
+        values = operands(judged, meant, shape, seed, batch)
+        own, plain = (probe.computed(meant, shape, values, batch) for probe in probes)
         if own is None or plain is None or not plain.any():
             return False
         expected = plain.astype(np.float64) / math.sqrt(shape[2])
@@ -73,3 +75,13 @@ def _divides_by_root(spec: KernelSpec, report: Report, config: Config, asked: As
         if not np.allclose(own.astype(np.float64), expected, rtol=_ULPS * unit, atol=0.0):
             return False
     return True
+
+
+def _shapes(report: Report, meant: Signature) -> Iterator[Shape]:
+    """Several K, and a ragged shape where the kernel takes one: its edges may have code of their own."""
+    base = report.base
+    ragged = report.multiples.up(base.with_(m=base.m + 1, n=base.n + 1, k=base.k + 3))
+    several = [base.with_(k=times * base.k) for times in _DEPTHS] + [ragged]
+    for each in several[:1] if meant.fixed else several:
+        rows, columns = (each.n, each.m) if report.spec.signature.column_major else (each.m, each.n)
+        yield fitting(meant, (rows, columns, each.k))

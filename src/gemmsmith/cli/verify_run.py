@@ -31,7 +31,7 @@ from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.fit import fitted_trials
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.leniency import is_lenient, verify_leniently
+from gemmsmith.verify.leniency import is_lenient, verify_leniently, verify_unused
 from gemmsmith.verify.trial import Size
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
@@ -194,9 +194,10 @@ class KernelVerification:
     def _judged(self, case: Case, c: str) -> Verdict:
         on_simulator = self.where.kind == "sim" and self.runner is not None
         compile_fn = self.runner[0].compile_fn if on_simulator and self.runner else self.cache.compiler
-        return verify_launch(self.where, self.spec, self._own[1], case.problem, compile_fn=compile_fn, fill=case.fill,
-                             seed=case.seed, offsets=case.offsets, mode=case.mode, c=c,
-                             launch=self.asked.words)  # fmt: skip
+        judge = partial(verify_launch, self.where, self.spec, self._own[1], case.problem, compile_fn=compile_fn,
+                        fill=case.fill, seed=case.seed, offsets=case.offsets, mode=case.mode,
+                        launch=self.asked.words)  # fmt: skip
+        return verify_unused(lambda c: judge(c=c), self.spec, c)
 
     def _fitted(self, c: str) -> list[Verdict]:
         """The trials that fit the kernel; whole products run on the GPU where there is one."""

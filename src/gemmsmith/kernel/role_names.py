@@ -62,9 +62,13 @@ def is_batch(name: str, short: bool = False) -> bool:
 
 
 def loops_over_products(name: str, body: str) -> bool:
-    """Whether each block makes one product after another: ``for (b = 0; b < B; ++b)`` with offsets ``b * M * K``."""
-    loop = re.search(rf"\bfor\s*\([^;()]*;\s*(\w+)\s*<\s*{re.escape(name)}\s*;", body)
-    return loop is not None and re.search(rf"\b{loop[1]}\s*\*|\*\s*{loop[1]}\b", body) is not None
+    """Whether each block makes one product after another: ``for (b = 0; b < B; ++b)`` with offsets ``b * M * K``. A
+    tile's side ends loops as well, and is a term of indices: ``i < B`` beside ``k += B`` or ``i * B + tx``."""
+    word = re.escape(name)
+    loop = re.search(rf"\bfor\s*\([^;()]*;\s*(\w+)\s*<\s*{word}\s*;", body)
+    if loop is None or re.search(rf"[-+*/%=]\s*{word}\b|(?<![\w.]){word}\s*[-+*/%]", body):
+        return False
+    return re.search(rf"\b{loop[1]}\s*\*|\*\s*{loop[1]}\b", body) is not None
 
 
 def is_side_of_tile(name: str, body: str) -> bool:

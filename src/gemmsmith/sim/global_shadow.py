@@ -74,6 +74,11 @@ class FirstLook:
         self._flag_warps: dict[tuple[int, int], int] = {}  # by flag and block, the warp that used it first
         self._shared_flags: set[int] = set()  # used by two warps of a block
         self._wave, self._numbers = -1, np.zeros(0, np.int32)
+        self._has_block_scope = any(
+            order.block_only and operation.access is not None and operation.access.effect is Effect.UPDATE
+            and operation.access.space is not Space.SHARED
+            for operation, order in zip(lowered.operations, self.between.orders, strict=True)
+        )  # fmt: skip
 
     def read(self, state: WaveState, clocks: Clocks, step: Bundle[Any], lanes: Lanes, addresses: Array) -> bool:
         """Take note of a bundle of plain reads all at once, if that is possible: most accesses are of this kind."""
@@ -114,9 +119,9 @@ class FirstLook:
             mine = touch.addresses if these is None else touch.addresses[these]
             self._use(users, operation, kind, order.strong, threads if these is None else threads[these],
                       (mine - np.uint64(base)).view(np.int64))  # fmt: skip
-            if order.block_only and kind is Kind.UPDATE:
+            if kind is Kind.UPDATE and self._has_block_scope:
                 own = threads if these is None else threads[these]
-                users.update_in_block((mine - np.uint64(base)).view(np.int64) >> SHIFT[self.unit],
+                users.update_by_block((mine - np.uint64(base)).view(np.int64) >> SHIFT[self.unit],
                                       (own - 1) // state.wave.threads + 1)  # fmt: skip
 
     def attach(self, clocks: Clocks) -> None:

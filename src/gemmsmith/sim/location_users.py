@@ -16,8 +16,8 @@ MANY = np.int32(-1)  # several threads
 class Users:
     """Which threads used each location of an allocation: 0 for none, a thread's number plus one, or several.
 
-    ``readers`` is by the width of the read, in locations of that width. ``updating_blocks``: the blocks whose atomic
-    updates have block scope.
+    ``readers`` is by the width of the read, in locations of that width. ``updating_blocks``: the blocks with
+    atomic updates, of a kernel in which some have block scope.
     """
 
     writer: Array
@@ -32,8 +32,8 @@ class Users:
             self.readers[width] = lazy_zeros(self.writer.size * unit // width * 4).view(np.int32)
         return self.readers[width]
 
-    def update_in_block(self, units: Array, block: Array) -> None:
-        """Blocks update locations, with atomics that count within a block only."""
+    def update_by_block(self, units: Array, block: Array) -> None:
+        """Note which blocks update locations with atomics."""
         if self.updating_blocks is None:
             self.updating_blocks = lazy_zeros(self.writer.size * 4).view(np.int32)
         use(self.updating_blocks, units, block)

@@ -15,6 +15,11 @@ _SHARING = {1: "2-batch%2", 2: "batch//(2-batch%2)-(batch//(2-batch%2)-1)*(batch
 _SHARED = {1: "batch//(2-batch%2)", 2: "1+(batch//(2-batch%2)-1)*(batch%2)"}
 
 
+def groups_heads(role: str) -> bool:
+    """Whether an argument's role is one that ``group_roles`` gives; the counters of a batch may have the same."""
+    return role in (*_SHARING.values(), *_SHARED.values())
+
+
 def group_roles(code: str, heads: Sequence[str], unknown: Iterable[str]) -> dict[str, str]:
     """The parameter among ``unknown`` that groups heads, with its value as a formula of the number of products; empty
     where there is none, or several. ``heads``: the parameters that count products, the heads last."""

@@ -370,8 +370,10 @@ def _batches(subject: Subject) -> Iterator[Trial]:
     if subject.spec.batched and not subject.spec.is_rung:
         # M, N and K all different: so are the strides of A, B and C.
         bm, bn = subject.tile
-        k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (2 * bm, bn))
-        problem = subject.spec.signature.batch_of(subject.problem(2 * bm, bn, k), 7)
+        # Ragged where that is allowed: a product may not begin where the whole tiles of the one before it end.
+        m, n = 2 * bm - 1, max(1, bn - 1)
+        k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (m, n))
+        problem = subject.spec.signature.batch_of(subject.problem(m, n, k), 7)
         yield exact_trial(subject, "a batch of seven", problem)
         if subject.spec.signature.has("beta"):
             yield exact_trial(subject, "a batch of seven, beta -1", problem.with_(beta=-1.0))

@@ -31,7 +31,8 @@ from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import ragged_trial
 from gemmsmith.verify.verdict import Verdict
 
-_CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4))  # rows and columns of tiles
+# Rows and columns of tiles. Orders in groups of 2, 4 and 8 have a second group, which may run backwards.
+_CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4), (7, 2), (2, 7), (12, 3), (3, 12))
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
 _PATIENCE = 4.0  # seconds; a block takes a tenth of that
 

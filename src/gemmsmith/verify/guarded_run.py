@@ -20,6 +20,8 @@ from gemmsmith.run.memory import POISON, Damage, GuardedMatrix
 from gemmsmith.verify.batch_memory import batch_gaps, gap_rows, with_gaps, without_gaps
 from gemmsmith.verify.element_names import Operand
 
+NAN_FILLS = ("unset", "nan")  # of C, if beta is 0; only the second may be read
+
 
 def run_guarded(
     device: Device,
@@ -109,7 +111,7 @@ def _untouched(problem: Problem, before: Array, between: Array, c_fill: str, poi
     """Whether the rows between the matrices of a batch hold what they held before the launch."""
     word = np.dtype(f"<u{problem.out_dtype.itemsize}")
     found = np.ascontiguousarray(between).view(word)
-    if poisoned or (problem.beta == 0 and c_fill == "unset"):
+    if poisoned or (problem.beta == 0 and c_fill in NAN_FILLS):
         return bool((found == POISON[problem.out_dtype.name]).all())
     return bool((found == np.ascontiguousarray(gap_rows(before, 1)).view(word)[0, 0]).all())
 
@@ -119,9 +121,9 @@ def _followed_by_zeros(values: Array, rows: int) -> Array:
 
 
 def _set_c(device: Device, problem: Problem, data: Operands, c: GuardedMatrix, c_fill: str) -> None:
-    if problem.beta != 0 or c_fill != "unset":
+    if problem.beta != 0 or c_fill not in NAN_FILLS:
         c.upload(data.c)
-    else:
+    elif c_fill == "unset":
         device.forbid_reads(c.address, f"{c.name} must not be read when beta = 0")
 
 

@@ -45,7 +45,7 @@ from gemmsmith.verify.element_names import Operand
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.explainer import Explainer, explained
 from gemmsmith.verify.fault_report import FaultReport
-from gemmsmith.verify.guarded_run import run_guarded
+from gemmsmith.verify.guarded_run import NAN_FILLS, run_guarded
 from gemmsmith.verify.initial_operands import initialized
 from gemmsmith.verify.judged_result import judge_result, with_zeros_judged
 from gemmsmith.verify.kernel_source import source_of
@@ -56,8 +56,8 @@ CompileFn = binding.CompileFn
 # The simulator checks every access against the allocation's bounds, so it needs no canaries: one element past the
 # matrix is out of bounds.
 SIMULATOR_GUARD_BYTES = 0
-# C before a launch with beta = 0: NaN that must not be read, finite numbers, or zeros.
-C_FILLS = ("unset", "set", "zero")
+# C before a launch with beta = 0: NaN that must not be read or must not be used, finite numbers, or zeros.
+C_FILLS = (*NAN_FILLS, "set", "zero")
 # What uninitialised shared memory may hold: NaN in every floating type, large numbers, and ordinary ones, which a
 # kernel that looks for NaN and overflow takes for sums.
 GARBAGE = (0xFF, 0x5B, 0x3C)
@@ -162,6 +162,7 @@ def verify_launch(
     fill     the operands' data; None: the mode's default
     offsets  how many elements A, B and C are shifted from their 256-byte alignment
     c        'unset': C if beta is 0, and A and B if alpha is 0, hold NaN and must not be read
+             'nan': as 'unset', but C may be read if its NaN changes nothing
              'set': they hold finite numbers and may be read, for kernels that compute 0·C, as many tutorials do
              'zero': C holds zeros and may be read, for kernels that add to it, such as C += A·B and atomics
     launch   further options of the command line that reproduces this case
@@ -246,7 +247,7 @@ class _WatchedLaunch:
         after, damage = run_guarded(self.device, self.spec, self.config, problem, self.data, self.offsets,
                                     self.guard_bytes, self.c, self._start, self.seen.append)  # fmt: skip
         total, written = (None, None) if self.part is None else (self.part.total, self.part.written)
-        verdict = judge_result(self.blank, self.spec, self.data, after, damage, self.c != "unset", total, written)
+        verdict = judge_result(self.blank, self.spec, self.data, after, damage, self.c not in NAN_FILLS, total, written)
         if verdict.fill == "zero sums" and verdict.ok:
             verdict = with_zeros_judged(verdict, after)
         lucky = ("the result is right in the order of this run, but may be wrong in another",)

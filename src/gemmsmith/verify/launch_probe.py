@@ -63,18 +63,20 @@ class LaunchProbe:
         written = (ran.view(np.uint8).reshape(ran.size, -1) != before).any(axis=1)
         return ran, Touched(a, b, int(written.sum()))
 
-    def computed(self, meant: Signature, shape: Shape, values: Operands) -> Array | None:
+    def computed(self, meant: Signature, shape: Shape, values: Operands, batch: int = 1) -> Array | None:
         """C after a launch on A and B, zeros where nothing is written; None where there is no result."""
-        return self._run(GlobalMemory(), meant, shape, values, 0)
+        return self._run(GlobalMemory(), meant, shape, values, 0, batch)
 
-    def _run(self, memory: GlobalMemory, meant: Signature, shape: Shape, values: Operands, poison: int) -> Array | None:
+    def _run(
+        self, memory: GlobalMemory, meant: Signature, shape: Shape, values: Operands, poison: int, batch: int = 1
+    ) -> Array | None:
         device = self.open_device()
         if not isinstance(device, SimDevice) or time.process_time() > self.end:
             return None
         device.memory = memory
         own = self.spec.read_as(meant, "NN")
         try:
-            return self._launch(device, own, own.problem(*shape), values, poison)
+            return self._launch(device, own, _problem(own, shape, batch), values, poison)
         except GemmsmithError:
             return None
 
@@ -102,14 +104,19 @@ class LaunchProbe:
         return device.read(result, before.size).view(out.numpy)
 
 
+def _problem(own: KernelSpec, shape: Shape, batch: int) -> Problem:
+    problem: Problem = own.problem(*shape)
+    return own.signature.batch_of(problem, batch) if batch > 1 else problem
+
+
 def _room(problem: Problem) -> int:
     """Elements of each array: more than any index of two extents reaches."""
-    return _ROOM * max(problem.m, problem.n, problem.k) ** 2
+    return _ROOM * problem.batch * max(problem.m, problem.n, problem.k) ** 2
 
 
-def operands(spec: KernelSpec, meant: Signature, shape: Shape, seed: int) -> Operands:
+def operands(spec: KernelSpec, meant: Signature, shape: Shape, seed: int, batch: int = 1) -> Operands:
     """A and B of small whole numbers from 0 on, with room behind each: a relu changes nothing."""
-    problem = spec.read_as(meant, "NN").problem(*shape)
+    problem = _problem(spec.read_as(meant, "NN"), shape, batch)
     rng = np.random.Generator(np.random.PCG64(seed))
     a, b = (rng.integers(0, 3, _room(problem)).astype(np.float32).astype(problem.dtype.numpy) for _ in range(2))
     return a, b

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.verdict import Verdict
 
+_READS_C = "must not be read when beta = 0"
+
 
 def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: bool = False) -> bool:
     """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise.
@@ -15,6 +17,15 @@ def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: boo
     ``reads_c``: it has no beta, and reads C nevertheless.
     """
     return not spec.is_rung and not c and not strict and (spec.signature.has("beta") or reads_c)
+
+
+def verify_unused(judge: Callable[[str], Verdict], spec: KernelSpec, c: str) -> Verdict:
+    """The verdict, with C filled as told. A user's kernel may load C when beta = 0, if NaN there changes nothing."""
+    strictly = judge(c)
+    if c != "unset" or spec.is_rung or not any(_READS_C in reason for reason in strictly.reasons):
+        return strictly
+    verdict = judge("nan")
+    return verdict if verdict.trusted else strictly
 
 
 def verify_leniently(

@@ -113,7 +113,7 @@ def _statement(operand: _Operand) -> str:
 def _missing(operand: _Operand, differs: Array) -> str:
     """Elements that count nothing, or twice."""
     for factor, word in ((0.0, "are left out of the sums"), (2.0, "are added twice")):
-        if _almost_all(operand.equal(factor * operand.is_), differs):
+        if _explains_all(operand.equal(factor * operand.is_), differs):
             return f"elements of {operand.name} {word}: {_where(operand, differs) or 'all of them'}"
     return ""
 
@@ -126,7 +126,7 @@ def _transposed(operand: _Operand, differs: Array) -> str:
         rows, columns = operand.is_.shape
         tiles = operand.is_.reshape(rows // size, size, columns // size, size)
         swapped = tiles.transpose(0, 3, 2, 1).reshape(rows, columns)
-        if _almost_all(operand.equal(swapped), differs):
+        if _explains_all(operand.equal(swapped), differs):
             return (
                 f"in place of {operand.name} the kernel multiplies {operand.name} with rows and columns swapped inside "
                 f"each tile of {size}x{size}"
@@ -176,7 +176,8 @@ def _shifted(values: Array, down: int, right: int) -> Array:
     return found
 
 
-def _almost_all(equal: Array, differs: Array) -> bool:
+def _explains_all(equal: Array, differs: Array) -> bool:
+    """Whether every element that differs has the value that was looked for."""
     return bool(np.count_nonzero(differs & ~equal) == 0)
 
 

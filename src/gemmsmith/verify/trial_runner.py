@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.compile.compiled import CompiledKernel
@@ -14,6 +15,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.leniency import verify_unused
 from gemmsmith.verify.sparse_launch import sparse_reasons
 from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.verdict import Verdict
@@ -53,11 +55,11 @@ class TrialRunner:
         if trial.size is Size.SPARSE:
             return self._sparse(trial, device)
         sampled = trial.size is Size.BLOCKS
-        return verify_launch(device, self.spec, self.config, trial.problem,
-                             blocks=trial.blocks if sampled else self.blocks, fill=trial.fill,
-                             compile_fn=self.compile_fn, mode=trial.mode, c=trial.c,
-                             written=trial.written if sampled else None,
-                             guard_bytes=trial.slack or None)  # fmt: skip
+        judge = partial(verify_launch, device, self.spec, self.config, trial.problem,
+                        blocks=trial.blocks if sampled else self.blocks, fill=trial.fill,
+                        compile_fn=self.compile_fn, mode=trial.mode, written=trial.written if sampled else None,
+                        guard_bytes=trial.slack or None)  # fmt: skip
+        return verify_unused(lambda c: judge(c=c), self.spec, trial.c)
 
     def _sparse(self, trial: Trial, device: Device) -> Verdict:
         assert isinstance(device, SimDevice)
