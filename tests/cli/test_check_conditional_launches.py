@@ -67,9 +67,9 @@ void run(const float* a, const float* b, float* c, int n) { product<<<BLOCKS, TH
 def test_the_launch_is_of_the_build_that_is_compiled(
     given: tuple[str, ...], grid: list[int], block: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = check(tmp_path, BUILDS, capsys, *given, "--trial", "random data")
+    code, found = check(tmp_path, BUILDS, capsys, *given, "--entry", "product", "--trial", "random data")
     assert code == 0, found
-    assert (found["grid"], found["block"]) == (grid, block)
+    assert (found["launch"]["grid"], found["launch"]["block"]) == (grid, block), found
 
 
 def test_what_nothing_defines_is_zero_unless_a_header_may_define_it() -> None:

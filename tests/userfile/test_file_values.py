@@ -47,7 +47,8 @@ def test_the_branch_that_is_taken_defines_the_constants() -> None:
     text = "#define WIDE {}\n#if WIDE\n#define T 8\n#elif 1\n#define T 4\n#else\n#define T 2\n#endif\n"
     assert preprocess(text.format(1)).macros["T"].body == "8"
     assert preprocess(text.format(0)).macros["T"].body == "4"
-    assert preprocess(text.format("SOMETHING_ELSE")).macros["T"].body == "8"
+    assert preprocess(text.format("SOMETHING_ELSE")).macros["T"].body == "4"
+    assert preprocess('#include "own.h"\n' + text.format("SOMETHING_ELSE")).macros["T"].body == "8"
 
 
 def test_usual_values_of_a_template() -> None:

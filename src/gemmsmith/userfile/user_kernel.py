@@ -199,8 +199,8 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     text = edited_text(path, options.edited) or _text(path)
     options = with_directives(options, text)
     if (decided := with_given_conditions(text, dict(options.defines))) != text:
-        others = tuple(each for each in options.edited if each[0].resolve() != path.resolve())
-        return _read_now(path, replace(options, edited=(*others, (path, decided))), chain)
+        kept = tuple(each for each in options.edited if each[0].resolve() != path.resolve())
+        return _read_now(path, replace(options, edited=(*kept, (path, decided))), chain)
     project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
