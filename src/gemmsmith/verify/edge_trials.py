@@ -52,7 +52,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
         ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
-        ("alpha and beta", _scalars(subject, full)),
+        ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
         (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
@@ -152,7 +152,7 @@ def _largest_integers(subject: Subject) -> Iterator[Trial]:
     yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
 
 
-def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
+def _scalars(subject: Subject) -> Iterator[Trial]:
     signature, base = subject.spec.signature, subject.base
     ours = subject.spec.is_rung
     has_alpha, has_beta = ours or signature.has("alpha"), ours or signature.has("beta")
@@ -167,7 +167,7 @@ def _scalars(subject: Subject, full: bool) -> Iterator[Trial]:
     for constant in () if whole else subject.floats:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
-            pairs += [(0.5 * constant, 0.5 * constant)] if full else []
+            pairs += [(0.5 * constant, 0.5 * constant)]  # a small scalar may be taken for zero
     wide_scalars = all(codes.get(role, "f") in ("f", "d") for role in ("alpha", "beta"))
     if has_beta and base.out_dtype == FP16 and subject.spec.accumulator is None and wide_scalars:
         pairs.append((1.0, _BEYOND_FP16))
