@@ -42,9 +42,8 @@ def report_without_root(spec: KernelSpec, config: Config, asked: Asked, check: C
         return None
     edited, root = found
     try:
-        report = check(
-            replace(spec, edited=edited), config, replace(asked, certified=False)
-        )  # a proof of the copy is none
+        uncertified = replace(asked, certified=False)  # a proof of the copy is none of the kernel
+        report = check(replace(spec, edited=edited), config, uncertified)
         if report.settled.reading is None or not _divides_by_root(spec, report, config, asked):
             return None
     except TimeLimitError:

@@ -204,6 +204,26 @@ def _indices(program: Program) -> Iterator[Candidate]:
     )
 
 
+def _tiles(program: Program) -> Iterator[Candidate]:
+    """Which tiles are used, in which order, and each once."""
+    yield from tails.fewer_tiles(program)
+    if _by_fragments(program):
+        yield from registers.interchanged(program)
+    yield from tile_orders.repeated_quotients(program)
+    yield from tile_orders.group_sizes(program)
+    yield from prefetches.unused_tiles(program)
+    yield from tails.numbered_steps(program)
+
+
+def _fragments(program: Program) -> Iterator[Candidate]:
+    """Rows, columns and k of what a thread holds of mma's operands."""
+    yield from fragments.wrong_fragments(program)
+    yield from fragments.transposed_loads(program)
+    yield from index_arithmetic.other_offsets(program)
+    yield from index_arithmetic.other_numbers(program)
+    yield from index_arithmetic.other_factors(program)
+
+
 def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     if fault.large:
         yield from overflows(program)
@@ -214,19 +234,9 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from accumulators.unset(program)
     yield from accumulators.unfilled_fragments(program)
-    yield from tails.fewer_tiles(program)
+    yield from _tiles(program)
     if _by_fragments(program):
-        yield from registers.interchanged(program)
-    yield from tile_orders.repeated_quotients(program)
-    yield from tile_orders.group_sizes(program)
-    yield from prefetches.unused_tiles(program)
-    yield from tails.numbered_steps(program)
-    if _by_fragments(program):
-        yield from fragments.wrong_fragments(program)
-        yield from fragments.transposed_loads(program)
-        yield from index_arithmetic.other_offsets(program)
-        yield from index_arithmetic.other_numbers(program)
-        yield from index_arithmetic.other_factors(program)
+        yield from _fragments(program)
     if fault.unwritten:
         yield from _block_numbers(program)
         yield from launches.floor_grids(program)

@@ -20,6 +20,8 @@ from gemmsmith.run.memory import POISON, Damage, GuardedMatrix
 from gemmsmith.verify.batch_memory import batch_gaps, gap_rows, with_gaps, without_gaps
 from gemmsmith.verify.element_names import Operand
 
+UNREAD_C = "must not be read when beta = 0"
+
 NAN_FILLS = ("unset", "nan")  # of C, if beta is 0; only the second may be read
 
 
@@ -124,7 +126,7 @@ def _set_c(device: Device, problem: Problem, data: Operands, c: GuardedMatrix, c
     if problem.beta != 0 or c_fill not in NAN_FILLS:
         c.upload(data.c)
     elif c_fill == "unset":
-        device.forbid_reads(c.address, f"{c.name} must not be read when beta = 0")
+        device.forbid_reads(c.address, f"{c.name} {UNREAD_C}")
 
 
 def _forbid_reads(device: Device, problem: Problem, a: GuardedMatrix, b: GuardedMatrix) -> None:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.verify.guarded_run import UNREAD_C
 from gemmsmith.verify.verdict import Verdict
-
-_READS_C = "must not be read when beta = 0"
 
 
 def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: bool = False) -> bool:
@@ -22,7 +21,7 @@ def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: boo
 def verify_unused(judge: Callable[[str], Verdict], spec: KernelSpec, c: str) -> Verdict:
     """The verdict, with C filled as told. A user's kernel may load C when beta = 0, if NaN there changes nothing."""
     strictly = judge(c)
-    if c != "unset" or spec.is_rung or not any(_READS_C in reason for reason in strictly.reasons):
+    if c != "unset" or spec.is_rung or not any(UNREAD_C in reason for reason in strictly.reasons):
         return strictly
     verdict = judge("nan")
     return verdict if verdict.trusted else strictly
