@@ -236,10 +236,12 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
         skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
     trials = asked.trial.chosen(trials, skipped)
-    return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
+    report = Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
                   verbose=asked.trial.verbose,
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
+    report.trials = [trial for trial in trials if trial.label == RAGGED or not report.ruled_out(trial)]
+    return report
 
 
 def _check_command(asked: Asked) -> str:

@@ -267,6 +267,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
+    signature = launch.with_only_scalars(signature)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)

@@ -195,10 +195,6 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
         sites = launch_sites(self.facts.project, self.facts.kernel)
         return instances_beside(self.site, sites, problem_sizes(_UNEQUAL))
 
-    def own_sizes(self, problem: Problem) -> dict[str, int]:
-        """The sizes that host code passes for a product."""
-        return problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
-
     def _with_site(self, site: SiteValues) -> UserLaunch:
         other = copy.copy(self)
         for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
@@ -301,7 +297,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
             return self.notes
         if self.swapped:
             problem = problem.with_(m=problem.n, n=problem.m)
-        site, lines = self.site.site, [*self.notes]
+        site, lines = self.site.site, [*self.notes, *self.scalars]
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:
             lines.append(FoundValue("template", ", ".join(values), site.shown(), site.spelled()))

@@ -1,0 +1,222 @@
+"""For which products host code makes a launch: the conditions around it, and what is checked before it.
+
+if (alpha == 1.0f && beta == 0.0f) gemm<true, true><<<grid, block>>>(A, B, C, M, N, K, alpha, beta);
+
+A condition that cannot be evaluated excludes nothing, but it may: no failure counts there as one of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from gemmsmith.errors import UsageError
+from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.host_values import HostScope
+from gemmsmith.userfile.launch_site import LaunchSite, callers_of
+from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.syntax import expression, words
+from gemmsmith.userfile.values import evaluate
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+SCALARS = ("alpha", "beta")
+_MOST_SITES = 24
+_DEEPEST = 4  # variables that a condition is followed through
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_ORDERS = re.compile(r"%|&(?!&)|[<>]=?|\bmod\b")
+_OTHER_CHECK = re.compile(r"\bcu[A-Z]|\bcuda|\bcublas|\bcudnn|\bnullptr\b|\bNULL\b")
+# Words in the name of a flag that host code sets by the shape or the scalars of a product.
+_OF_SHAPE = re.compile(
+    r"align|vec|divi|multipl|even|full|fits|small|large|skinny|tall|thin|wide|square|pow2|unit|zero|plain|ragged|tail|edge"
+    r"|bound|whole|exact", re.IGNORECASE)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HostCondition:
+    """A condition as written, whether it holds where the kernel is launched, and its place."""
+
+    text: str
+    holds: bool
+    place: str
+
+    def __str__(self) -> str:
+        return f"{'' if self.holds else 'not '}`{self.text}` ({self.place})"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What host code does for one product: ``excluded`` by a condition, or perhaps, by one that was not ``read``."""
+
+    excluded: HostCondition | None = None
+    unread: HostCondition | None = None
+
+
+@dataclass(frozen=True)
+class LaunchConditions:
+    """The launches of one instantiation, each with the calls that lead there. ``paths``: variables for alpha and
+    beta."""
+
+    sites: tuple[SiteValues, ...]
+    paths: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def are_some(self) -> bool:
+        """Whether there is a condition at all."""
+        frames = [site.site.frame for site in self.sites]
+        while frames:
+            if any(frame.locals.conditions or frame.locals.checked for frame in frames):
+                return True
+            frames = [frame.caller for frame in frames if frame.caller is not None]
+        return False
+
+    def of(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> Launched:
+        """Whether host code makes one of the launches for this product."""
+        excluded: HostCondition | None = None
+        unread: HostCondition | None = None
+        for site in self.sites:
+            found = _launched(site, sizes, self.paths, scalars)
+            if found.excluded is None and found.unread is None:
+                return found
+            excluded, unread = excluded or found.excluded, unread or (None if found.excluded else found.unread)
+        return Launched(None if unread else excluded, unread)
+
+
+def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...]) -> LaunchConditions:
+    """The conditions of every launch with the template arguments of ``own``."""
+    alike = [own.site]
+    for site in sites:
+        values = replace(own, site=site)
+        same = site.frame.function == own.site.frame.function and site.frame.start == own.site.frame.start
+        if not same and len(alike) < _MOST_SITES and values.agrees() and values.template() == own.template():
+            alike.append(site)
+    whole = [each for site in alike for each in callers_of(site) if _is_own(each) and not _is_contradicted(each, own)]
+    whole = whole or [replace(own.site, frame=replace(own.site.frame, caller=None))]
+    return LaunchConditions(tuple(replace(own, site=site) for site in whole[:_MOST_SITES]), paths)
+
+
+def _is_own(site: LaunchSite) -> bool:
+    """Whether each call that leads to the launch is one of that very function, not of a namesake in its own file."""
+    frame = site.frame
+    while frame.caller is not None:
+        there, function = frame.caller.source, frame.function
+        name = function.name if function is not None and there.path != frame.source.path else ""
+        if any(each.name == name and each.body for each in there.functions):
+            return False
+        frame = frame.caller
+    return True
+
+
+def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
+    """Whether a template argument of a call rules the launch out: ``if constexpr (PLAIN)`` under ``run<false>``."""
+    scope: HostScope | None = replace(own, site=site).scope({}, Asked())
+    while scope is not None:
+        function = scope.frame.function
+        names = {each.name for each in function.template or ()} if function is not None else set()
+        for text, holds in scope.frame.locals.conditions:
+            words_of = set(_NAME.findall(text))
+            if words_of and words_of <= names and _truth(text, scope) == (not holds):
+                return True
+        scope = scope.outer()
+    return False
+
+
+def _launched(
+    site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction]
+) -> Launched:
+    unread: HostCondition | None = None
+    scope: HostScope | None = site.scope(sizes, Asked())
+    bound: dict[str, frozenset[int | Fraction]] = dict(scope.sizes.bound)
+    scope.sizes = replace(scope.sizes, bound=bound | {path: frozenset({scalars[role]}) for role, path in paths})
+    while scope is not None:
+        known = scope.frame.locals
+        for around, listed in ((True, known.conditions), (False, known.checked)):
+            for text, holds in listed:
+                scope.asked.sized = False
+                found = _truth(text, scope)
+                place = f"{scope.frame.source.path.name}:{known.lines.get((text, holds), 0)}"
+                if found is not None and found != holds and scope.asked.sized:
+                    return Launched(HostCondition(text, holds, place))
+                if found is None and _may_depend(text, scope, around):
+                    unread = unread or HostCondition(text, holds, place)
+        scope = scope.outer()
+    return Launched(None, unread)
+
+
+# --- three-valued logic
+
+
+def _truth(text: str, scope: HostScope) -> bool | None:
+    """Whether a condition holds; None where that is not known."""
+    found = expression(text)
+    return _holds(found[1], found[0], scope) if found is not None else None
+
+
+def _holds(node: Node, code: str, scope: HostScope) -> bool | None:
+    if node.type == "parenthesized_expression" and node.named_child_count == 1:
+        return _holds(node.named_children[0], code, scope)
+    operator = text_of(code, node.child_by_field_name("operator"))
+    if node.type == "unary_expression" and operator in ("!", "not"):
+        inner = node.child_by_field_name("argument")
+        value = _holds(inner, code, scope) if inner is not None else None
+        return None if value is None else not value
+    if node.type == "binary_expression" and operator in ("&&", "and", "||", "or"):
+        decides = operator in ("||", "or")
+        sides = [node.child_by_field_name(name) for name in ("left", "right")]
+        values = [_holds(side, code, scope) if side is not None else None for side in sides]
+        return decides if decides in values else None if None in values else not decides
+    try:
+        return bool(evaluate(words(text_of(code, node)), scope))
+    except (UsageError, RecursionError):
+        return None
+
+
+# --- conditions that are not read
+
+
+def _may_depend(text: str, scope: HostScope, around: bool) -> bool:
+    """Whether a condition without a value may be one on sizes or scalars. ``around``: it is around the launch; of what
+    is checked before, equal sizes and errors of CUDA tell nothing."""
+    names = _names(text, scope)
+    sized = bool(names & set(scope.sizes.bound))
+    if not around:
+        return sized and bool(_ORDERS.search(text)) and not _OTHER_CHECK.search(text)
+    flags = re.fullmatch(r"[\w\s!&|().>-]+", text) and _OF_SHAPE.search(text)
+    return sized or bool(flags) or "uintptr_t" in text
+
+
+def _names(text: str, scope: HostScope) -> set[str]:
+    """The names in a text, and in the values of variables there."""
+    names: set[str] = set()
+    new = set(_NAME.findall(text))
+    for _ in range(_DEEPEST):
+        names |= new
+        held = [scope.frame.locals.variables[name].value for name in new if name in scope.frame.locals.variables]
+        new = {word for value in held for word in _NAME.findall(value)} - names
+    return names
+
+
+# --- scalars
+
+
+_ALPHAS = tuple(map(Fraction, ("1", "0", "2", "0.7", "-1.5", "3", "-1", "0.5")))
+_BETAS = tuple(map(Fraction, ("0", "1", "2", "0.7", "-1.3", "-2", "-1", "0.5")))
+
+
+def only_scalars(conditions: LaunchConditions, shapes: Sequence[Mapping[str, int]]) -> dict[str, Fraction]:
+    """Alpha or beta, where host code makes the launch for one value alone, of 0 and 1."""
+    pairs = [{"alpha": alpha, "beta": beta} for alpha in _ALPHAS for beta in _BETAS]
+    allowed = [each for each in pairs if any(conditions.of(sizes, each).excluded is None for sizes in shapes)]
+    if allowed == pairs:
+        return {}
+    found = {}
+    for role in SCALARS:
+        values = {each[role] for each in allowed}
+        if len(values) == 1 and (value := min(values)) in ((1,) if role == "alpha" else (0, 1)):
+            found[role] = value
+    return found
