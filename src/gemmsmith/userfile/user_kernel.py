@@ -15,6 +15,7 @@ from gemmsmith.errors import GemmsmithError, SignatureError, UnknownKernelError
 from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
+from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.roles import EXTENTS, recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
@@ -290,10 +291,12 @@ def _recognised(
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
-    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared, _left_out(parameters, () if places else passed),
-                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros, facts.unread,
-                     _passed_on(parameters, () if places else passed, site))  # fmt: skip
+    counters = counters_at(site.site.frame) if site is not None else frozenset[str]()
+    alone = () if places else passed
+    host = HostArguments(passed, computed, places, map_parameters(maps), shared, _left_out(parameters, alone), counters,
+                         _passed_on(parameters, alone, site))  # fmt: skip
+    text = KernelText(body, aliases, constants, facts.macros, facts.unread)
+    return recognise(facts.kernel.name, parameters, text, host, declared)
 
 
 def _exchange_note(by_name: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
