@@ -8,9 +8,10 @@ A condition that cannot be evaluated excludes nothing, but it may: no failure co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 SCALARS = ("alpha", "beta")
+_ALPHAS = tuple(map(Fraction, ("1", "0", "2", "0.7", "-1.5", "3", "-1", "0.5")))
+_BETAS = tuple(map(Fraction, ("0", "1", "2", "0.7", "-1.3", "-2", "-1", "0.5")))
+_PAIRS = [{"alpha": alpha, "beta": beta} for alpha in _ALPHAS for beta in _BETAS]
+_FEW_PAIRS = [{"alpha": Fraction(alpha), "beta": Fraction(beta)}
+              for alpha, beta in ((1, 0), (1, -2), (2, 0), (2, -2), (1, 1))]  # fmt: skip
+# Host code may launch a kernel for whole tiles, for small or for large products only.
+_SHAPES = [{"M": m, "N": n, "K": k, "lda": k, "ldb": n, "ldc": n, "batch": 1}
+           for m, n, k in ((1024, 1024, 1024), (64, 64, 64), (15360, 15360, 15360), (1024, 2048, 4096), (16, 4096, 4096),
+                           (4096, 16, 4096), (4096, 4096, 16), (31, 33, 35))]  # fmt: skip
 _MOST_SITES = 24
+_MOST_CALLERS = 12
 _DEEPEST = 4  # variables that a condition is followed through
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ORDERS = re.compile(r"%|&(?!&)|[<>]=?|\bmod\b")
@@ -65,7 +76,7 @@ class LaunchConditions:
     sites: tuple[SiteValues, ...]
     paths: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def are_some(self) -> bool:
         """Whether there is a condition at all."""
         frames = [site.site.frame for site in self.sites]
@@ -79,12 +90,26 @@ class LaunchConditions:
         """Whether host code makes one of the launches for this product."""
         excluded: HostCondition | None = None
         unread: HostCondition | None = None
-        for site in self.sites:
-            found = _launched(site, sizes, self.paths, scalars)
-            if found.excluded is None and found.unread is None:
-                return found
-            excluded, unread = excluded or found.excluded, unread or (None if found.excluded else found.unread)
+        if not self.are_some:
+            return Launched()
+        for site, met in zip(self.sites, self._met_somewhere, strict=True):
+            answers = list(_answers(site, sizes, self.paths, scalars))
+            ruled_out = next((each for each, is_met in answers if is_met is False and each in met), None)
+            unclear = next((each for each, is_met in answers if is_met is None), None)
+            if ruled_out is None and unclear is None:
+                return Launched()
+            excluded, unread = excluded or ruled_out, unread or (None if ruled_out else unclear)
         return Launched(None if unread else excluded, unread)
+
+    @cached_property
+    def _met_somewhere(self) -> list[set[HostCondition]]:
+        """Of each launch, the conditions that some usual product meets: others are misread, or relate what the product
+        does not tell."""
+        found, pairs = [], _FEW_PAIRS if self.paths else _FEW_PAIRS[:1]
+        for site in self.sites:
+            answers = (each for shape in _SHAPES for pair in pairs for each in _answers(site, shape, self.paths, pair))
+            found.append({condition for condition, is_met in answers if is_met})
+        return found
 
 
 def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...]) -> LaunchConditions:
@@ -95,7 +120,12 @@ def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tup
         same = site.frame.function == own.site.frame.function and site.frame.start == own.site.frame.start
         if not same and len(alike) < _MOST_SITES and values.agrees() and values.template() == own.template():
             alike.append(site)
-    whole = [each for site in alike for each in callers_of(site) if _is_own(each) and not _is_contradicted(each, own)]
+    whole = [
+        each
+        for site in alike
+        for each in callers_of(site, _MOST_CALLERS)
+        if _is_own(each) and not _is_contradicted(each, own)
+    ]
     whole = whole or [replace(own.site, frame=replace(own.site.frame, caller=None))]
     return LaunchConditions(tuple(replace(own, site=site) for site in whole[:_MOST_SITES]), paths)
 
@@ -126,10 +156,10 @@ def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
     return False
 
 
-def _launched(
+def _answers(
     site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction]
-) -> Launched:
-    unread: HostCondition | None = None
+) -> Iterator[tuple[HostCondition, bool | None]]:
+    """The conditions on sizes and scalars, and whether each is met; None: not known."""
     scope: HostScope | None = site.scope(sizes, Asked())
     bound: dict[str, frozenset[int | Fraction]] = dict(scope.sizes.bound)
     scope.sizes = replace(scope.sizes, bound=bound | {path: frozenset({scalars[role]}) for role, path in paths})
@@ -140,12 +170,9 @@ def _launched(
                 scope.asked.sized = False
                 found = _truth(text, scope)
                 place = f"{scope.frame.source.path.name}:{known.lines.get((text, holds), 0)}"
-                if found is not None and found != holds and scope.asked.sized:
-                    return Launched(HostCondition(text, holds, place))
-                if found is None and _may_depend(text, scope, around):
-                    unread = unread or HostCondition(text, holds, place)
+                if scope.asked.sized if found is not None else _may_depend(text, scope, around):
+                    yield HostCondition(text, holds, place), None if found is None else found == holds
         scope = scope.outer()
-    return Launched(None, unread)
 
 
 # --- three-valued logic
@@ -204,19 +231,16 @@ def _names(text: str, scope: HostScope) -> set[str]:
 # --- scalars
 
 
-_ALPHAS = tuple(map(Fraction, ("1", "0", "2", "0.7", "-1.5", "3", "-1", "0.5")))
-_BETAS = tuple(map(Fraction, ("0", "1", "2", "0.7", "-1.3", "-2", "-1", "0.5")))
-
-
-def only_scalars(conditions: LaunchConditions, shapes: Sequence[Mapping[str, int]]) -> dict[str, Fraction]:
-    """Alpha or beta, where host code makes the launch for one value alone, of 0 and 1."""
-    pairs = [{"alpha": alpha, "beta": beta} for alpha in _ALPHAS for beta in _BETAS]
-    allowed = [each for each in pairs if any(conditions.of(sizes, each).excluded is None for sizes in shapes)]
-    if allowed == pairs:
-        return {}
-    found = {}
+def only_scalars(conditions: LaunchConditions) -> tuple[bool, dict[str, tuple[Fraction, HostCondition]]]:
+    """Whether scalars decide; and alpha or beta where host code makes the launch for one value alone, of 0 and 1, with
+    the condition that tells."""
+    allowed = [each for each in _PAIRS if any(conditions.of(sizes, each).excluded is None for sizes in _SHAPES)]
+    found: dict[str, tuple[Fraction, HostCondition]] = {}
     for role in SCALARS:
         values = {each[role] for each in allowed}
-        if len(values) == 1 and (value := min(values)) in ((1,) if role == "alpha" else (0, 1)):
-            found[role] = value
-    return found
+        value = min(values, default=Fraction(2))
+        if len(values) == 1 and value in ((1,) if role == "alpha" else (0, 1)):
+            others = [allowed[0] | {role: other} for other in (Fraction(2), Fraction(-2))]
+            tells = [each for other in others for sizes in _SHAPES if (each := conditions.of(sizes, other).excluded)]
+            found[role] = value, tells[0]
+    return len(allowed) < len(_PAIRS), found

@@ -8,16 +8,12 @@ from fractions import Fraction
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.found_value import FoundValue
-from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
+from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_conditions import LaunchConditions, Launched, conditions_of, only_scalars
 from gemmsmith.userfile.launch_site import launch_sites
 from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.site_roles import roles_of
-
-# Host code may launch a kernel for whole tiles, for small or for large products only.
-_SHAPES = (SAMPLE, Problem(64, 64, 64), Problem(15360, 15360, 15360), Problem(16, 4096, 4096), Problem(4096, 16, 4096))
-_OTHERS = {"alpha": Fraction(2), "beta": Fraction(-2)}
 
 
 class LaunchLimits:
@@ -29,6 +25,8 @@ class LaunchLimits:
     swapped: bool
     scalar_paths: tuple[tuple[str, str], ...] = ()  # variables of host code that are passed for alpha and beta
     scalars: tuple[FoundValue, ...] = ()  # alpha and beta, where host code has one value of them here
+    scalars_decide: bool = False  # whether host code looks at alpha or beta before it launches the kernel
+    _read: tuple[SiteValues, LaunchConditions] | None = None
 
     def own_sizes(self, problem: Problem) -> dict[str, int]:
         """The sizes that host code passes for a product."""
@@ -42,8 +40,10 @@ class LaunchLimits:
         return self._conditions(self.site).of(self.own_sizes(problem), scalars)
 
     def _conditions(self, site: SiteValues) -> LaunchConditions:
-        sites = launch_sites(self.facts.project, self.facts.kernel)
-        return conditions_of(site, sites, self.scalar_paths or tuple(site.scalar_paths()))
+        if self._read is None or self._read[0] is not site:
+            sites = launch_sites(self.facts.project, self.facts.kernel)
+            self._read = site, conditions_of(site, sites, self.scalar_paths or tuple(site.scalar_paths()))
+        return self._read[1]
 
     def with_only_scalars(self, signature: Signature) -> Signature:
         """The signature, where alpha and beta that host code has one value of are constants."""
@@ -54,13 +54,9 @@ class LaunchLimits:
         conditions = self._conditions(site)
         if not self.scalar_paths or not conditions.are_some:
             return signature
-        shapes = [problem_sizes(each) for each in _SHAPES]
-        found = only_scalars(conditions, shapes)
-        for role, value in found.items():
-            other = {name: found.get(name, Fraction(1)) for name in _OTHERS} | {role: _OTHERS[role]}
-            tells = next((each for sizes in shapes if (each := conditions.of(sizes, other).excluded)), None)
-            if tells is not None:
-                self.scalars += (FoundValue(signature.named(role), str(value), tells.place, tells.text),)
-        arguments = tuple(replace(arg, role=str(found[arg.role])) if arg.role in found else arg
+        self.scalars_decide, found = only_scalars(conditions)
+        self.scalars = tuple(FoundValue(signature.named(role), str(value), tells.place, tells.text)
+                             for role, (value, tells) in found.items())  # fmt: skip
+        arguments = tuple(replace(arg, role=str(found[arg.role][0])) if arg.role in found else arg
                           for arg in signature.arguments)  # fmt: skip
         return replace(signature, arguments=arguments)

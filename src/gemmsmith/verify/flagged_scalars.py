@@ -30,7 +30,8 @@ def with_flagged_scalars(
     if spec.is_rung or spec.declared_signature or not isinstance(spec.geometry, UserLaunch):
         return spec, ()
     signature = spec.signature
-    unread = _unread(spec, compiled)
+    # Host code that chooses instances by alpha or beta is to choose the right one.
+    unread = [] if spec.geometry.scalars_decide else _unread(spec, compiled)
     flags: dict[str, str] = {}
     if not unread:
         return spec, ()
