@@ -40,6 +40,7 @@ from gemmsmith.verify.flagged_scalars import with_flagged_scalars
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
+from gemmsmith.verify.launched_products import launched_shape
 from gemmsmith.verify.product_evidence import refuse_modular
 from gemmsmith.verify.product_places import ProductPlaces
 from gemmsmith.verify.settle import SETTLE_S, settle
@@ -243,7 +244,8 @@ def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
     if spec.is_rung or not (asked.free or spec.signature.fixed):
         m, n, k = asked.shape.extents
         return CheckShapes((m, n, k), distinct_shape((m, n, k)) or (m, n, k))
-    return check_shapes(spec, config)
+    found = check_shapes(spec, config)
+    return CheckShapes(launched_shape(spec, found.base), launched_shape(spec, found.distinct))
 
 
 def _asserted(

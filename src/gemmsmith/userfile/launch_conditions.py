@@ -34,8 +34,8 @@ _FEW_PAIRS = [{"alpha": Fraction(alpha), "beta": Fraction(beta)}
               for alpha, beta in ((1, 0), (1, -2), (2, 0), (2, -2), (1, 1))]  # fmt: skip
 # Host code may launch a kernel for whole tiles, for small or for large products only.
 _SHAPES = [{"M": m, "N": n, "K": k, "lda": k, "ldb": n, "ldc": n, "batch": 1}
-           for m, n, k in ((1024, 1024, 1024), (64, 64, 64), (15360, 15360, 15360), (1024, 2048, 4096), (16, 4096, 4096),
-                           (4096, 16, 4096), (4096, 4096, 16), (31, 33, 35))]  # fmt: skip
+           for m, n, k in ((1024, 1024, 1024), (64, 64, 64), (15360, 15360, 15360), (1024, 2048, 4096),
+                           (16, 4096, 4096), (4096, 16, 4096), (4096, 4096, 16), (31, 33, 35))]  # fmt: skip
 _MOST_SITES = 24
 _MOST_CALLERS = 12
 _DEEPEST = 4  # variables that a condition is followed through
@@ -114,18 +114,14 @@ class LaunchConditions:
 
 def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...]) -> LaunchConditions:
     """The conditions of every launch with the template arguments of ``own``."""
-    alike = [own.site]
+    alike = {(own.site.frame.function, own.site.frame.start): own.site}
     for site in sites:
-        values = replace(own, site=site)
-        same = site.frame.function == own.site.frame.function and site.frame.start == own.site.frame.start
-        if not same and len(alike) < _MOST_SITES and values.agrees() and values.template() == own.template():
-            alike.append(site)
-    whole = [
-        each
-        for site in alike
-        for each in callers_of(site, _MOST_CALLERS)
-        if _is_own(each) and not _is_contradicted(each, own)
-    ]
+        values, key = replace(own, site=site), (site.frame.function, site.frame.start)
+        known = key in alike or len(alike) == _MOST_SITES
+        if not known and values.agrees() and not values.passes_others() and values.template() == own.template():
+            alike[key] = site
+    called = [each for site in alike.values() for each in callers_of(site, _MOST_CALLERS)]
+    whole = [each for each in called if _is_own(each) and not _is_contradicted(each, own)]
     whole = whole or [replace(own.site, frame=replace(own.site.frame, caller=None))]
     return LaunchConditions(tuple(replace(own, site=site) for site in whole[:_MOST_SITES]), paths)
 
@@ -150,7 +146,7 @@ def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
         names = {each.name for each in function.template or ()} if function is not None else set()
         for text, holds in scope.frame.locals.conditions:
             words_of = set(_NAME.findall(text))
-            if words_of and words_of <= names and _truth(text, scope) == (not holds):
+            if words_of and words_of <= names and _truth(text, scope, []) == (not holds):
                 return True
         scope = scope.outer()
     return False
@@ -167,39 +163,43 @@ def _answers(
         known = scope.frame.locals
         for around, listed in ((True, known.conditions), (False, known.checked)):
             for text, holds in listed:
-                scope.asked.sized = False
-                found = _truth(text, scope)
+                scope.asked.sized, unknown = False, list[str]()
+                found = _truth(text, scope, unknown)
                 place = f"{scope.frame.source.path.name}:{known.lines.get((text, holds), 0)}"
-                if scope.asked.sized if found is not None else _may_depend(text, scope, around):
-                    yield HostCondition(text, holds, place), None if found is None else found == holds
+                if found is None and any(_may_depend(part, scope, around) for part in unknown):
+                    yield HostCondition(text, holds, place), None
+                elif scope.asked.sized:  # what is not known is no matter of sizes: it may be met
+                    yield HostCondition(text, holds, place), found is None or found == holds
         scope = scope.outer()
 
 
 # --- three-valued logic
 
 
-def _truth(text: str, scope: HostScope) -> bool | None:
-    """Whether a condition holds; None where that is not known."""
+def _truth(text: str, scope: HostScope, unknown: list[str]) -> bool | None:
+    """Whether a condition holds; None where that is not known, and ``unknown`` gets the parts that are not."""
     found = expression(text)
-    return _holds(found[1], found[0], scope) if found is not None else None
+    return _holds(found[1], found[0], scope, unknown) if found is not None else None
 
 
-def _holds(node: Node, code: str, scope: HostScope) -> bool | None:
+def _holds(node: Node | None, code: str, scope: HostScope, unknown: list[str]) -> bool | None:
+    if node is None:
+        return None
     if node.type == "parenthesized_expression" and node.named_child_count == 1:
-        return _holds(node.named_children[0], code, scope)
+        return _holds(node.named_children[0], code, scope, unknown)
     operator = text_of(code, node.child_by_field_name("operator"))
     if node.type == "unary_expression" and operator in ("!", "not"):
-        inner = node.child_by_field_name("argument")
-        value = _holds(inner, code, scope) if inner is not None else None
+        value = _holds(node.child_by_field_name("argument"), code, scope, unknown)
         return None if value is None else not value
     if node.type == "binary_expression" and operator in ("&&", "and", "||", "or"):
         decides = operator in ("||", "or")
-        sides = [node.child_by_field_name(name) for name in ("left", "right")]
-        values = [_holds(side, code, scope) if side is not None else None for side in sides]
+        values = [_holds(node.child_by_field_name(name), code, scope, unknown) for name in ("left", "right")]
         return decides if decides in values else None if None in values else not decides
+    text = words(text_of(code, node))
     try:
-        return bool(evaluate(words(text_of(code, node)), scope))
+        return bool(evaluate(text, scope))
     except (UsageError, RecursionError):
+        unknown.append(text)
         return None
 
 
