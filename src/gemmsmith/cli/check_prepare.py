@@ -32,6 +32,7 @@ from gemmsmith.verify.check_shapes import (
     CheckShapes,
     check_shapes,
     distinct_shape,
+    refuse_idle_blocks,
     sample_of,
     sampled_blocks,
     work_of,
@@ -151,6 +152,8 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     refuse_modular(spec)
     shapes = _shapes(spec, config, asked)
     blocks = sampled_blocks(spec, config, shapes.base) if not device.wants_gpu else None
+    if blocks is None and asked.free and not device.wants_gpu and not spec.is_rung:
+        refuse_idle_blocks(spec, config, shapes.base)
     device.check_runs(spec, _problem(spec, shapes.base))
     base = _problem(spec, shapes.base)
     first, compiled, older = _compiled(spec, config, base, asked)
