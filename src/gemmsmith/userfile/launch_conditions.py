@@ -8,10 +8,11 @@ A condition that cannot be evaluated excludes nothing, but it may: no failure co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
@@ -32,6 +33,7 @@ _BETAS = tuple(map(Fraction, ("0", "1", "2", "0.7", "-1.3", "-2", "-1", "0.5")))
 _PAIRS = [{"alpha": alpha, "beta": beta} for alpha in _ALPHAS for beta in _BETAS]
 _FEW_PAIRS = [{"alpha": Fraction(alpha), "beta": Fraction(beta)}
               for alpha, beta in ((1, 0), (1, -2), (2, 0), (2, -2), (1, 1))]  # fmt: skip
+_MARKS = {"alpha": Fraction(1234577, 11), "beta": Fraction(7654321, 13)}  # found again under other names
 # Host code may launch a kernel for whole tiles, for small or for large products only.
 _SHAPES = [{"M": m, "N": n, "K": k, "lda": k, "ldb": n, "ldc": n, "batch": 1}
            for m, n, k in ((1024, 1024, 1024), (64, 64, 64), (15360, 15360, 15360), (1024, 2048, 4096),
@@ -76,24 +78,12 @@ class LaunchConditions:
     sites: tuple[SiteValues, ...]
     paths: tuple[tuple[str, str], ...] = ()
 
-    @cached_property
-    def are_some(self) -> bool:
-        """Whether there is a condition at all."""
-        frames = [site.site.frame for site in self.sites]
-        while frames:
-            if any(frame.locals.conditions or frame.locals.checked for frame in frames):
-                return True
-            frames = [frame.caller for frame in frames if frame.caller is not None]
-        return False
-
     def of(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> Launched:
         """Whether host code makes one of the launches for this product."""
         excluded: HostCondition | None = None
         unread: HostCondition | None = None
-        if not self.are_some:
-            return Launched()
-        for site, met in zip(self.sites, self._met_somewhere, strict=True):
-            answers = list(_answers(site, sizes, self.paths, scalars))
+        for site, asked, met in zip(self.sites, self._on_products, self._met_somewhere, strict=True):
+            answers = list(_answers(site, sizes, self.paths, scalars, asked)) if asked else []
             ruled_out = next((each for each, is_met in answers if is_met is False and each in met), None)
             unclear = next((each for each, is_met in answers if is_met is None), None)
             if ruled_out is None and unclear is None:
@@ -102,14 +92,38 @@ class LaunchConditions:
         return Launched(None if unread else excluded, unread)
 
     @cached_property
+    def _on_products(self) -> list[set[HostCondition]]:
+        """Of each launch, the conditions that ask for sizes or scalars, or may do so."""
+        tried = (_SHAPES[0], _FEW_PAIRS[0]), (_SHAPES[-1], _FEW_PAIRS[-2])
+        return [{condition for sizes, scalars in tried for condition, _ in _answers(site, sizes, self.paths, scalars)}
+                for site in self.sites]  # fmt: skip
+
+    @cached_property
     def _met_somewhere(self) -> list[set[HostCondition]]:
         """Of each launch, the conditions that some usual product meets: others are misread, or relate what the product
         does not tell."""
         found, pairs = [], _FEW_PAIRS if self.paths else _FEW_PAIRS[:1]
-        for site in self.sites:
-            answers = (each for shape in _SHAPES for pair in pairs for each in _answers(site, shape, self.paths, pair))
-            found.append({condition for condition, is_met in answers if is_met})
+        for site, asked in zip(self.sites, self._on_products, strict=True):
+            met: set[HostCondition] = set()
+            for sizes, scalars in product(_SHAPES, pairs):
+                if left := asked - met:
+                    met |= {each for each, is_met in _answers(site, sizes, self.paths, scalars, left) if is_met}
+            found.append(met)
         return found
+
+    @cached_property
+    def ask_for_scalars(self) -> bool:
+        """Whether a condition may depend on alpha or beta."""
+        for site, asked in zip(self.sites, self._on_products, strict=True):
+            scope: HostScope | None = _scope(site, _SHAPES[0], self.paths, _MARKS) if asked else None
+            texts = {condition.text for condition in asked}
+            while scope is not None:
+                own = {name for name, values in scope.sizes.bound.items() if values & set(_MARKS.values())}
+                known = (*scope.frame.locals.conditions, *scope.frame.locals.checked)
+                if any(text in texts and _names(text, scope) & own for text, _ in known):
+                    return True
+                scope = scope.outer()
+        return False
 
 
 def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...]) -> LaunchConditions:
@@ -152,24 +166,35 @@ def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
     return False
 
 
-def _answers(
+def _scope(
     site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction]
-) -> Iterator[tuple[HostCondition, bool | None]]:
-    """The conditions on sizes and scalars, and whether each is met; None: not known."""
-    scope: HostScope | None = site.scope(sizes, Asked())
+) -> HostScope:
+    """The scope at a launch, where variables for alpha and beta have these values."""
+    scope = site.scope(sizes, Asked())
     bound: dict[str, frozenset[int | Fraction]] = dict(scope.sizes.bound)
     scope.sizes = replace(scope.sizes, bound=bound | {path: frozenset({scalars[role]}) for role, path in paths})
+    return scope
+
+
+def _answers(
+    site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction],
+    asked: Container[HostCondition] | None = None,
+) -> Iterator[tuple[HostCondition, bool | None]]:  # fmt: skip
+    """The conditions on sizes and scalars, and whether each is met; None: not known. ``asked``: the only ones."""
+    scope: HostScope | None = _scope(site, sizes, paths, scalars)
     while scope is not None:
-        known = scope.frame.locals
+        known, file = scope.frame.locals, scope.frame.source.path.name
         for around, listed in ((True, known.conditions), (False, known.checked)):
             for text, holds in listed:
+                condition = HostCondition(text, holds, f"{file}:{known.lines.get((text, holds), 0)}")
+                if asked is not None and condition not in asked:
+                    continue
                 scope.asked.sized, unknown = False, list[str]()
                 found = _truth(text, scope, unknown)
-                place = f"{scope.frame.source.path.name}:{known.lines.get((text, holds), 0)}"
                 if found is None and any(_may_depend(part, scope, around) for part in unknown):
-                    yield HostCondition(text, holds, place), None
+                    yield condition, None
                 elif scope.asked.sized:  # what is not known is no matter of sizes: it may be met
-                    yield HostCondition(text, holds, place), found is None or found == holds
+                    yield condition, found is None or found == holds
         scope = scope.outer()
 
 
@@ -234,6 +259,8 @@ def _names(text: str, scope: HostScope) -> set[str]:
 def only_scalars(conditions: LaunchConditions) -> tuple[bool, dict[str, tuple[Fraction, HostCondition]]]:
     """Whether scalars decide; and alpha or beta where host code makes the launch for one value alone, of 0 and 1, with
     the condition that tells."""
+    if not conditions.ask_for_scalars:
+        return False, {}
     allowed = [each for each in _PAIRS if any(conditions.of(sizes, each).excluded is None for sizes in _SHAPES)]
     found: dict[str, tuple[Fraction, HostCondition]] = {}
     for role in SCALARS:

@@ -52,7 +52,7 @@ class LaunchLimits:
         site = replace(self.site, roles=roles_of(signature))
         self.scalar_paths = tuple(site.scalar_paths())
         conditions = self._conditions(site)
-        if not self.scalar_paths or not conditions.are_some:
+        if not self.scalar_paths:
             return signature
         self.scalars_decide, found = only_scalars(conditions)
         self.scalars = tuple(FoundValue(signature.named(role), str(value), tells.place, tells.text)
