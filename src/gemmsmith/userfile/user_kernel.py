@@ -7,7 +7,7 @@ template's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.packed_weights import refuse_packed
-from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
@@ -48,6 +48,7 @@ from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_paramet
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.site_roles import Roles, roles_of
 from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.static_asserts import guesses_for
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.tile_argument import with_tile_argument
@@ -360,10 +361,10 @@ def launched_name(path: Path, entry: str) -> str:
     return name_expression(found.kernel, values, FP32)
 
 
-def missing_values(path: Path, options: UserOptions) -> tuple[TemplateParameter, ...]:
-    """The parameters of a kernel template that nothing gives a value; a type without one is that of the inputs."""
+def guessed_values(path: Path, options: UserOptions) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Values to try for the parameters of a kernel template that nothing gives one, the likeliest first."""
     read = _read(path, options)
-    return without_value(read.entry.kernel, dict(read.defines))
+    return guesses_for(read.launch.facts, without_value(read.entry.kernel, dict(read.defines)))
 
 
 def _text(path: Path) -> str:
