@@ -73,7 +73,7 @@ def _refuse_unread_condition(report: Report) -> None:
     if failed is None or is_hazard(failed):
         return
     condition = launched(report.spec, failed.problem).unread
-    outside = excluded(report.spec, report.base) if condition is None else None
+    outside = excluded(report.spec, failed.problem) if condition is None else None
     if condition is not None or outside is not None:
         why = "which is not understood" if condition is not None else "which no small shape meets"
         raise UsageError(
