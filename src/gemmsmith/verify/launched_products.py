@@ -29,6 +29,12 @@ def excluded(spec: KernelSpec, problem: Problem) -> HostCondition | None:
     return launched(spec, problem).excluded
 
 
+def leaves_out(spec: KernelSpec, base: Problem, problem: Problem) -> HostCondition | None:
+    """The condition that rules a product out, though not ``base``."""
+    found = excluded(spec, problem)
+    return found if found is not None and excluded(spec, base) is None else None
+
+
 def one_value_scalars(spec: KernelSpec) -> tuple[FoundValue, ...]:
     """Alpha and beta, where host code has one value of them for this kernel."""
     return spec.geometry.scalars if isinstance(spec.geometry, LaunchLimits) else ()

@@ -14,12 +14,11 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
-from gemmsmith.userfile.launch_conditions import HostCondition
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.launched_products import excluded, one_value_scalars
+from gemmsmith.verify.launched_products import leaves_out, one_value_scalars
 from gemmsmith.verify.long_indices import means_long_indices
 from gemmsmith.verify.multiples import ANY, Multiples
 from gemmsmith.verify.settled import Settled
@@ -82,7 +81,11 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
-        if self._subtracts_infinities(verdict) or only_clamps(verdict) or self._excluding(trial):
+        if (
+            self._subtracts_infinities(verdict)
+            or only_clamps(verdict)
+            or leaves_out(self.spec, self.base, trial.problem)
+        ):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not means_long_indices(self.spec, trial.label[-1])
@@ -105,14 +108,9 @@ class Report:
         alone = verdict.nan_for_inf and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
         return alone and _SUBTRACTS.search(self.compiled.ptx) is not None
 
-    def _excluding(self, trial: Trial) -> HostCondition | None:
-        """The condition by which host code leaves out a trial's product, though not the first one."""
-        found = excluded(self.spec, trial.problem)
-        return found if found and not excluded(self.spec, self.base) else None
-
     def ruled_out(self, trial: Trial) -> bool:
-        """Whether there is such a condition, which the verdict names then."""
-        found = self._excluding(trial)
+        """Whether host code leaves out a trial's product by a condition, which the verdict then names."""
+        found = leaves_out(self.spec, self.base, trial.problem)
         self.host = list(dict.fromkeys((*self.host, *([str(found)] if found else []))))
         return found is not None
 
@@ -125,7 +123,7 @@ class Report:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
         if self._reads_c(trial) or self._subtracts_infinities(verdict) or only_clamps(verdict):
             return True
-        if trial.label not in (DISTINCT, RAGGED, ODD) and self._excluding(trial):
+        if trial.label not in (DISTINCT, RAGGED, ODD) and leaves_out(self.spec, self.base, trial.problem):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -354,15 +352,10 @@ class Report:
 
     def note(self) -> str:
         """What it means that only another shape failed; empty where that is not the case."""
-        trial, verdict = self.failed[-1] if self.failed else (None, None)
-        if (
-            trial is None
-            or verdict is None
-            or trial.label not in (DISTINCT, RAGGED)
-            or self.square
-            or self.causes
-            or self.status == "aligned_rows"
-        ):
+        if not self.failed:
+            return ""
+        trial, verdict = self.failed[-1]
+        if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
             return ""
         passed = [t for t, v in self.verdicts if v.trusted and not t.group]
         others = [self.shape_of(t.problem) for t in passed if t.label == DISTINCT]
