@@ -139,6 +139,7 @@ NO_LIMIT = {
     "a macro for errors": "CUDA_CHECK(cudaMemset(C, 0, M * N * 4)); PLAIN",
     "rounds": "for (int i = 0; i < 10; ++i) { if (i > 0) PLAIN }",
     "sizes that disagree": "TORCH_CHECK(b_rows == K); PLAIN",
+    "what no product meets": "int rows = 7; TORCH_CHECK(rows == K); PLAIN",
     "empty products": "if (M == 0 || N == 0) return; PLAIN",
 }
 

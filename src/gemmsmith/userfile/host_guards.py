@@ -42,12 +42,9 @@ def _after_if(code: str, node: Node) -> list[tuple[str, bool]]:
     if other is not None and other.type == "else_clause":
         other = next((each for each in other.named_children if each.type != "comment"), None)
     if _leaves(code, then):
-        return [(condition_text(code, node), False), *(_after_if(code, other) if _is_if(other) else [])]
+        more = _after_if(code, other) if other is not None and other.type == "if_statement" else []
+        return [(condition_text(code, node), False), *more]
     return [(condition_text(code, node), True)] if other is not None and _leaves(code, other) else []
-
-
-def _is_if(node: Node | None) -> bool:
-    return node is not None and node.type == "if_statement"
 
 
 def _leaves(code: str, node: Node | None) -> bool:
