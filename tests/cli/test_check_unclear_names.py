@@ -8,6 +8,7 @@ import pytest
 from checking import QUICK, check
 
 from gemmsmith.kernel.extents_by_use import extents_by_use
+from gemmsmith.kernel.role_evidence import KernelText
 from gemmsmith.kernel.roles import recognise
 
 KERNEL = """
@@ -42,7 +43,7 @@ def test_what_does_more_than_a_product_is_refused(tmp_path: Path, capsys: pytest
 
 def roles(body: str, numbers: str = "pqr") -> dict[str, str] | None:
     parameters = [("const float*", "a"), ("const float*", "b"), ("float*", "c"), *(("int", name) for name in numbers)]
-    found = extents_by_use(recognise("mul", parameters, body), body)
+    found = extents_by_use(recognise("mul", parameters, KernelText(body)), body)
     return {arg.name: arg.role for arg in found.arguments if arg.code == "i"} if found is not None else None
 
 

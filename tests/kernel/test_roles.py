@@ -9,8 +9,10 @@ from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.layout import LAYOUTS, ROW_MAJOR, Layout, layout_in_name, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.other_readings import readings
+from gemmsmith.kernel.pointer_roles import with_written
 from gemmsmith.kernel.pointer_use import written
-from gemmsmith.kernel.roles import recognise, with_written
+from gemmsmith.kernel.role_evidence import HostArguments, KernelText
+from gemmsmith.kernel.roles import recognise
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, UINT8, Problem
 
@@ -19,8 +21,8 @@ def parameters(text: str) -> list[tuple[str, str]]:
     return [(part.rpartition(" ")[0], part.rpartition(" ")[2]) for part in text.split(", ")]
 
 
-def roles(text: str, body: str = "", **more: object) -> str:
-    return recognise("f", parameters(text), body, **more).declaration()  # type: ignore[arg-type]
+def roles(text: str, body: str = "", passed: tuple[str, ...] = (), declared: str = "") -> str:
+    return recognise("f", parameters(text), KernelText(body), HostArguments(passed), declared).declaration()
 
 
 @pytest.mark.parametrize(
@@ -82,8 +84,8 @@ def test_names_and_use(text: str, body: str, expected: str) -> None:
 
 def test_host_code_names_what_the_kernel_does_not() -> None:
     text = "const float * p, const float * q, float * r, int x, int y, int z"
-    assert roles(text, site_arguments=("dA", "dB", "dC", "M", "N", "K")) == "A,B,C,M,N,K"
-    assert roles(text, site_arguments=("dA", "dB", "dC", "a + 1", "b", "c")) == "A,B,C,?,?,?"
+    assert roles(text, passed=("dA", "dB", "dC", "M", "N", "K")) == "A,B,C,M,N,K"
+    assert roles(text, passed=("dA", "dB", "dC", "a + 1", "b", "c")) == "A,B,C,?,?,?"
 
 
 @pytest.mark.parametrize(
@@ -112,13 +114,17 @@ def test_the_compiled_kernel_may_know_better() -> None:
 def test_fixed_extents() -> None:
     text = "const float * A, const float * B, float * C"
     plain = parameters(text)
-    assert recognise("f", plain, "C[M * N] K", constants={"M": 64, "N": 32, "K": 16}).fixed == (
+    assert recognise("f", plain, KernelText("C[M * N] K", constants={"M": 64, "N": 32, "K": 16})).fixed == (
         ("M", 64), ("N", 32), ("K", 16))  # fmt: skip
-    assert recognise("f", plain, "C[N]", constants={"N": 32, "TILE": 8}).fixed == (("M", 32), ("N", 32), ("K", 32))
+    assert recognise("f", plain, KernelText("C[N]", constants={"N": 32, "TILE": 8})).fixed == (
+        ("M", 32),
+        ("N", 32),
+        ("K", 32),
+    )
     tensor = {"M": 16, "N": 16, "K": 16, "M_GLOBAL": 256, "N_GLOBAL": 128, "K_GLOBAL": 64}
-    assert dict(recognise("f", plain, "M N K", constants=tensor).fixed) == {"M": 256, "N": 128, "K": 64}
+    assert dict(recognise("f", plain, KernelText("M N K", constants=tensor)).fixed) == {"M": 256, "N": 128, "K": 64}
     with pytest.raises(SignatureError, match="takes no M, N or K"):
-        recognise("f", plain, "", constants={})
+        recognise("f", plain, KernelText("", constants={}))
 
 
 def test_declared_roles() -> None:
@@ -145,7 +151,7 @@ def test_declared_roles() -> None:
 def test_element_types(kinds: tuple[str, str, str], found: tuple[object, object]) -> None:
     aliases = {"real": "scalar_t", "scalar_t": "float", "T": "half", "Out": "real"}
     named = [(f"const {kinds[0]} *", "A"), (f"{kinds[1]} const * __restrict__", "B"), (f"{kinds[2]} *", "C")]
-    signature = recognise("f", [*named, ("int", "N")], aliases=aliases)
+    signature = recognise("f", [*named, ("int", "N")], KernelText(aliases=aliases))
     assert element_types(signature, "", aliases) == found
 
 
@@ -251,8 +257,9 @@ def test_open_numbers_beside_all_extents_are_tried_as_leading_dimensions() -> No
 
 
 def test_a_typedef_of_another_platform_does_not_change_a_standard_type() -> None:
+    text = KernelText(aliases={"size_t": "unsigned"})
     found = recognise("k", [("size_t", "m"), ("size_t", "n"), ("size_t", "k"), ("const float*", "a"),
-                            ("const float*", "b"), ("float*", "c")], aliases={"size_t": "unsigned"})  # fmt: skip
+                            ("const float*", "b"), ("float*", "c")], text)  # fmt: skip
     assert [arg.code for arg in found.arguments[:3]] == ["Q", "Q", "Q"]
 
 

@@ -29,8 +29,7 @@ from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.conditional_kernel import hidden_entry
 from gemmsmith.userfile.smaller_sizes import smaller_sizes
-from gemmsmith.userfile.template_guesses import template_guesses
-from gemmsmith.userfile.user_kernel import missing_values
+from gemmsmith.userfile.user_kernel import guessed_values
 from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
@@ -108,7 +107,7 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
     compiled = False
     start = seconds_used()
     options = replace(asked.options.launch, defines=asked.options.pairs)
-    for values in template_guesses(missing_values(Path(asked.kernel), options)):
+    for values in guessed_values(Path(asked.kernel), options):
         if seconds_used() - start > _TRYING_S:
             break
         try:

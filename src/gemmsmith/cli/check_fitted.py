@@ -66,8 +66,9 @@ class FittedTrials:
                 ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
             )
             return True
+        judged = run.get(RAGGED) if ragged and not report.ruled_out(ragged) else None
         subject, found = fit_subject(replace(self.runner, hurries=self._hurries), report.base, self._c,
-                                     (ragged, run.get(RAGGED)) if ragged else None, report.square)  # fmt: skip
+                                     (ragged, judged) if ragged else None, report.square)  # fmt: skip
         if self.hurried:
             report.skipped.append(("races at other sizes", f"no time in {asked.budget:g} s"))
         report.multiples = found.multiples
@@ -78,7 +79,7 @@ class FittedTrials:
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
-        planned = list(edge_trials(subject))
+        planned = [trial for trial in edge_trials(subject) if not report.ruled_out(trial)]
         report.trials += planned
         report.more = full_count(subject) - len(planned)
         self.queue.extend(planned)

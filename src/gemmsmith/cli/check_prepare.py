@@ -32,13 +32,16 @@ from gemmsmith.verify.check_shapes import (
     CheckShapes,
     check_shapes,
     distinct_shape,
+    refuse_idle_blocks,
     sample_of,
     sampled_blocks,
     work_of,
 )
+from gemmsmith.verify.flagged_scalars import with_flagged_scalars
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
 from gemmsmith.verify.kernel_edges import k_tile
+from gemmsmith.verify.launched_products import launched_shape
 from gemmsmith.verify.product_evidence import refuse_modular
 from gemmsmith.verify.product_places import ProductPlaces
 from gemmsmith.verify.settle import SETTLE_S, settle
@@ -149,10 +152,16 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     refuse_modular(spec)
     shapes = _shapes(spec, config, asked)
     blocks = sampled_blocks(spec, config, shapes.base) if not device.wants_gpu else None
+    if blocks is None and asked.free and not device.wants_gpu and not spec.is_rung:
+        refuse_idle_blocks(spec, config, shapes.base)
     device.check_runs(spec, _problem(spec, shapes.base))
-    first, compiled, older = _compiled(spec, config, _problem(spec, shapes.base), asked)
+    base = _problem(spec, shapes.base)
+    first, compiled, older = _compiled(spec, config, base, asked)
     bench = Bench(device, asked.timeout, getattr(first, "loads", {}), first.arch, first.kind)
     spec = as_compiled(spec, compiled.ptx)
+    spec, flagged = with_flagged_scalars(
+        spec, compiled, lambda other: asked.cache.compiler(other, *aligned_code(other, config, base), first.arch)
+    )
     asserted = _asserted(bench, spec, config, shapes, compiled) if asked.free else None
     if asserted is not None:
         shapes, blocks = asserted, sample_of(spec.geometry(_problem(spec, asserted.base), config).blocks)
@@ -161,7 +170,8 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled = settled.without_accumulation()
     sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
     settled = replace(
-        settled, lines=(*settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec))
+        settled,
+        lines=(*flagged, *settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec)),
     )
     base = _problem(settled.spec, shapes.base, _bias(settled))
     settled = with_shared_operand(bench.open, with_products_of_the_grid(settled), config, base, compiled)
@@ -237,7 +247,8 @@ def _shapes(spec: KernelSpec, config: Config, asked: Asked) -> CheckShapes:
     if spec.is_rung or not (asked.free or spec.signature.fixed):
         m, n, k = asked.shape.extents
         return CheckShapes((m, n, k), distinct_shape((m, n, k)) or (m, n, k))
-    return check_shapes(spec, config)
+    found = check_shapes(spec, config)
+    return CheckShapes(launched_shape(spec, found.base), launched_shape(spec, found.distinct))
 
 
 def _asserted(

@@ -6,6 +6,7 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.verify.harness import in_rounds
+from gemmsmith.verify.launched_products import excluded, launched
 from gemmsmith.verify.trial import HEADS
 from gemmsmith.verify.verdict import Verdict, is_hazard
 
@@ -22,6 +23,7 @@ def refuse_by_host_code(report: Report, config: Config) -> None:
     _refuse_other_parts(report)
     _refuse_one_size(report)
     _refuse_one_extent(report)
+    _refuse_unread_condition(report)
 
 
 def _refuse_other_parts(report: Report) -> None:
@@ -61,6 +63,23 @@ def _refuse_one_extent(report: Report) -> None:
             f"{report.entry}: its host code launches it for {extent} alone, and {failed.unwritten} of the "
             f"{failed.total} outputs of {report.own(failed.problem)} are not written",
             "choose that size with --m, --n and --k, or give a grid with --grid",
+        )
+
+
+def _refuse_unread_condition(report: Report) -> None:
+    """Raise for a kernel that host code launches under a condition that was not understood: it may rule out the
+    product that failed."""
+    failed = first_failure(report)
+    if failed is None or is_hazard(failed):
+        return
+    condition = launched(report.spec, failed.problem).unread
+    outside = excluded(report.spec, failed.problem) if condition is None else None
+    if condition is not None or outside is not None:
+        why = "which is not understood" if condition is not None else "which no small shape meets"
+        raise UsageError(
+            f"{report.entry}: its host code launches it where {condition or outside}, {why}; it is not right for "
+            f"{report.own(failed.problem)}, which may be ruled out there",
+            "choose a product that is launched with --m, --n and --k, or say that any is: --grid and --block",
         )
 
 

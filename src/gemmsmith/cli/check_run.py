@@ -44,6 +44,7 @@ from gemmsmith.verify.asserted_sizes import refuse_asserted
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.footprints import touches_as_product
 from gemmsmith.verify.launch_probe import LaunchProbe
+from gemmsmith.verify.launched_products import launched_ragged
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meant_shapes import means_rectangles
 from gemmsmith.verify.product_evidence import refuse_doubtful
@@ -210,6 +211,8 @@ def _plain(prepared: Prepared, asked: Asked, config: Config, base: Problem, dist
     lenient = is_lenient(spec, asked.checks.fill, reads_c=prepared.reads_c)
     fill = asked.checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
     for trial in planned_trials(spec, base, distinct, prepared.bench.kind, fill, lenient and not fill):
+        if trial.label == RAGGED and asked.free:
+            trial = replace(trial, problem=launched_ragged(spec, base, trial.problem))
         wider = replace(trial, problem=trial.problem.with_(n=2 * base.n - 1))
         # A grid that is rounded down has no block for less than a tile, and too few for more.
         none = trial.label == RAGGED and asked.free and obstacle(spec, config, trial)
@@ -236,10 +239,12 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
         skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
     trials = asked.trial.chosen(trials, skipped)
-    return Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
+    report = Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
                   verbose=asked.trial.verbose,
                   ragged=next((trial for trial in planned if trial.label == RAGGED), None))  # fmt: skip
+    report.trials = [trial for trial in trials if trial.label == RAGGED or not report.ruled_out(trial)]
+    return report
 
 
 def _check_command(asked: Asked) -> str:

@@ -16,13 +16,13 @@ from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.complete_signature import check_pointers, complete
 from gemmsmith.kernel.expressions import c_as_python
 from gemmsmith.kernel.extents_by_name import extents_by_name
-from gemmsmith.kernel.field_roles import Field, field_roles, own_name
-from gemmsmith.kernel.pointer_use import written
+from gemmsmith.kernel.field_roles import Field, field_roles
+from gemmsmith.kernel.pointer_roles import pointer_roles
+from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.role_names import (
     extent_role,
     is_batch,
     is_side_of_tile,
-    is_weight,
     leading_of,
     leading_role,
     loops_over_products,
@@ -41,90 +41,100 @@ from gemmsmith.kernel.signature import (
     with_roles,
 )
 from gemmsmith.kernel.unread_numbers import unread_roles
-from gemmsmith.kernel.written_parameter import MapParameter, WrittenParameter, written_parameter
+from gemmsmith.kernel.written_parameter import WrittenParameter, written_parameter
 
 USER_ROLES = (*ROLES, "D", "ldd", "strideD", "batch", SCRATCH, EVERY_LD)
 EXTENTS = ("M", "N", "K")
 TIED = ("NK", "MK", "MN")  # extents that one parameter may be
 _POINTERS = ("A", "B", "C", "D", "bias", SCRATCH)
 _LARGEST = 1e9  # of a number that is passed for a parameter whose meaning is not known
+_NO_TEXT, _NO_HOST = KernelText(), HostArguments()
 _WIDEST = 64  # of the tile of a thread block, as a parameter of its own; products are larger
 
 
 def recognise(
     entry: str,
     parameters: Sequence[tuple[str, str]],
-    body: str = "",
-    site_arguments: Sequence[str] = (),
+    text: KernelText = _NO_TEXT,
+    host: HostArguments = _NO_HOST,
     declared: str = "",
-    aliases: Mapping[str, str] | None = None,
-    constants: Mapping[str, int] | None = None,
-    computed: Sequence[str] = (),
-    places: Sequence[int] = (),
-    maps: Mapping[str, MapParameter] | None = None,
-    scratch: frozenset[str] = frozenset(),
-    null: frozenset[str] = frozenset(),
-    counters: frozenset[str] = frozenset(),
-    macros: str = "",
-    unread: frozenset[str] = frozenset(),
-    for_others: frozenset[str] = frozenset(),
 ) -> Signature:
     """The signature of a user's kernel; roles that are not certain stay empty (``Signature.unknown``).
 
-    parameters      (type, name) of each, as written
-    body            the kernel's text, without comments
-    site_arguments  what host code passes, in order
-    declared        the roles in order, from ``--signature``: 'A,B,C,M,N,K'; a number is passed as it is
-    aliases         typedefs, template arguments and macros, by name
-    constants       integers that the source defines, by name
-    places          for each, which of the kernel's own parameters it is, or is a field of
-    computed        the same as ``site_arguments``, where a variable is replaced by what it is computed from
-    maps            the tensor maps that host code encodes, by the parameter's name
-    scratch         the parameters that are arrays for the blocks to share
-    null            the pointers that host code leaves out; one that is called bias is given all the same
-    counters        variables of host code that loops around the launch count with
-    macros          what the macros in the body stand for
-    unread          the parameters that the kernel never reads; for_others: variables passed to another kernel, too
+    parameters  (type, name) of each, as written
+    declared    the roles in order, from ``--signature``: 'A,B,C,M,N,K'; a number is passed as it is
     """
     found = [
-        written_parameter(entry, kind, name, site_arguments[i] if i < len(site_arguments) else "", aliases or {},
-                   places[i] if places else -1, maps or {})
+        written_parameter(entry, kind, name, host.texts[i] if i < len(host.texts) else "", text.aliases,
+                          host.places[i] if host.places else -1, host.maps)
         for i, (kind, name) in enumerate(parameters)
     ]  # fmt: skip
     if declared:
         return _declared(entry, found, declared)
-    pointers = _pointer_roles(entry, found, body, scratch, null)
+    pointers = pointer_roles(entry, found, text.body, host.scratch, host.null)
+    roles = _roles_by_name(found, pointers, text.body, host.counters)
+    roles |= _roles_at_launch(found, roles)
+    roles |= _computed_roles(found, roles, host.computed, text.constants)
+    integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
+    roles |= stride_roles(integers, roles, {found[i].name: role for i, role in pointers.items()}, text.body)
+    roles |= _numbers_beside_extents(roles, found, host.computed)
+    roles |= unread_roles(found, roles, text.unread, {i: _number(t) for i, t in enumerate(host.texts)}, host.for_others)
+    roles |= _widths_of_tiles(roles, found, host.computed)
+    arguments = [
+        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1,
+                 _number(host.computed[i]) if i < len(host.computed) and p.code != "P" else "")
+        for i, p in enumerate(found)
+    ]  # fmt: skip
+    return complete(Signature(entry, tuple(arguments)), text.body, text.constants, text.macros)
+
+
+def _roles_by_name(
+    found: list[WrittenParameter], pointers: dict[int, str], body: str, counters: frozenset[str]
+) -> dict[int, str]:
+    """Roles of the pointers, and of what is called or used in a way that tells its role."""
     roles = pointers | _scalar_roles(found, body, pointers, counters)
     roles |= _field_roles(found, pointers, set(roles.values()))
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
-    roles |= {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
+    return roles | {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
+
+
+def _roles_at_launch(found: list[WrittenParameter], known: Mapping[int, str]) -> dict[int, str]:
+    """Roles that are still open, by the names of the variables that host code passes."""
+    roles = dict(known)
     numbers = {i: p.at_launch for i, p in enumerate(found)
                if p.at_launch and not roles.get(i) and p.type.is_integer and not p.is_pointer}  # fmt: skip
     unclear = {i for i, role in extents_by_name(numbers).items() if not role} if len(numbers) > 1 else set()
     for i, parameter in enumerate(found):
         if not roles.get(i) and parameter.at_launch and i not in unclear:
             roles[i] = _role_at_launch(parameter, {role.removeprefix("map") for role in roles.values()})
+    return roles
+
+
+def _computed_roles(
+    found: list[WrittenParameter], known: Mapping[int, str], computed: Sequence[str], constants: Mapping[str, int]
+) -> dict[int, str]:
+    """Roles that are still open, by what host code computes for the parameter: a formula of M, N and K, a number."""
+    roles = dict(known)
     for i, text in enumerate(computed[: len(found)]):
         if not roles.get(i) and found[i].type.is_integer and not found[i].is_pointer:
-            roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants or {})
+            roles[i] = _formula(text, {p.at_launch: roles.get(j, "") for j, p in enumerate(found)}, constants)
             if not roles[i] and is_number(text) and set(EXTENTS) <= set(roles.values()):
                 roles[i] = text  # a number of parts, a flag: no extent is left that it could be
         elif not roles.get(i) and found[i].code == "?":
             roles[i] = _number(text)  # true or false, as it is launched
-    integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
-    roles |= stride_roles(integers, roles, {found[i].name: role for i, role in pointers.items()}, body)
-    roles |= _numbers_beside_extents(roles, found, computed)
-    roles |= unread_roles(found, roles, unread, {i: _number(t) for i, t in enumerate(site_arguments)}, for_others)
+    return roles
+
+
+def _widths_of_tiles(
+    known: Mapping[int, str], found: Sequence[WrittenParameter], computed: Sequence[str]
+) -> dict[int, str]:
+    """Small numbers that are passed for a parameter beside the extent itself."""
+    roles = dict(known)
     for i, text in enumerate(computed[: len(found)]):
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
-            roles[i] = text  # the width of a tile, beside the extent itself
-    arguments = [
-        Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1,
-                 _number(computed[i]) if i < len(computed) and p.code != "P" else "")
-        for i, p in enumerate(found)
-    ]  # fmt: skip
-    return complete(Signature(entry, tuple(arguments)), body, constants or {}, macros)
+            roles[i] = text
+    return roles
 
 
 def _number(text: str) -> str:
@@ -190,106 +200,6 @@ def _map_argument(entry: str, parameter: WrittenParameter, role: str) -> Argumen
         raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
                              "a tensor map is A, B or C")  # fmt: skip
     return Argument(parameter.name, f"map{role}", parameter.code, parameter.type.name, "", parameter.place)
-
-
-# --- pointers
-
-
-def _pointer_roles(
-    entry: str, found: list[WrittenParameter], body: str, scratch: frozenset[str] = frozenset(),
-    null: frozenset[str] = frozenset(),
-) -> dict[int, str]:  # fmt: skip
-    shared = {i: SCRATCH for i, p in enumerate(found) if p.is_pointer and p.name in scratch}
-    shared |= {i: "0" for i, p in enumerate(found) if p.is_pointer and p.name in null and not pointer_role(p.name)}
-    pointers = {i: p.name for i, p in enumerate(found) if p.is_pointer and i not in shared}
-    mapped = {p.map for p in found if p.map}
-    if mapped and (pointers or "C" in mapped):
-        return shared | _roles_beside_maps(found, pointers, mapped, body)
-    if len(pointers) < 3:
-        names = ", ".join(pointers.values()) or "none"
-        arguments = f"{found[0].name}=…" if found else ""
-        raise SignatureError(
-            f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
-            f"gemmsmith.launch runs any kernel; on the command line: --grid … --block … --args '{arguments}'",
-        )
-    free = [i for i in pointers if not found[i].type.const]
-    return shared | _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
-
-
-def _roles_beside_maps(
-    found: list[WrittenParameter], pointers: dict[int, str], mapped: set[str], body: str
-) -> dict[int, str]:  # fmt: skip
-    """Roles of the pointers of a kernel that takes other matrices as tensor maps; what neither tells stays open."""
-    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
-    roles = {i: role if role in ("A", "B", "bias") and role not in mapped else "" for i, role in named.items()}
-    if "C" not in mapped:
-        free = [i for i in pointers if not found[i].type.const]
-        used = written([pointers[i] for i in free], body)
-        output = _output(named, free, [i for i in free if pointers[i] in used])
-        if output is not None:
-            roles[output] = "C"
-    lacking = [role for role in "AB" if role not in mapped and role not in roles.values()]
-    open_ones = [i for i in pointers if not roles[i]]
-    if len(open_ones) == len(lacking) == 1:
-        roles[open_ones[0]] = lacking[0]
-    return roles
-
-
-def with_written(signature: Signature, names: set[str]) -> Signature:
-    """The roles of the pointers where the compiled kernel shows that it writes ``names``, and no others."""
-    pointers = {
-        i: arg.name for i, arg in enumerate(signature.arguments) if arg.code == "P" and arg.role not in (SCRATCH, "0")
-    }
-    roles = _roles_by_use(pointers, [i for i in pointers if pointers[i] in names], names)
-    arguments = tuple(replace(arg, role=roles.get(i, arg.role)) for i, arg in enumerate(signature.arguments))
-    return replace(signature, arguments=arguments)
-
-
-def _roles_by_use(pointers: dict[int, str], free: list[int], used: set[str]) -> dict[int, str]:
-    """Roles of pointers by their index. ``free``: those that may be written; ``used``: names that are."""
-    named = {i: pointer_role(name) or pointer_role(own_name(name)) for i, name in pointers.items()}
-    output = _output(named, free, [i for i in free if pointers[i] in used])
-    if output is None:
-        return {i: role if list(named.values()).count(role) == 1 else "" for i, role in named.items()}
-    named |= dict.fromkeys(_biases([i for i in pointers if i != output], pointers, named), "bias")
-    roles = {i: "bias" for i in pointers if named[i] == "bias" and i != output}
-    inputs = [i for i in pointers if i != output and i not in roles]
-    a, b = ([i for i in inputs if named[i] == role] for role in "AB")
-    addend = [i for i in inputs if named[i] in ("C", "D")]
-    named_output = [i for i in pointers if named[i] in ("C", "D")]
-    if len(a) == len(b) == 1:
-        rest = [i for i in inputs if i not in (*a, *b)]
-        roles |= {a[0]: "A", b[0]: "B"}
-    elif len(inputs) - len(addend) == 2:
-        rest = addend
-        roles |= dict(zip((i for i in inputs if i not in addend), "AB", strict=True))
-    elif len(inputs) == 2:
-        rest = []
-        roles |= dict(zip(inputs, "AB", strict=True))
-    else:
-        return {**dict.fromkeys(pointers, ""), **roles, output: "C"}
-    if rest and output in named_output and all(pointers[i] in used and not named[i] for i in rest):
-        return roles | dict.fromkeys(rest, SCRATCH) | {output: "C"}  # written as well: no addend, but a workspace
-    if len(rest) == 1:  # D = alpha·A·B + beta·C
-        return roles | {rest[0]: "C", output: "D"}
-    return roles | dict.fromkeys(rest, "") | {output: "C"}
-
-
-def _biases(inputs: list[int], pointers: dict[int, str], named: dict[int, str]) -> list[int]:
-    """The input that is called b beside a matrix of weights and a third input: X, W and b of a linear layer."""
-    b, weights = ([i for i in inputs if named[i] == "B" and is_weight(pointers[i]) == heavy] for heavy in (False, True))
-    return b if len(inputs) == 3 and len(b) == len(weights) == 1 else []
-
-
-def _output(named: dict[int, str], free: list[int], used: list[int]) -> int | None:
-    """The pointer that is written: by its use, then by its name."""
-    by_name = [i for i in free if named[i] == "D"] or [i for i in free if named[i] == "C"]
-    if len(used) == 1:
-        return used[0]
-    among = [i for i in by_name if i in used] or by_name
-    if len(among) == 1:
-        return among[0]
-    return free[0] if len(free) == 1 else None
 
 
 # --- numbers

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
+from gemmsmith.userfile.host_guards import condition_text, known_after
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
@@ -34,6 +35,8 @@ class LocalScope:
     loops       of those that one while loop changes, and nothing else
     aliases     local ``using`` and ``typedef`` names
     conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
+    checked     conditions that hold, or do not, since host code goes on only then: asserts, early returns
+    lines       where each of both kinds is written
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -43,6 +46,8 @@ class LocalScope:
     loops: dict[str, WhileLoop] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     conditions: list[tuple[str, bool]] = field(default_factory=list)
+    checked: list[tuple[str, bool]] = field(default_factory=list)
+    lines: dict[tuple[str, bool], int] = field(default_factory=dict)
 
     def with_values(self, values: Iterable[tuple[str, str, str]]) -> LocalScope:
         """The same scope, where these names (with types and texts) have these values."""
@@ -56,7 +61,7 @@ class LocalScope:
         changed = {name: texts for name, texts in self.changed.items() if name not in given}
         choices = {name: choice for name, choice in self.choices.items() if name not in given}
         loops = {name: loop for name, loop in self.loops.items() if name not in given}
-        return LocalScope(own, self.members, changed, choices, loops, self.aliases, self.conditions)
+        return replace(self, variables=own, changed=changed, choices=choices, loops=loops)
 
 
 @lru_cache(maxsize=256)
@@ -138,15 +143,10 @@ class _Walk:
             condition = node.child_by_field_name("condition")
             then = node.child_by_field_name("consequence")
             if condition is not None and then is not None and condition.end_byte <= self.place:
-                value = condition.child_by_field_name("value")
-                text = words(text_of(self.code, value if value is not None else condition))
-                self.scope.conditions.append((text, then.start_byte <= self.place < then.end_byte))
+                holds = then.start_byte <= self.place < then.end_byte
+                self._decided(condition_text(self.code, node), holds, condition)
         elif node.type == "case_statement":
-            value, switch = node.child_by_field_name("value"), node.parent.parent if node.parent else None
-            condition = switch.child_by_field_name("condition") if switch is not None else None
-            if value is not None and condition is not None:
-                tested = words(text_of(self.code, condition)).removeprefix("(").removesuffix(")")
-                self.scope.conditions.append((f"{tested} == {words(text_of(self.code, value))}", True))
+            self._case(node)
         elif node.type == "for_range_loop":
             name = innermost(node.child_by_field_name("declarator"))
             right = node.child_by_field_name("right")
@@ -160,8 +160,30 @@ class _Walk:
                 if name is not None:
                     self.scope.variables.pop(text_of(self.code, name), None)
 
+    def _case(self, node: Node) -> None:
+        """The condition of a case, or that none of the others is met, for ``default``."""
+        switch = node.parent.parent if node.parent else None
+        condition = switch.child_by_field_name("condition") if switch is not None else None
+        if condition is None or node.parent is None:
+            return
+        tested = words(text_of(self.code, condition)).removeprefix("(").removesuffix(")")
+        value = node.child_by_field_name("value")
+        if value is not None:
+            self._decided(f"{tested} == {words(text_of(self.code, value))}", True, node)
+            return
+        for each in node.parent.named_children:
+            if each.type == "case_statement" and (other := each.child_by_field_name("value")) is not None:
+                self._decided(f"{tested} == {words(text_of(self.code, other))}", False, node)
+
+    def _decided(self, text: str, holds: bool, node: Node) -> None:
+        self.scope.conditions.append((text, holds))
+        self.scope.lines[text, holds] = self.first_line + node.start_point[0]
+
     def _passed(self, node: Node) -> None:
         """A statement that has run, or may have run, before the place."""
+        for known in known_after(self.code, node):
+            self.scope.checked.append(known)
+            self.scope.lines[known] = self.first_line + node.start_point[0]
         if node.type == "declaration":
             for variable in variables(self.code, node):
                 line = self.first_line + variable.line

@@ -10,8 +10,7 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.exchanged_launch import fits_own_sizes, is_exchanged
 from gemmsmith.userfile.host_frame import Asked
-from gemmsmith.userfile.launch_values import SiteValues
-from gemmsmith.userfile.options import UserOptions
+from gemmsmith.userfile.launch_limits import LaunchLimits
 from gemmsmith.userfile.values import evaluate_int
 
 _EXTENTS = ("M", "N", "K")
@@ -20,15 +19,8 @@ _BATCH_STRIDES = ("strideA", "strideB", "strideC")
 _CAST = re.compile(r"\(\s*(?:(?:unsigned|long|int|size_t|int64_t|ptrdiff_t)\s*)+\)|static_cast\s*<[^<>]*>")
 
 
-class LaunchMistakes:
+class LaunchMistakes(LaunchLimits):
     """What ``UserLaunch`` knows of mistakes at its launch site."""
-
-    site: SiteValues | None
-    options: UserOptions
-
-    def own_sizes(self, problem: Problem) -> dict[str, int]:
-        """The sizes that host code passes for a product."""
-        raise NotImplementedError
 
     @property
     def exchanged(self) -> str:

@@ -271,9 +271,11 @@ def _in_caller(text: str, scope: HostScope) -> str:
 # --- callers
 
 
-def callers_of(site: LaunchSite) -> Iterator[LaunchSite]:
-    """The launch as each of the calls that are known leads there; itself if none is."""
-    frames = [site.frame] if site.frame.caller is not None else [*_with_callers(site.frame, _LEVELS)]
+def callers_of(site: LaunchSite, most: int | None = None) -> Iterator[LaunchSite]:
+    """The launch as each of the calls that are known leads there; itself if none is, or more than ``most`` are."""
+    listed = None if most is None else most + 2
+    frames = [site.frame] if site.frame.caller is not None else [*islice(_with_callers(site.frame, _LEVELS), listed)]
+    frames = frames[:1] if listed is not None and len(frames) == listed else frames
     yield from (replace(site, frame=frame) for frame in frames if frame.caller is not None or len(frames) == 1)
 
 

@@ -164,6 +164,14 @@ class SiteValues:
                 text = f"{tensor}.{member}" if (tensor := without_accessor(text)) != text else ""
         return found
 
+    def scalar_paths(self) -> list[tuple[str, str]]:
+        """Alpha and beta with the variables that are passed for them."""
+        passed = self.site.arguments
+        if self.roles.places:
+            passed = flat_arguments(passed, self.roles.names, self.roles.places)
+        pairs = zip(self.roles.roles, passed, strict=False)
+        return [(role, path) for role, text in pairs if role in ("alpha", "beta") for path in self._paths(text)]
+
     def overrides(self) -> dict[str, str]:
         """Names at the site that are passed for template parameters with a given value."""
         return {

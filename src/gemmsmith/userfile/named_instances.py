@@ -43,7 +43,8 @@ def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
     yield from own
     seen = {source.path.resolve() for source in own}
     for file in project.mentioning(kernel.file, kernel.name):
-        if file.resolve() not in seen and (source := project.read(file)) is not None:
+        source = project.read(file) if file.resolve() not in seen else None
+        if source is not None and not any(each.name == kernel.name for each in source.kernels):  # of a namesake there
             yield source
 
 

@@ -9,20 +9,16 @@ from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernel_patterns import EQUALS_NUMBER
+from gemmsmith.userfile.launch_limits import LaunchLimits
 from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.names_derived import loop_heads
-from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.values import evaluate_int
 
 _MANY = 64  # times as many rows or columns: more blocks, if the grid depends on them
 
 
-class LaunchOfOneSize:
+class LaunchOfOneSize(LaunchLimits):
     """What ``UserLaunch`` knows of sizes that its launch is made for."""
-
-    facts: KernelFacts
-    site: SiteValues | None
-    options: UserOptions
 
     @property
     def one_size(self) -> str:

@@ -7,7 +7,7 @@ template's defaults.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gemmsmith.errors import GemmsmithError, SignatureError, UnknownKernelError
 from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
+from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.roles import EXTENTS, recognise
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.spec import KernelSpec
@@ -38,7 +39,7 @@ from gemmsmith.userfile.named_instances import named_instance
 from gemmsmith.userfile.options import UserOptions, with_directives
 from gemmsmith.userfile.overloads import without_overloads
 from gemmsmith.userfile.packed_weights import refuse_packed
-from gemmsmith.userfile.parts import KernelSource, TemplateParameter
+from gemmsmith.userfile.parts import KernelSource
 from gemmsmith.userfile.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.project import Project
 from gemmsmith.userfile.read_once import once
@@ -47,6 +48,7 @@ from gemmsmith.userfile.scaled_parameters import ScaledParameter, scaled_paramet
 from gemmsmith.userfile.scratch import scratch_names
 from gemmsmith.userfile.site_roles import Roles, roles_of
 from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.static_asserts import guesses_for
 from gemmsmith.userfile.struct_parameters import flat_arguments, flat_parameters, refuse_pointed
 from gemmsmith.userfile.tied_extents import with_tied_extents
 from gemmsmith.userfile.tile_argument import with_tile_argument
@@ -205,23 +207,9 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
     entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
-    alone = without_overloads(entry.kernel, kernels, options.edited)
-    if alone != options.edited:
-        return _read_now(path, replace(options, edited=alone, entry=options.entry or entry.kernel.qualified),
-                         chain)  # fmt: skip
-    aliases = KernelFacts(project, entry.kernel, tuple(given.items())).aliases({})
-    edited = taken_by_value(entry.kernel, project.sources(path), aliases, options.edited)
-    if edited != options.edited:
-        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
-        read = _read_now(path, whole, chain)
-        read.launch.notes += (by_value_note(entry.kernel, project.sources(path), aliases),)
-        return read
-    edited = passed_as_arguments(entry.kernel, project.sources(path), options.edited)
-    if edited != options.edited:
-        whole = replace(options, edited=edited, entry=options.entry or entry.kernel.qualified)
-        read = _read_now(path, whole, chain)
-        read.launch.notes += (passed_note(entry.kernel, project.sources(path)),)
-        return read
+    rewritten = _rewritten(path, options, project, kernels, entry, chain)
+    if rewritten is not None:
+        return rewritten
     project = Project.of(translation_unit(project, entry.kernel), options.include, options.edited)
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     site = facts.site(_roles(facts, options))
@@ -236,17 +224,12 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
     launch.notes += (named[1],) if named is not None else ()
-    passed = site.site.arguments if site is not None else ()
-    computed = site.computed() if site is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
+    scratch = chain.scratch if chain is not None else frozenset[str]()
     try:
-        signature = _recognised(facts, passed, options.signature, aliases, launch.constants, computed, maps, site,
-                                 chain.scratch if chain is not None else frozenset())  # fmt: skip
+        signature = _recognised(facts, options.signature, aliases, launch.constants, maps, site, scratch)
     except SignatureError as error:
-        others = [k for k in kernels if not options.entry and k.file != entry.kernel.file and _is_product(project, k)]
-        if others:
-            names = ", ".join(dict.fromkeys(k.qualified for k in others[:_SHOWN]))
-            error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
+        _name_others(error, [k for k in kernels if not options.entry and k.file != entry.kernel.file], project)
         raise
     signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants, site)
     signature = with_constant_pitches(signature, facts, launch.constants)
@@ -267,16 +250,50 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
+    signature = launch.with_only_scalars(signature)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))
     return _Read(replace(options, defines=defines), entry, launch.read_as(signature), defines, aliases)
 
 
+def _rewritten(
+    path: Path, options: UserOptions, project: Project, kernels: list[KernelSource], entry: Entry,
+    chain: KernelChain | None,
+) -> _Read | None:  # fmt: skip
+    """The kernel as it is read from a changed copy, where NVRTC or a launch by ``check`` needs one; else None."""
+    kernel, sources = entry.kernel, project.sources(path)
+    named = replace(options, entry=options.entry or kernel.qualified)
+    alone = without_overloads(kernel, kernels, options.edited)
+    if alone != options.edited:
+        return _read_now(path, replace(named, edited=alone), chain)
+    given = dict((*entry.given(), *options.defines))
+    aliases = KernelFacts(project, kernel, tuple(given.items())).aliases({})
+    edited = taken_by_value(kernel, sources, aliases, options.edited)
+    if edited != options.edited:
+        read = _read_now(path, replace(named, edited=edited), chain)
+        read.launch.notes += (by_value_note(kernel, sources, aliases),)
+        return read
+    edited = passed_as_arguments(kernel, sources, options.edited)
+    if edited != options.edited:
+        read = _read_now(path, replace(named, edited=edited), chain)
+        read.launch.notes += (passed_note(kernel, sources),)
+        return read
+    return None
+
+
+def _name_others(error: SignatureError, others: list[KernelSource], project: Project) -> None:
+    """Name the products among other kernels of its headers in the hint of a refusal."""
+    products = [kernel for kernel in others if _is_product(project, kernel)]
+    if products:
+        names = ", ".join(dict.fromkeys(kernel.qualified for kernel in products[:_SHOWN]))
+        error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
+
+
 def _recognised(
-    facts: KernelFacts, passed: tuple[str, ...], declared: str, aliases: Mapping[str, str],
-    constants: Mapping[str, int], computed: tuple[str, ...] = (), maps: tuple[HostMap, ...] = (),
-    site: SiteValues | None = None, scratch: frozenset[str] = frozenset(),
+    facts: KernelFacts, declared: str, aliases: Mapping[str, str], constants: Mapping[str, int],
+    maps: tuple[HostMap, ...], site: SiteValues | None = None, scratch: frozenset[str] = frozenset(),
 ) -> Signature:  # fmt: skip
+    passed, computed = (site.site.arguments, site.computed()) if site is not None else ((), ())
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
     if not declared:
         refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
@@ -290,10 +307,12 @@ def _recognised(
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
     shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
-    return recognise(facts.kernel.name, parameters, body, passed, declared, aliases, constants, computed, places,
-                     map_parameters(maps), shared, _left_out(parameters, () if places else passed),
-                     counters_at(site.site.frame) if site is not None else frozenset(), facts.macros, facts.unread,
-                     _passed_on(parameters, () if places else passed, site))  # fmt: skip
+    counters = counters_at(site.site.frame) if site is not None else frozenset[str]()
+    alone = () if places else passed
+    host = HostArguments(passed, computed, places, map_parameters(maps), shared, _left_out(parameters, alone), counters,
+                         _passed_on(parameters, alone, site))  # fmt: skip
+    text = KernelText(body, aliases, constants, facts.macros, facts.unread)
+    return recognise(facts.kernel.name, parameters, text, host, declared)
 
 
 def _exchange_note(by_name: Signature, passed: Signature, site: SiteValues) -> tuple[FoundValue, ...]:
@@ -342,10 +361,10 @@ def launched_name(path: Path, entry: str) -> str:
     return name_expression(found.kernel, values, FP32)
 
 
-def missing_values(path: Path, options: UserOptions) -> tuple[TemplateParameter, ...]:
-    """The parameters of a kernel template that nothing gives a value; a type without one is that of the inputs."""
+def guessed_values(path: Path, options: UserOptions) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Values to try for the parameters of a kernel template that nothing gives one, the likeliest first."""
     read = _read(path, options)
-    return without_value(read.entry.kernel, dict(read.defines))
+    return guesses_for(read.launch.facts, without_value(read.entry.kernel, dict(read.defines)))
 
 
 def _text(path: Path) -> str:
@@ -361,7 +380,7 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
     names, aliases = tuple(parameter.name for parameter in facts.kernel.parameters), facts.aliases({})
     maps = named_maps(facts.kernel.parameters, aliases)
     try:
-        signature = _recognised(facts, (), options.signature, aliases, facts.values({}), (), maps)
+        signature = _recognised(facts, options.signature, aliases, facts.values({}), maps)
     except GemmsmithError:
         return Roles(tuple(options.signature.split(",")) if options.signature else (), names)
     return roles_of(signature)
@@ -371,7 +390,7 @@ def _is_product(project: Project, kernel: KernelSource) -> bool:
     facts = KernelFacts(project, kernel, ())
     aliases = facts.aliases({})
     try:
-        signature = _recognised(facts, (), "", aliases, facts.values({}), (), named_maps(kernel.parameters, aliases))
+        signature = _recognised(facts, "", aliases, facts.values({}), named_maps(kernel.parameters, aliases))
     except GemmsmithError:
         return False
     return not signature.unknown and vector_product(kernel, signature) is None

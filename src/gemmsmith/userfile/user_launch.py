@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
@@ -16,7 +15,6 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_tensor_maps import HostMap
@@ -24,26 +22,20 @@ from gemmsmith.userfile.host_values import ASSUMED_SMS, HostScope
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, GRID_SYNC
 from gemmsmith.userfile.launch_guess import LaunchGuess
-from gemmsmith.userfile.launch_mistakes import LaunchMistakes
 from gemmsmith.userfile.launch_products import LaunchProducts
 from gemmsmith.userfile.launch_rounds import LaunchRounds
-from gemmsmith.userfile.launch_site import LaunchSite, launch_sites
+from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import SiteValues
-from gemmsmith.userfile.namesakes import namesake
+from gemmsmith.userfile.launch_versions import LaunchVersions
 from gemmsmith.userfile.one_extent import LaunchOfOneSize
 from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.shape_dispatch import Dispatch, dispatch_of
-from gemmsmith.userfile.site_choice import complete, instances_beside
 from gemmsmith.userfile.site_roles import roles_of
 from gemmsmith.userfile.values import evaluate_int
 
 _MOST_THREADS = cuda_limits().threads_per_block
-_UNEQUAL = Problem(1024, 2048, 512)
-_MOST_VERSIONS = 3
-Pairs = tuple[tuple[str, str], ...]
 
 
-class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -87,142 +79,6 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
         other = copy.copy(self)
         other.padded = True
         return other
-
-    @property
-    def guessed(self) -> bool:
-        """Whether neither the file nor the user gives the grid, and the kernel leaves a choice."""
-        return self.sources(SAMPLE)[1] == "guessed" and not self._guess().alone
-
-    @property
-    def block_known(self) -> bool:
-        """Whether the user or the file gives the block."""
-        return self.sources(SAMPLE)[0] != "guessed"
-
-    @property
-    def one_grid(self) -> str:
-        """Where host code launches it with one grid, whatever M, N and K are, though the kernel does not ask how many
-        blocks there are: such a launch fits one problem. Empty for others."""
-        if self.options.grid or self.site is None or "gridDim" in self.facts.reached:
-            return ""
-        if BLOCKS_TAKE_TILES.search(self.facts.reached) or self._is_exchanged:
-            return ""
-        try:
-            asked = self.site.extent(0, problem_sizes(SAMPLE))[1]
-        except (GemmsmithError, RecursionError):
-            return ""
-        return "" if asked.sized or not self._site(0, SAMPLE) else " ".join(self.site.origin(0))
-
-    @property
-    def misread(self) -> str:
-        """Where host code launches it with a block or grid that is not understood and is guessed; else empty."""
-        if self.site is None or self.options.block or self.options.grid:
-            return ""
-        return self.site.site.shown() if "guessed" in self.sources(SAMPLE) else ""
-
-    @cached_property
-    def namesake(self) -> str:
-        """Of which other kernel its launch may be: "main.cu:124 may launch the kernel of that name in
-        fp32/gemm.cu". Empty where it is clear, or the user gives block and grid."""
-        if self.site is None or (self.options.block and self.options.grid):
-            return ""
-        other = namesake(self.facts.project, self.site.site, self.facts.kernel)
-        return "" if other is None else f"{self.site.site.shown()} may launch the kernel of that name in {_near(other)}"
-
-    def without_site(self) -> UserLaunch:
-        """The same kernel, as if no launch of it were known."""
-        other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
-            other.__dict__.pop(name, None)
-        other.site = None
-        return other
-
-    @property
-    def blind(self) -> bool:
-        """Whether the launch is guessed, and nothing in the kernel says how large a block or a tile is."""
-        return self.guessed and "blockDim" not in self.facts.reached and not self._guess().has_sizes
-
-    @property
-    def one_element_a_thread(self) -> bool:
-        """Whether threads number the elements of C, so that a guessed launch is none."""
-        return self._guess().one_element_a_thread
-
-    @property
-    def is_mere_guess(self) -> bool:
-        """Whether no launch is known, and neither the kernel's constants nor its indices tell one."""
-        return self.guessed and self.site is None and not (self._guess().has_sizes or self.one_element_a_thread)
-
-    @property
-    def parts_unknown(self) -> bool:
-        """Whether the launch is guessed, and blocks along z share the work: it may be divided among any number."""
-        return self.guessed and "blockIdx.z" in self.facts.reached and not self.signature.has("strideC")
-
-    @cached_property
-    def only_equal(self) -> TileGrid | None:
-        """The grid where host code passes one value for several extents, which tells the grid of squares alone."""
-        if self.options.grid or self.site is None:
-            return None
-        if not (self.site.shares_extents() or self.site.confuses_extents()):
-            return None
-        site, sizes = self.site, problem_sizes(SAMPLE)
-        try:
-            return tile_grid(lambda side: site.extent(0, sizes | dict.fromkeys(("M", "N", "K"), side))[0])
-        except (GemmsmithError, RecursionError):
-            return None
-
-    def alternatives(self) -> list[UserLaunch]:
-        """Other launches that are as likely, where the grid is a guess: x and y swapped."""
-        if not (self.guessed or self.only_equal) or "blockIdx.y" not in self.facts.reached:
-            return []
-        other = copy.copy(self)
-        other.flipped = not self.flipped
-        return [other]
-
-    def versions(self) -> list[UserLaunch]:
-        """The same kernel as other sites launch it, which the preprocessor compiles instead of this one."""
-        return [self._with_site(site) for site in self._other_versions()]
-
-    def dispatch(self) -> Dispatch | None:
-        """Between which instantiations of the kernel host code chooses by M, N and K; None where it does not."""
-        if self.site is None or self.options.block or self.options.grid:
-            return None
-        return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
-
-    def other_instances(self) -> tuple[Pairs, ...]:
-        """Template values of other launches in the function that launches this instance, all of them understood: of
-        a ``switch``, a table of kernels, calls with other template arguments."""
-        if self.site is None or self.options.block or self.options.grid or self.options.smem:
-            return ()
-        sites = launch_sites(self.facts.project, self.facts.kernel)
-        return instances_beside(self.site, sites, problem_sizes(_UNEQUAL))
-
-    def own_sizes(self, problem: Problem) -> dict[str, int]:
-        """The sizes that host code passes for a product."""
-        return problem_sizes(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
-
-    def _with_site(self, site: SiteValues) -> UserLaunch:
-        other = copy.copy(self)
-        for name in ("only_equal", "namesake", "_usual_block", "_is_exchanged", "in_rounds"):
-            other.__dict__.pop(name, None)
-        other.site = site
-        return other
-
-    def _other_versions(self) -> list[SiteValues]:
-        """Launches of this name that the preprocessor compiles instead, with another configuration: of a namesake in
-        another file, which is built with other macros."""
-        if self.site is None or self.options.block or self.options.grid:
-            return []
-        own, sizes = self.site, problem_sizes(_UNEQUAL)
-        function = own.site.frame.function
-        found: list[SiteValues] = []
-        seen = [own.configuration(sizes)]
-        for values in complete(launch_sites(self.facts.project, self.facts.kernel), own, sizes):
-            there = values.site
-            if function is None or there.frame.function != function or values.configuration(sizes) in seen:
-                continue
-            if function.branches.exclude(there.line, own.site.line):
-                found.append(values)
-                seen.append(values.configuration(sizes))
-        return found[:_MOST_VERSIONS]
 
     def __call__(self, problem: Problem, config: Config) -> Geometry:
         key = problem, config
@@ -301,7 +157,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
             return self.notes
         if self.swapped:
             problem = problem.with_(m=problem.n, n=problem.m)
-        site, lines = self.site.site, [*self.notes]
+        site, lines = self.site.site, [*self.notes, *self.scalars]
         values = [f"{name}={value}" for name, value in self.template.items() if name not in self.facts.given]
         if values:
             lines.append(FoundValue("template", ", ".join(values), site.shown(), site.spelled()))
@@ -385,10 +241,6 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchMistakes, LaunchOfOneSize):
             return self.site.cluster(problem_sizes(problem))
         except (UsageError, RecursionError):
             return 1, 1, 1
-
-
-def _near(file: Path) -> str:
-    return f"{file.parent.name}/{file.name}"
 
 
 def _named_sizes(problem: Problem) -> dict[str, int]:

@@ -215,12 +215,12 @@ def _dim3(parts: Sequence[Value]) -> Value:
 
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "min": min, "max": max,
-    "fmin": min, "fmax": max, "abs": abs, "gcd": lambda a, b: math.gcd(int(a), int(b)),
+    "fmin": min, "fmax": max, "abs": abs, "fabs": abs, "fabsf": abs, "gcd": lambda a, b: math.gcd(int(a), int(b)),
     "sqrt": lambda a: Fraction(math.sqrt(a)), "sqrtf": lambda a: Fraction(math.sqrt(a)),
     "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62),
     "round": lambda a: math.floor(a + Fraction(1, 2)),
 }  # fmt: skip
-_OF_ONE = frozenset(("ceil", "ceilf", "floor", "floorf", "abs", "sqrt", "sqrtf", "log2", "round"))
+_OF_ONE = frozenset(("ceil", "ceilf", "floor", "floorf", "abs", "fabs", "fabsf", "sqrt", "sqrtf", "log2", "round"))
 
 
 def _size(node: Node, code: str, scope: Scope) -> Value:

@@ -181,11 +181,20 @@ class AxisSearch:
         if not self._trusted(replace(self.shorter(1), mode="exact", fill="integers to 1")):
             return 0  # rows of ``K / 8 * 8`` elements: not one row is found, so that no such K was meant
         # A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
-        for less in _SHORT_BY:
-            trial, k = self.shorter(less), self.base.k - less
-            if k % step and not self._trusted(replace(trial, mode="exact", fill=f"integers to {k // step * step}")):
-                return less
-        return 0
+        lost = next((less for less in _SHORT_BY if not self._only_drops(less, step)), 0)
+        return 0 if lost and self._takes_pairs(step) else lost
+
+    def _only_drops(self, less: int, step: int) -> bool:
+        """Whether a K that is shorter by so much gives all but the rest of its last step."""
+        k = self.base.k - less
+        whole = f"integers to {k // step * step}"
+        return k % step == 0 or self._trusted(replace(self.shorter(less), mode="exact", fill=whole))
+
+    def _takes_pairs(self, step: int) -> bool:
+        """Whether a round of the loop takes two k-tiles, and the second is an old one where K ends after the first: no
+        half of a round was meant."""
+        pairs = step in self.edges.depths and step % 2 == 0 and step // 2 > max(_SHORT_BY)
+        return pairs and not self._only_drops(step // 2, step) and all(self._only_drops(-n, step) for n in _SHORT_BY)
 
     def _drops(self, judged: Verdict) -> bool:
         """Whether outputs are left out though there are blocks for them."""

@@ -9,7 +9,7 @@ from itertools import chain, product
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.other_readings import readings
-from gemmsmith.kernel.roles import with_written
+from gemmsmith.kernel.pointer_roles import with_written
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.kernel_body import kernel_body

@@ -18,6 +18,8 @@ _LEAST = 64  # rows and columns: several small tiles
 _DEPTH = 64  # a multiple of nearly every k-tile
 _MOST_WORK = 2**23  # multiply-adds of one simulated launch: some seconds
 _SAMPLE = 3  # blocks
+_IDLE = 64  # threads for each output: more are idle
+_MOST_STEPS = 1 << 26  # threads times K
 _DEEPER = 256  # for kernels whose pipeline needs more k-tiles
 _TILES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 320, 384, 512)
 _FEW = (1, 2, 3, 4, 5, 6)
@@ -122,6 +124,25 @@ def sampled_blocks(spec: KernelSpec, config: Config, shape: Shape) -> tuple[int,
             "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
         )
     return sample_of(total)
+
+
+def refuse_idle_blocks(spec: KernelSpec, config: Config, shape: Shape) -> None:
+    """Raise where most threads can have no output, and simulating them would take minutes: a macro without brackets,
+    ``(a + b - 1) / b`` with ``b = 6 * 32``, makes such a grid."""
+    try:
+        launch = spec.geometry(_problem(spec, shape), config)
+    except GemmsmithError:
+        return
+    if getattr(spec.geometry, "one_grid", ""):  # for its own size
+        return
+    m, n, k = shape
+    started = launch.blocks * launch.threads
+    if started > _IDLE * m * n and started * k > _MOST_STEPS:
+        raise UnsupportedError(
+            f"{spec.signature.entry}: its launch starts {launch.blocks:,} blocks of {launch.threads:,} threads for the "
+            f"{m * n:,} outputs of {m}x{n}x{k}, which would take the simulator too long",
+            "look at the grid in host code (a macro may lack brackets), or give one: --grid 'ceil(N/32),ceil(M/32)'",
+        )
 
 
 def sample_of(total: int) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from gemmsmith.verify.far_trials import far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
+from gemmsmith.verify.launched_products import excluded
 from gemmsmith.verify.least_depth import with_least_depth
 from gemmsmith.verify.multiples import ANY, Raggedness
 from gemmsmith.verify.raggedness import find_raggedness
@@ -126,8 +127,10 @@ def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> lis
 
 
 def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
-    """The verdict, where the problem has a launch."""
-    return None if no_launch(runner.spec, runner.config, trial.problem) else runner.run(trial)
+    """The verdict, where the problem has a launch, and no condition of host code rules it out."""
+    if no_launch(runner.spec, runner.config, trial.problem) or excluded(runner.spec, trial.problem):
+        return None
+    return runner.run(trial)
 
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from gemmsmith.kernel.signature import strip_comments
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.product_axis import product_number
+
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 _COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
 _SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
@@ -13,6 +17,8 @@ _SUM = re.compile(r"\b(?:std::)?(?:u?int64_t|(?:unsigned\s+)?long(?:\s+long)?)\s
 _PLACE = re.compile(
     r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
 )
+# Barriers and matrix descriptors have 64 bits, whatever the indices have.
+_HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 # The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
 _ALONG_Z = "blockIdx.z"
 _EXTENT = re.compile(r"\b(?:[MNK]|ld[abc]?)\b")
@@ -94,3 +100,18 @@ def _without_batches(code: str, index: str) -> str:
         if len(re.findall(rf"\b{stride}\b", code)) == strides.count(stride) + 1:  # where it is declared, too
             code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?{stride}\b", " ", code)
     return code
+
+
+def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
+    """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits."""
+    facts = getattr(spec.geometry, "facts", None)
+    code = strip_comments(str(getattr(facts, "reached", "")) or spec.code)
+    if spec.tensor_maps is not None:
+        code = _HOPPER_LONG.sub(" ", code)
+    wide = any(arg.code in ("q", "Q") and is_row_long(arg.role) for arg in spec.signature.arguments)
+    number = product_number(code)[0] if getattr(spec.geometry, "counts_products", False) else "blockIdx.z"
+    if wide or not computes_long_indices(code, number):
+        return wide
+    pointers = {arg.name for arg in spec.signature.arguments if arg.role == matrix and arg.code == "P"}
+    seen = [indexes_in_64_bits(code, name, number) for name in pointers]
+    return not seen or any(each is not False for each in seen)

@@ -11,16 +11,15 @@ from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.render.certificate_text import certificate_json
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
-from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
-from gemmsmith.userfile.product_axis import product_number
 from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
+from gemmsmith.verify.launched_products import leaves_out, one_value_scalars
+from gemmsmith.verify.long_indices import means_long_indices
 from gemmsmith.verify.multiples import ANY, Multiples
 from gemmsmith.verify.settled import Settled
 from gemmsmith.verify.settled_text import formula
@@ -30,8 +29,6 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_cla
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
-# Barriers and matrix descriptors have 64 bits, whatever the indices have.
-_HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
 _SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
                         r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 LIMIT = "limit"  # of a failure that restricts the kernel, and does not make it wrong
@@ -73,6 +70,7 @@ class Report:
     more: int = 0  # trials of verify --full beyond those that were planned
     certificate: Certificate | None = None
     causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
+    host: list[str] = field(default_factory=list)  # conditions of host code that rule trials out
     remedies: tuple[Suggestion, ...] = ()  # of limits that ``advice`` and ``remarks`` name, each tried in a copy
 
     @property
@@ -83,10 +81,14 @@ class Report:
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
-        if self._subtracts_infinities(verdict) or only_clamps(verdict):
+        if (
+            self._subtracts_infinities(verdict)
+            or only_clamps(verdict)
+            or leaves_out(self.spec, self.base, trial.problem)
+        ):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
-            return not self._means_long_indices(trial.label[-1])
+            return not means_long_indices(self.spec, trial.label[-1])
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
             return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
@@ -106,19 +108,11 @@ class Report:
         alone = verdict.nan_for_inf and not (verdict.unwritten or verdict.damage or verdict.hazards or verdict.faulted)
         return alone and _SUBTRACTS.search(self.compiled.ptx) is not None
 
-    def _means_long_indices(self, matrix: str) -> bool:
-        """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits."""
-        facts = getattr(self.spec.geometry, "facts", None)
-        code = strip_comments(str(getattr(facts, "reached", "")) or self.spec.code)
-        if self.spec.tensor_maps is not None:
-            code = _HOPPER_LONG.sub(" ", code)
-        wide = any(arg.code in ("q", "Q") and is_row_long(arg.role) for arg in self.spec.signature.arguments)
-        number = product_number(code)[0] if getattr(self.spec.geometry, "counts_products", False) else "blockIdx.z"
-        if wide or not computes_long_indices(code, number):
-            return wide
-        pointers = {arg.name for arg in self.spec.signature.arguments if arg.role == matrix and arg.code == "P"}
-        seen = [indexes_in_64_bits(code, name, number) for name in pointers]
-        return not seen or any(each is not False for each in seen)
+    def ruled_out(self, trial: Trial) -> bool:
+        """Whether host code leaves out a trial's product by a condition, which the verdict then names."""
+        found = leaves_out(self.spec, self.base, trial.problem)
+        self.host = list(dict.fromkeys((*self.host, *([str(found)] if found else []))))
+        return found is not None
 
     @property
     def failed(self) -> list[tuple[Trial, Verdict]]:
@@ -128,6 +122,8 @@ class Report:
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
         if self._reads_c(trial) or self._subtracts_infinities(verdict) or only_clamps(verdict):
+            return True
+        if trial.label not in (DISTINCT, RAGGED, ODD) and leaves_out(self.spec, self.base, trial.problem):
             return True
         return (trial.label == NO_K or trial.label.startswith(LARGE)) and self.only_warns(trial, verdict)
 
@@ -282,7 +278,11 @@ class Report:
         return f"right for {' and '.join(found)} only{self._elsewhere()}" if found else ""
 
     def conclusion(self) -> str:
-        """The verdict in one line."""
+        """The verdict in one line, and for which products host code launches the kernel, where that was respected."""
+        limits = [f"{each.what} = {each.value} ({each.place})" for each in one_value_scalars(self.spec)] + self.host
+        return self._verdict() + (f"; as its host code launches it: {', '.join(limits)}" if limits else "")
+
+    def _verdict(self) -> str:
         computed = formula(self.settled.reading)
         if restricted := self.restricted():
             if computed:
@@ -387,8 +387,8 @@ class Report:
 
 def _listed(labels: list[str]) -> str:
     """The matrices that labels of large products end with: `A, B and C`."""
-    names = sorted(label.rsplit(" ", 1)[-1] for label in labels)
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    *others, last = sorted(label.rsplit(" ", 1)[-1] for label in labels)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _only_races(verdict: Verdict) -> bool:

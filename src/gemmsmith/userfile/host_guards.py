@@ -1,0 +1,77 @@
+"""Statements of host code after which something is known to hold: asserts, checks, an ``if`` that leaves."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.declared import text_of
+from gemmsmith.userfile.syntax import last_name, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_CHECK = re.compile(r"(?:\w+_)?(?:assert|assertm|check|dcheck|enforce|require|expect)s?(?:_(\w+))?", re.IGNORECASE)
+_COMPARED = {"eq": "==", "ne": "!=", "neq": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_LEAVES = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
+_ENDS = frozenset(("exit", "_exit", "abort", "quick_exit", "terminate", "__builtin_trap"))
+_TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
+
+
+def known_after(code: str, node: Node) -> list[tuple[str, bool]]:
+    """Conditions, and whether they hold, where the statement ``node`` has run to its end."""
+    if node.type == "if_statement":
+        return _after_if(code, node)
+    if node.type != "expression_statement" or not node.named_children:
+        return []
+    call = node.named_children[0]
+    found = _checked(code, call) if call.type == "call_expression" else ""
+    return [(found, True)] if found else []
+
+
+def condition_text(code: str, node: Node) -> str:
+    """The condition of an if."""
+    condition = node.child_by_field_name("condition")
+    value = condition.child_by_field_name("value") if condition is not None else None
+    return words(text_of(code, value if value is not None else condition))
+
+
+def _after_if(code: str, node: Node) -> list[tuple[str, bool]]:
+    """An if whose branch leaves: what follows runs where the condition does not hold."""
+    then, other = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
+    if other is not None and other.type == "else_clause":
+        other = next((each for each in other.named_children if each.type != "comment"), None)
+    if _leaves(code, then):
+        more = _after_if(code, other) if other is not None and other.type == "if_statement" else []
+        return [(condition_text(code, node), False), *more]
+    return [(condition_text(code, node), True)] if other is not None and _leaves(code, other) else []
+
+
+def _leaves(code: str, node: Node | None) -> bool:
+    """Whether a branch ends with a return, or ends the program."""
+    if node is not None and node.type == "compound_statement":
+        node = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
+    if node is None:
+        return False
+    if node.type == "expression_statement" and node.named_children:
+        call = node.named_children[0]
+        if call.type == "throw_expression":
+            return True
+        return (
+            call.type == "call_expression" and last_name(text_of(code, call.child_by_field_name("function"))) in _ENDS
+        )
+    return node.type in _LEAVES
+
+
+def _checked(code: str, call: Node) -> str:
+    """What a call asserts: the comparison in ``assert(K % 8 == 0)`` and ``CHECK_EQ(K % 8, 0)``; '' for others, such as
+    ``CUDA_CHECK(cudaMalloc(…))``."""
+    name = _CHECK.fullmatch(last_name(text_of(code, call.child_by_field_name("function"))))
+    listed = call.child_by_field_name("arguments")
+    given = [each for each in listed.named_children if each.type != "comment"] if listed is not None else []
+    if name is None or not given:
+        return ""
+    compared = _COMPARED.get((name[1] or "").lower(), "")
+    if compared and len(given) > 1:
+        return f"({words(text_of(code, given[0]))}) {compared} ({words(text_of(code, given[1]))})"
+    return words(text_of(code, given[0])) if given[0].type in _TESTS else ""
