@@ -4,7 +4,6 @@ every time, and nothing written around C."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 
