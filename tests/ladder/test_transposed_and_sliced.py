@@ -13,7 +13,6 @@ from ptx_only import copy_kernel, find_file
 from gemmsmith.call.binding import specialized_config
 from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.kernel.spec import Addresses
-from gemmsmith.ladder.families import hopper_store
 from gemmsmith.problem import BF16, FP16, FP32, DType
 
 SWAPPED = {"SWAP": 1, "BN": 24}
@@ -61,27 +60,6 @@ def test_outputs_in_one_store_of_seventeen_boxes_are_right() -> None:
     problem = problem_of(136, 128, 72, "TN", FP32)
     found, expected = product({"SWAP": 1, "BM": 128, "BN": 136, "STAGES": 5}, problem)
     assert_close(found, expected, FP32)
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "k", "layout", "out", "config", "staged"),
-    [
-        (310, 200, 72, "TT", FP32, {"BM": 128, "BN": 152, "STAGES": 5, "CONSUMERS": 2}, 5),
-        (310, 72, 136, "NT", BF16, {"BM": 64, "BN": 152, "STAGES": 8}, 10),
-    ],
-)  # fmt: skip
-def test_the_last_boxes_of_a_tile_may_be_fewer(m: int, n: int, k: int, layout: str, out: DType,
-                                               config: dict[str, int], staged: int,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """152 rows of C are 19 boxes: where no stage is given up for all of them, as many as fit leave together."""
-    monkeypatch.setattr(hopper_store, "_DEEPEST", 0)  # as for a K above 4096, which takes the simulator long
-    m = -(-m // 8) * 8 if layout[0] == "T" else m
-    problem, swapped = problem_of(m, n, k, layout, out), config | {"SWAP": 1}
-    fitted = specialized_config(SPEC, SPEC.config(SMALL | swapped), problem, Addresses(256, 256, 256))
-    assert (fitted["STAGES"], fitted["STORE_BOXES"]) == (config["STAGES"], staged)
-    found, expected = product(swapped, problem)
-    assert_close(found, expected, out)
-    assert np.array_equal(product(swapped, problem, "random")[0], found)
 
 
 @pytest.mark.parametrize(

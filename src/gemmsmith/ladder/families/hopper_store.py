@@ -16,7 +16,7 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.kernel.renamed import DIRECT, STORE_MODE_NAMES, THREADS, TMA
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW, CLUSTER_K_TILES
 from gemmsmith.ladder.families.hopper_maps import operand_maps
-from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.problem import Problem
 
 STORE_MODE = Parameter(
     "STORE_MODE", TMA, (DIRECT, THREADS, TMA),
@@ -60,7 +60,7 @@ BOXES_DIVIDE = Requires(
 _TRANSPOSED_WIDTH = f"({_TRANSPOSED_ROWS} if SWAP else gcd(BN, 64))"
 TRANSPOSED_BOXES_DIVIDE = Requires(
     f"STORE_MODE == 0 or STORE_BOXES > 0 and (BN/{_TRANSPOSED_WIDTH} % STORE_BOXES == 0 or "
-    "SWAP == 1 and (STORE_BOXES <= BN/8 or STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0) or "
+    "SWAP == 1 and STORE_BOXES % 2 == 0 and BN/8 % (STORE_BOXES//2) == 0 or "
     "SWAP == 0 and STORE_BOXES <= BN/gcd(BN, 32))",  # boxes of 32-bit outputs
     f"{{STORE_BOXES}} does not divide the {{:BN/{_TRANSPOSED_WIDTH}}} boxes of {{:{_TRANSPOSED_WIDTH}}} that {{BN}} "
     "has",
@@ -99,13 +99,10 @@ def staged_boxes(config: Config, a_k_major: bool = True, b_k_major: bool = True,
 @cache
 def _transposed_boxes(boxes: int, most: int, several: bool) -> int:
     """Of ``boxes`` of 8 rows: all of them, twice where a consumer has several times 64 columns; else as many as fit of
-    equal parts, or of two of them. Where those are too many parts, the last one has fewer boxes."""
+    equal parts, or of two of them."""
     counts = {count for part in range(1, boxes + 1) if boxes % part == 0 for count in (part, 2 * part)}
     allowed = [count for count in counts if count <= most and (several or count <= boxes) and count <= _MOST_BOXES]
-    staged = max(allowed, default=0)
-    if staged and boxes // _boxes_of_a_store(staged, boxes) > _MOST_STORES:
-        return ceil_div(boxes, ceil_div(boxes, most))
-    return staged
+    return max(allowed, default=0)
 
 
 def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
@@ -119,9 +116,7 @@ def transposed_stores(config: Mapping[str, int], out_bytes: int) -> int:
 
 
 def _boxes_of_a_store(staged: int, boxes: int) -> int:
-    if staged % 2 == 0 and boxes % (staged // 2) == 0:
-        return staged // 2
-    return staged if boxes % staged == 0 else 1
+    return staged // 2 if staged % 2 == 0 and boxes % (staged // 2) == 0 else staged
 
 
 def boxes_of_a_store(config: Config) -> int:

@@ -13,16 +13,10 @@
 
 constexpr int TRANSPOSED_BOX = 8 * 64 * sizeof(OUT);  // bytes of 8 rows of 64 outputs
 
-// How Boxes boxes of staging memory take the All boxes of 8 rows that a tile has. Half of them are written while others
-// are read, where a tile is a multiple of that; else all of them. TOGETHER boxes are written between two barriers, and
-// one TMA store takes HIGH of them: all, unless the last boxes of a tile are fewer.
+// The boxes of 8 rows that one TMA store takes, if Boxes boxes are staged of a tile of 8 * All rows: half of them, so
+// that some are written while others are read, where a tile is a multiple of that.
 template <int Boxes, int All>
-struct StoreRounds {
-    static constexpr bool HALVES = Boxes % 2 == 0 && All % (Boxes / 2 > 0 ? Boxes / 2 : 1) == 0;
-    static constexpr int TOGETHER = Boxes == 0 ? 1 : HALVES ? Boxes / 2 : Boxes;
-    static constexpr int HIGH = All % TOGETHER == 0 ? TOGETHER : 1;
-    static constexpr int COUNT = (All - 1) / TOGETHER + 1;  // for 64 columns
-};
+constexpr int BOXES_OF_A_STORE = Boxes % 2 == 0 && All % (Boxes / 2 > 0 ? Boxes / 2 : 1) == 0 ? Boxes / 2 : Boxes;
 
 // The row and the column of C, from the window's origin, of a thread's accumulator `e` of the four of 8 rows number j.
 __device__ __forceinline__ int transposed_row(int j, int e) { return j * 8 + threadIdx.x % 4 * 2 + e % 2; }
@@ -73,8 +67,7 @@ __device__ __forceinline__ void store_transposed(const TensorMap& map, unsigned 
                                                  const Window<Out>& c, int col, int top, int left, int z,
                                                  float (&acc)[MTiles][Cols / 2], const Epilogue<Out>& of_tile,
                                                  bool whole) {
-    using Rounds = StoreRounds<Boxes, Cols / 8>;
-    constexpr int TOGETHER = Rounds::TOGETHER, BUFFERS = Boxes / TOGETHER;
+    constexpr int TOGETHER = Boxes == 0 ? 1 : BOXES_OF_A_STORE<Boxes, Cols / 8>, BUFFERS = Boxes / TOGETHER;
     // Where a tile takes every buffer equally often, its first store takes the buffer of the oldest one in flight.
     constexpr int IN_FLIGHT = Boxes == 0 || MTiles * Cols / 8 % Boxes > 0 ? 0 : BUFFERS - 1;
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
@@ -85,7 +78,7 @@ __device__ __forceinline__ void store_transposed(const TensorMap& map, unsigned 
                 if constexpr (Boxes == 0 || decltype(reads_c)::value) {
                     store_transposed_four(c, j, col + i * 64, four, epilogue, whole);
                 } else {
-                    const int box = j % TOGETHER, store = i * Rounds::COUNT + j / TOGETHER;
+                    const int box = j % TOGETHER, store = i * (Cols / 8 / TOGETHER) + j / TOGETHER;
                     const unsigned buffer = staging + store % BUFFERS * (TOGETHER * TRANSPOSED_BOX);
                     if (box == 0) {
                         if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before
@@ -93,17 +86,15 @@ __device__ __forceinline__ void store_transposed(const TensorMap& map, unsigned 
                         named_barrier_sync(barrier, WARPGROUP_THREADS);
                     }
                     stage_transposed(buffer, box, TOGETHER, c, j, col + i * 64, four, epilogue, whole);
-                    if (box == TOGETHER - 1 || j == Cols / 8 - 1) {
+                    if (box == TOGETHER - 1) {
                         fence_proxy_async();
                         named_barrier_sync(barrier, WARPGROUP_THREADS);
                         if (leader) {
                             constexpr int WIDTH = BOX_ROW / sizeof(Out);
 #pragma unroll
                             for (int half = 0; half < 64 / WIDTH; ++half)
-#pragma unroll
-                                for (int b = 0; b <= box; b += Rounds::HIGH)
-                                    tma_store(map, buffer + (half * TOGETHER + b) * (8 * BOX_ROW),
-                                              left + col + i * 64 + half * WIDTH, top + (j - box + b) * 8, z);
+                                tma_store(map, buffer + half * (TOGETHER * 8 * BOX_ROW),
+                                          left + col + i * 64 + half * WIDTH, top + (j + 1 - TOGETHER) * 8, z);
                             tma_store_commit();
                         }
                     }
