@@ -321,7 +321,7 @@ FOUR_AND_SLICED = (
             Edit(CLUSTER, "* CONSUMERS + warpgroup - 1;", "* CONSUMERS;"), shape=(128, 64, 320),
             config=(*SLICED, *TWO)),
     mistake("a transposed box goes to other rows", "wgmma_cluster", "",
-            Edit(TRANSPOSED, "top + (j - box + b) * 8, z)", "top + (j - box + b - 1) * 8, z)"), config=SWAPPED),
+            Edit(TRANSPOSED, "top + (j + 1 - TOGETHER) * 8, z)", "top + (j - TOGETHER) * 8, z)"), config=SWAPPED),
     mistake("transposed outputs are not swizzled", "wgmma_cluster", "outputs wrong",
             Edit(TRANSPOSED, "(chunk ^ row) * 16, pairs[0]", "chunk * 16, pairs[0]"), config=SWAPPED),
 )  # fmt: skip
