@@ -23,9 +23,10 @@
 // Budget    STAGES * BK * (BM + BN) floats of shared memory, plus 4 for each k of a transposed operand: 73 KB. Per
 //           thread 128 accumulators and 48 fragment registers. One block per SM, two warps per scheduler.
 // Needs     sm_80. ALIGNED = 1: rows of A and B start on 16 bytes (pointers, leading dimensions and batch strides).
-//           0: any alignment, with 4-byte copies in the same pipeline. Two digits: floats that rows of A and B start on.
-//           TRANSPOSED_COPY = 1: a prologue has transposed K-major operands and aligned the others (transpose.cu), so
-//           copies have 16 bytes in any layout. 2: K-major rows on 16 or 8 bytes: in registers (k_tile_transpose.cuh).
+//           ALIGNED = 0: any alignment, with 4-byte copies in the same pipeline. TRANSPOSED_COPY = 1: a prologue has
+//           transposed K-major operands and aligned the others (transpose.cu), so copies have 16 bytes in any layout.
+//           2: K-major operands are transposed in registers (k_tile_transpose.cuh), if rows start on 16 bytes, or on
+//           8 (ALIGNED = 2).
 // Try next  Tensor cores, with each number split into bf16 terms (22 fp32_tensor_bf16x6).
 
 #include "epilogue/epilogue.cuh"
@@ -43,10 +44,9 @@ constexpr int STEPS = BK / TEAMS;  // of a team in a k-tile
 static_assert(LANES_M * LANES_N == 32 && LANES_M > 1 && LANES_N > 1, "a warp tile has work for 32 lanes");
 static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread tile consists of 4 x 4 squares");
 static_assert(UNROLL % 2 == 0 && STEPS % UNROLL == 0, "two sets of fragments alternate");
-constexpr int WIDE_A = ALIGNED < 2 ? 1 + 3 * ALIGNED : ALIGNED / 10, WIDE_B = ALIGNED < 2 ? WIDE_A : ALIGNED % 10;
 // With TRANSPOSED_COPY = 1 neither operand is K-major, whatever the caller's layout.
-using CopyA = KTileLoader<TRANSPOSED_COPY == 2, BM, BK, THREADS, !TRANS_A && TRANSPOSED_COPY != 1, WIDE_A>;
-using CopyB = KTileLoader<TRANSPOSED_COPY == 2, BN, BK, THREADS, TRANS_B && TRANSPOSED_COPY != 1, WIDE_B>;
+using CopyA = KTileLoader<TRANSPOSED_COPY == 2, BM, BK, THREADS, !TRANS_A && TRANSPOSED_COPY != 1, ALIGNED>;
+using CopyB = KTileLoader<TRANSPOSED_COPY == 2, BN, BK, THREADS, TRANS_B && TRANSPOSED_COPY != 1, ALIGNED>;
 constexpr int STAGE_BYTES = CopyA::BYTES + CopyB::BYTES, RING_BYTES = STAGES * STAGE_BYTES;
 // Shared memory for the sums of teams: the ring; where a cluster adds up, at least as much as holds all of them.
 constexpr int SUM_BYTES = 4 * TEAMS * BM * BN;

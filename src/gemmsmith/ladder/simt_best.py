@@ -14,7 +14,6 @@ from gemmsmith.ladder.rung import ALL_LAYOUTS, make_rung, preset
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 
-_DIGITS = (12, 14, 21, 22, 24, 41, 42)  # of ALIGNED
 MOST_SHARERS = FLAG_BYTES // 4  # of all products of a batch: each has a flag
 
 # FLOP up to which a product is launched before the one ahead of it has ended. Of larger products that gains little, and
@@ -67,17 +66,9 @@ def _workspace(problem: Problem, config: Config) -> Workspace:
 
 
 def _with_alignment(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
-    """With the alignment of each operand, as far as it matters: of K-major ones where they are transposed in registers.
-    A prologue leaves none unaligned."""
-    fitted = aligned_if_possible(config, problem, addresses)
-    if fitted["ALIGNED"] == 1 or config["TRANSPOSED_COPY"] == 1:
-        return fitted
-    in_registers = config["TRANSPOSED_COPY"] == 2
-    wide = []
-    for first, k_major in ((True, not problem.trans_a), (False, problem.trans_b)):
-        useful = (4, 2) if k_major and in_registers else () if k_major else (4,)
-        wide.append(next((floats for floats in useful if rows_start_on(4 * floats, first, problem, addresses)), 1))
-    return fitted if wide == [1, 1] else config.with_(ALIGNED=10 * wide[0] + wide[1])
+    if config["TRANSPOSED_COPY"] == 2 and not rows_start_on(16, problem, addresses):
+        return config.with_(ALIGNED=2 if rows_start_on(8, problem, addresses) else 0)
+    return aligned_if_possible(config, problem, addresses)
 
 
 def _sharers() -> tuple[int, ...]:
@@ -107,9 +98,9 @@ SPEC = make_rung(
         Parameter(
             "ALIGNED",
             1,
-            (0, 1, *_DIGITS),
-            "1: rows of A and B start on 16 bytes; set to 0 where they start on 4, and to two digits, floats that rows "
-            "of A and those of B start on, where one of them starts on 8 or 16",
+            (0, 1, 2),
+            "1: rows of A and B start on 16 bytes; set to 0 for operands where they do not, and to 2 where they start "
+            "on 8 and TRANSPOSED_COPY is 2",
         ),
         Parameter(
             "TRANSPOSED_COPY",

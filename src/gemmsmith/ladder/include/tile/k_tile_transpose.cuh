@@ -51,7 +51,7 @@ struct KTileTranspose {
             if (!Guard || floats_left - right_of(i) >= 4)
                 chunks[i] = load_chunk(chunk_at<Guard>(i));
         }
-        if (!Guard || floats_left % 4 == 0 || floats_left - right_of(PER_ROW - 1) >= 4) return;
+        if (!Guard || floats_left % 4 == 0) return;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {  // K ends within a chunk
             const float* const from = chunk_at<Guard>(i);
@@ -96,13 +96,13 @@ private:
     }
 };
 
-// KTileTranspose where ByRegisters and rows start on 4 or 2 floats (Wide), else KTileCopy.
-template <bool ByRegisters, int Extent, int Depth, int Threads, bool Transposed, int Wide>
-struct KTileLoader : KTileCopy<Extent, Depth, Threads, Transposed, Wide == 4> {
-    using KTileCopy<Extent, Depth, Threads, Transposed, Wide == 4>::KTileCopy;
+// KTileTranspose where ByRegisters and rows start on 16 bytes (Aligned = 1) or on 8 (2), else KTileCopy.
+template <bool ByRegisters, int Extent, int Depth, int Threads, bool Transposed, int Aligned>
+struct KTileLoader : KTileCopy<Extent, Depth, Threads, Transposed, Aligned == 1> {
+    using KTileCopy<Extent, Depth, Threads, Transposed, Aligned == 1>::KTileCopy;
 };
 template <int Extent, int Depth, int Threads>
-struct KTileLoader<true, Extent, Depth, Threads, true, 4> : KTileTranspose<Extent, Depth, Threads, 4> {
+struct KTileLoader<true, Extent, Depth, Threads, true, 1> : KTileTranspose<Extent, Depth, Threads, 4> {
     using KTileTranspose<Extent, Depth, Threads, 4>::KTileTranspose;
 };
 template <int Extent, int Depth, int Threads>
