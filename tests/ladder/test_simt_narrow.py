@@ -12,7 +12,6 @@ ROWS = COLUMNS | {"BM": 8, "BN": 64, "WM": 8, "WN": 64}
 SIXTEEN = COLUMNS | {"BN": 16, "WN": 16, "TM": 8}
 # Three times a power of two.
 THREES = {
-    "24": COLUMNS | {"BN": 24, "WN": 24, "TN": 12},
     "48": COLUMNS | {"BN": 48, "WN": 48, "TM": 8, "TN": 12, "TEAMS": 4},
     "96": COLUMNS | {"BN": 96, "WN": 48, "TM": 8, "TN": 12, "TEAMS": 1},
 }

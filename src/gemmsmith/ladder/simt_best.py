@@ -77,9 +77,9 @@ SPEC = make_rung(
     summary="everything that pays on CUDA cores: 16×8 accumulators per thread, cp.async, any layout",
     teaches="issue slots: what a product costs beside itself, down to the banks of the register file",
     parameters=(
-        *common.block_tile(128, 256, (8, 16, 32, 64, 128, 256), (8, 16, 24, 32, 48, 64, 96, 128, 256)),
+        *common.block_tile(128, 256, (8, 16, 32, 64, 128, 256), (8, 16, 32, 48, 64, 96, 128, 256)),
         common.k_tile(16, (8, 16, 32, 64, 128)),
-        *common.warp_tile(64, 64, (8, 16, 24, 32, 48, 64, 128)),
+        *common.warp_tile(64, 64, (8, 16, 32, 48, 64, 128)),
         *common.thread_tile(16, 8, (4, 8, 16), (4, 8, 12, 16)),
         common.unroll(2, (2, 4, 8, 16)),
         common.stages(3, (2, 3, 4, 5)),
