@@ -118,6 +118,19 @@ def test_columns_of_three_times_a_power_of_two(torch: Any, width: str, registers
         assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=config)), (m, n, k, i)
 
 
+@pytest.mark.parametrize("number", [2, 9])
+def test_rows_that_start_on_8_bytes(torch: Any, number: int) -> None:
+    """K-major operands between NaN, transposed in registers: the bits of copies of 4 bytes."""
+    dice, tile = torch.Generator().manual_seed(200 + number), candidates()[number]
+    plain, config = dict(tile.config(0)), dict(tile.config(0, BY_REGISTERS))
+    for i in range(9):
+        m, n, k = (int(x) for x in torch.randint(1, 700, (3,), generator=dice))
+        a, b = stored_aligned(torch, m, k, i % 3 == 2, 2), stored_aligned(torch, k, n, i % 3 > 0, 2)
+        got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+        assert error(got, a, b) < 16, (m, n, k, i)
+        assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=plain)), (m, n, k, i)
+
+
 @pytest.mark.parametrize("shape", [(1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (128, 128, 16384),
                                    (2048, 2048, 512)], ids=str)  # fmt: skip
 def test_the_same_bits_every_time(torch: Any, shape: tuple[int, int, int]) -> None:
