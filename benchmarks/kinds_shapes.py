@@ -91,6 +91,8 @@ def _named(kind: str) -> list[Shape]:
         return _batched(_BATCHED)
     if kind == "unaligned":
         return _listed(_UNALIGNED)
+    if kind == "ieee-narrow":
+        return []
     text, precision = {"fp32": (_FP32, ""), "fp32-fast": (_FAST, "fp32-fast"), "ieee": (_IEEE, "ieee")}[kind]
     return _listed(text, "NN", "fp32", precision)
 
@@ -147,8 +149,16 @@ def _fp32(precision: str, least: int) -> Draw:
     return draw
 
 
+def _narrow_fp32(dice: random.Random, origin: str) -> Shape:
+    """Up to 16 columns, or up to 8 rows, of CUDA cores; half of them with rows that start on 16 bytes."""
+    few, step = dice.randint(1, 16), dice.choice((1, 4))
+    many, k = _extent(dice, 500, 20_000, step), _extent(dice, 16, 20_000, step)
+    m, n = (many, few) if dice.random() < 0.6 else (min(few, 8), many)
+    return Shape(m, n, k, dice.choice(_LAYOUTS), "fp32", "fp32", origin=origin, precision="ieee")
+
+
 _RANDOM: dict[str, Draw] = {
     "narrow": _narrow, "fp32": _fp32("", 1), "fp32-fast": _fp32("fp32-fast", 1000), "ieee": _fp32("ieee", 1),
-    "unaligned": _unaligned, "batched": _several,
+    "ieee-narrow": _narrow_fp32, "unaligned": _unaligned, "batched": _several,
 }  # fmt: skip
 KINDS = tuple(_RANDOM)

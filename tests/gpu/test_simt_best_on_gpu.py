@@ -35,11 +35,12 @@ def stored(torch: Any, rows: int, cols: int, transposed: bool, pad: int) -> Any:
     return inside.mT if transposed else inside
 
 
-def stored_aligned(torch: Any, rows: int, cols: int, transposed: bool) -> Any:
-    """The same, with rows that start on 16 bytes."""
+def stored_aligned(torch: Any, rows: int, cols: int, transposed: bool, floats: int = 4) -> Any:
+    """The same, with rows that start on so many floats, and not on twice as many."""
     height, width = (cols, rows) if transposed else (rows, cols)
-    around = torch.full((height + 2, width + 8 + -width % 4), math.nan, device="cuda")
-    inside = around[1:-1, 4 : 4 + width]
+    pitch = width + 2 * floats + -width % floats
+    around = torch.full((height + 2, pitch + (floats if pitch % (2 * floats) == 0 else 0)), math.nan, device="cuda")
+    inside = around[1:-1, floats : floats + width]
     inside.normal_()
     return inside.mT if transposed else inside
 
@@ -86,6 +87,48 @@ def test_transposed_in_registers(torch: Any, number: int) -> None:
         got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
         assert error(got, a, b) < 16, (m, n, k, i)
         assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=config)), (m, n, k, i)
+
+
+# Three times a power of two of columns, with 12 for each thread.
+THREES = {
+    "48": {"BM": 64, "BN": 48, "BK": 32, "WM": 64, "WN": 48, "TM": 8, "TN": 12, "TEAMS": 4, "STAGES": 3},
+    "96": {"BM": 64, "BN": 96, "BK": 32, "WM": 64, "WN": 48, "TM": 8, "TN": 12, "TEAMS": 2, "STAGES": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("width", "registers", "divided"),
+    [
+        ("48", True, {"SHARERS": H200}), ("48", False, {"CLUSTER_K": 2}), ("96", True, {}),
+        ("96", False, {"SHARERS": H200}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_columns_of_three_times_a_power_of_two(torch: Any, width: str, registers: bool,
+                                               divided: dict[str, int]) -> None:  # fmt: skip
+    """With rows that start on 16, on 8 and on 4 bytes: right, and the same bits every time."""
+    dice = torch.Generator().manual_seed(int(width))
+    config = THREES[width] | divided | ({"TRANSPOSED_COPY": 2} if registers else {})
+    for i in range(12):
+        m, n, k = (int(x) for x in torch.randint(1, 700, (3,), generator=dice))
+        n, floats = n % (2 * int(width)) + 1, (4, 2, 1)[i % 3]
+        a, b = (stored_aligned(torch, *of, bool(i & bit), floats) for of, bit in (((m, k), 1), ((k, n), 2)))
+        got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+        assert error(got, a, b) < 16, (m, n, k, i)
+        assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=config)), (m, n, k, i)
+
+
+@pytest.mark.parametrize("number", [2, 9])
+def test_rows_that_start_on_8_bytes(torch: Any, number: int) -> None:
+    """K-major operands between NaN, transposed in registers: the bits of copies of 4 bytes."""
+    dice, tile = torch.Generator().manual_seed(200 + number), candidates()[number]
+    plain, config = dict(tile.config(0)), dict(tile.config(0, BY_REGISTERS))
+    for i in range(9):
+        m, n, k = (int(x) for x in torch.randint(1, 700, (3,), generator=dice))
+        a, b = stored_aligned(torch, m, k, i % 3 == 2, 2), stored_aligned(torch, k, n, i % 3 > 0, 2)
+        got = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+        assert error(got, a, b) < 16, (m, n, k, i)
+        assert torch.equal(got, gemmsmith.gemm(a, b, kernel=KERNEL, config=plain)), (m, n, k, i)
 
 
 @pytest.mark.parametrize("shape", [(1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (128, 128, 16384),

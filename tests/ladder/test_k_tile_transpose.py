@@ -52,6 +52,19 @@ def test_no_races_and_no_bank_conflicts(changes: dict[str, int]) -> None:
     assert changes or conflicts(device, "STS") == 0
 
 
+@pytest.mark.parametrize("layout", ["NN", "NT", "TT"])
+def test_rows_that_start_on_8_bytes(layout: str) -> None:
+    """Two loads for a chunk; K ends within one. The operand that is not K-major is copied by 4 bytes."""
+    p = problem((33, 66, 22), layout, alpha=0.7, beta=-1.0)
+    p = replace(p, lda=p.lda + p.lda % 2, ldb=p.ldb + p.ldb % 2)
+    spec, config = small(**REGISTERS)
+    assert specialized_config(spec, config, p, FRESH)["ALIGNED"] == 2
+    got, names = product(spec, config, p)
+    assert names == [f"simt_best {layout} 2"]
+    assert np.array_equal(got, product(*small(), p)[0]), "the bits of copies of 4 bytes"
+    verified(spec, config, p, offsets=(2, 6, 1))
+
+
 def test_unaligned_operands_are_copied_by_4_bytes() -> None:
     spec, config = small(**REGISTERS)
     p = replace(problem((5, 9, 7)), lda=9)

@@ -25,7 +25,8 @@
 // Needs     sm_80. ALIGNED = 1: rows of A and B start on 16 bytes (pointers, leading dimensions and batch strides).
 //           ALIGNED = 0: any alignment, with 4-byte copies in the same pipeline. TRANSPOSED_COPY = 1: a prologue has
 //           transposed K-major operands and aligned the others (transpose.cu), so copies have 16 bytes in any layout.
-//           2: aligned K-major operands are transposed in registers (k_tile_transpose.cuh).
+//           2: K-major operands are transposed in registers (k_tile_transpose.cuh), if rows start on 16 bytes, or on
+//           8 (ALIGNED = 2).
 // Try next  Tensor cores, with each number split into bf16 terms (22 fp32_tensor_bf16x6).
 
 #include "epilogue/epilogue.cuh"

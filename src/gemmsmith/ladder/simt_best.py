@@ -9,7 +9,7 @@ from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import Geometry, formula_names
 from gemmsmith.kernel.spec import Workspace
 from gemmsmith.ladder.families import parameters as common
-from gemmsmith.ladder.families.alignment import aligned_if_possible
+from gemmsmith.ladder.families.alignment import aligned_if_possible, rows_start_on
 from gemmsmith.ladder.rung import ALL_LAYOUTS, make_rung, preset
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.prologue.zero_workspace import FLAG_BYTES
@@ -65,6 +65,12 @@ def _workspace(problem: Problem, config: Config) -> Workspace:
     return Workspace(FLAG_BYTES + sums, FLAG_BYTES)
 
 
+def _with_alignment(config: Config, problem: Problem, addresses: tuple[int, int, int]) -> Config:
+    if config["TRANSPOSED_COPY"] == 2 and not rows_start_on(16, problem, addresses):
+        return config.with_(ALIGNED=2 if rows_start_on(8, problem, addresses) else 0)
+    return aligned_if_possible(config, problem, addresses)
+
+
 def _sharers() -> tuple[int, ...]:
     """Whole waves of the GPUs in the table, of one to four blocks per SM, and round numbers."""
     waves = {count * gpu.sms for gpu in gpus() for count in (1, 2, 3, 4)}
@@ -77,10 +83,10 @@ SPEC = make_rung(
     summary="everything that pays on CUDA cores: 16×8 accumulators per thread, cp.async, any layout",
     teaches="issue slots: what a product costs beside itself, down to the banks of the register file",
     parameters=(
-        *common.block_tile(128, 256, (8, 16, 32, 64, 128, 256), (8, 16, 32, 64, 128, 256)),
+        *common.block_tile(128, 256, (8, 16, 32, 64, 128, 256), (8, 16, 32, 48, 64, 96, 128, 256)),
         common.k_tile(16, (8, 16, 32, 64, 128)),
-        *common.warp_tile(64, 64, (8, 16, 32, 64, 128)),
-        *common.thread_tile(16, 8, (4, 8, 16), (4, 8, 16)),
+        *common.warp_tile(64, 64, (8, 16, 32, 48, 64, 128)),
+        *common.thread_tile(16, 8, (4, 8, 16), (4, 8, 12, 16)),
         common.unroll(2, (2, 4, 8, 16)),
         common.stages(3, (2, 3, 4, 5)),
         Parameter("TEAMS", 1, (1, 2, 4, 8), "sets of warps that divide the steps of each k-tile (sliced-K)"),
@@ -89,13 +95,19 @@ SPEC = make_rung(
         ),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster, which divide K (sm_90)"),
         common.group(),
-        common.ALIGNED,
+        Parameter(
+            "ALIGNED",
+            1,
+            (0, 1, 2),
+            "1: rows of A and B start on 16 bytes; set to 0 for operands where they do not, and to 2 where they start "
+            "on 8 and TRANSPOSED_COPY is 2",
+        ),
         Parameter(
             "TRANSPOSED_COPY",
             0,
             (0, 1, 2),
             "0: K-major operands are copied 4 bytes at a time. 1: K-major and unaligned operands are first transposed "
-            "to a workspace. 2: aligned K-major operands are transposed in registers",
+            "to a workspace. 2: K-major operands whose rows start on 8 bytes are transposed in registers",
         ),
         common.min_blocks(1, (1, 2, 3, 4)),
     ),
@@ -139,7 +151,7 @@ SPEC = make_rung(
     layouts=ALL_LAYOUTS,
     epilogue=True,
     batched=True,
-    specialize=aligned_if_possible,
+    specialize=_with_alignment,
     transposed_copy=lambda config: config["TRANSPOSED_COPY"] == 1,
     workspace=_workspace,
 )

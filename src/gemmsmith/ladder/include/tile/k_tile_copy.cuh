@@ -16,6 +16,14 @@ struct Guarded {
     static constexpr bool value = Value;
 };
 
+// Threads along a line of `copies`: as many as are wanted, or copies there are; of lines of three times a power of two
+// the largest power of two that divides them, up to what is wanted.
+constexpr int threads_along(int wanted, int copies) {
+    int threads = wanted < copies ? wanted : copies;
+    while (copies % threads != 0 || copies % 3 == 0 && threads % 3 == 0) --threads;
+    return threads;
+}
+
 // One thread's share in copying the k-tiles of one operand: Depth of k by Extent rows (of A) or columns (of B).
 template <int Extent, int Depth, int Threads, bool Transposed, bool Aligned>
 struct KTileCopy {
@@ -26,7 +34,7 @@ struct KTileCopy {
     static constexpr int LENGTH = Transposed ? Depth : Extent;
     // Few lines per thread, so few addresses; but at least eight threads along a line: 128 bytes, at 16 each.
     static constexpr int WANTED = Transposed ? 8 : UNIT == 1 ? 32 : Threads / Depth < 8 ? 8 : Threads / Depth;
-    static constexpr int ACROSS = WANTED < LENGTH / UNIT ? WANTED : LENGTH / UNIT;  // threads along a line
+    static constexpr int ACROSS = threads_along(WANTED, LENGTH / UNIT);
     static constexpr int PASS = Threads / ACROSS;                                   // lines per pass of all threads
     static constexpr int PASSES = (LINES - 1) / PASS + 1;
     static constexpr int PER_LINE = LENGTH / (ACROSS * UNIT);

@@ -3,13 +3,13 @@
 // (KTileCopy) need no registers, but four times as many requests.
 //
 // A warp stores ROWS rows of ACROSS chunks of four k. Every fourth line begins ROWS floats later, so these 32 numbers
-// are in 32 different banks. The operand's rows start on 16 bytes.
+// are in 32 different banks. The operand's rows start on 16 bytes; or on 8, then a chunk takes two loads (Wide = 2).
 #pragma once
 
 #include "ptx/shared_memory.cuh"
 #include "tile/k_tile_copy.cuh"
 
-template <int Extent, int Depth, int Threads>
+template <int Extent, int Depth, int Threads, int Wide>
 struct KTileTranspose {
     static constexpr int CHUNKS = Depth / 4;                     // of a row of the k-tile
     static constexpr int ACROSS = CHUNKS < 8 ? CHUNKS : 8;       // threads along a row
@@ -49,7 +49,7 @@ struct KTileTranspose {
             if (!has(i)) continue;
             if constexpr (Guard) chunks[i] = make_float4(0, 0, 0, 0);
             if (!Guard || floats_left - right_of(i) >= 4)
-                chunks[i] = *reinterpret_cast<const float4*>(chunk_at<Guard>(i));
+                chunks[i] = load_chunk(chunk_at<Guard>(i));
         }
         if (!Guard || floats_left % 4 == 0) return;
 #pragma unroll
@@ -85,18 +85,27 @@ private:
     static __device__ __forceinline__ constexpr int right_of(int i) { return i % PER_ROW * ACROSS * 4; }
     __device__ __forceinline__ bool has(int i) const { return Extent % PASS == 0 || row + down_to(i) < Extent; }
 
+    static __device__ __forceinline__ float4 load_chunk(const float* from) {
+        if constexpr (Wide == 4) return *reinterpret_cast<const float4*>(from);
+        const float2 low = reinterpret_cast<const float2*>(from)[0], high = reinterpret_cast<const float2*>(from)[1];
+        return make_float4(low.x, low.y, high.x, high.y);
+    }
     template <bool Guard>
     __device__ __forceinline__ const float* chunk_at(int i) const {
         return source + (Guard ? min(down_to(i), below) : down_to(i)) * ld + right_of(i);
     }
 };
 
-// KTileTranspose where ByRegisters, else KTileCopy.
-template <bool ByRegisters, int Extent, int Depth, int Threads, bool Transposed, bool Aligned>
-struct KTileLoader : KTileCopy<Extent, Depth, Threads, Transposed, Aligned> {
-    using KTileCopy<Extent, Depth, Threads, Transposed, Aligned>::KTileCopy;
+// KTileTranspose where ByRegisters and rows start on 16 bytes (Aligned = 1) or on 8 (2), else KTileCopy.
+template <bool ByRegisters, int Extent, int Depth, int Threads, bool Transposed, int Aligned>
+struct KTileLoader : KTileCopy<Extent, Depth, Threads, Transposed, Aligned == 1> {
+    using KTileCopy<Extent, Depth, Threads, Transposed, Aligned == 1>::KTileCopy;
 };
 template <int Extent, int Depth, int Threads>
-struct KTileLoader<true, Extent, Depth, Threads, true, true> : KTileTranspose<Extent, Depth, Threads> {
-    using KTileTranspose<Extent, Depth, Threads>::KTileTranspose;
+struct KTileLoader<true, Extent, Depth, Threads, true, 1> : KTileTranspose<Extent, Depth, Threads, 4> {
+    using KTileTranspose<Extent, Depth, Threads, 4>::KTileTranspose;
+};
+template <int Extent, int Depth, int Threads>
+struct KTileLoader<true, Extent, Depth, Threads, true, 2> : KTileTranspose<Extent, Depth, Threads, 2> {
+    using KTileTranspose<Extent, Depth, Threads, 2>::KTileTranspose;
 };

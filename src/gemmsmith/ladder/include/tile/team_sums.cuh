@@ -14,12 +14,13 @@
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
 
-// Groups of four accumulators, of Fours that a thread has: a power of two, so many that all Threads can leave theirs in
-// `bytes` of shared memory at once.
+// Groups of four accumulators, of Fours that a thread has: all of them, or a power of two that divides them, so many
+// that all Threads can leave theirs in `bytes` of shared memory at once.
 template <int Threads, int Fours>
 constexpr int fours_at_once(int bytes) {
+    if (Fours * Threads * 16 <= bytes) return Fours;
     int count = 1;
-    while (2 * count <= Fours && 2 * count * Threads * 16 <= bytes) count *= 2;
+    while (Fours % (2 * count) == 0 && 2 * count * Threads * 16 <= bytes) count *= 2;
     return count;
 }
 
