@@ -36,7 +36,10 @@ _TWO_STAGES = ((128, 64, 16), (128, 128, 16))
 # long as predicted (eight shapes), with as many 0.9 to 1.1.
 _LOADED_WITHIN = 1024
 _OTHER_REGISTERS = 40  # beside accumulators, fragments and chunks: tiles that need more than there are spill, or nearly
-_SHORT = 8  # k-tiles this short are for products with no more: from K = 28 on they are slower than others (17 shapes)
+# k-tiles this short are for products with no more than their stages hold: from K = 28 on they are slower (17 shapes).
+_SHORT = 8
+# Tiles of three times a power of two of columns are for products whose columns fill one, but not the next narrower one.
+_THREES = {48: 32, 96: 64}
 _NARROW_COLUMNS, _NARROW_ROWS = 16, 8  # of tiles for products that have no more
 _ROW = 4  # floats of 16 bytes: rows of C that start on such are stored as vectors
 _CORRECTED = 1.4  # of the fastest prediction: those further away were rarely timed
@@ -65,10 +68,14 @@ class Candidate:
         return c["BN"] <= _NARROW_COLUMNS or c["BM"] <= _NARROW_ROWS
 
     def holds(self, problem: Problem) -> bool:
-        """False where a narrow tile does not hold all columns, or all rows, of the product: wider ones read less; and
-        where one has two stages, but K has more k-tiles."""
+        """False where a narrow tile does not hold all columns, or all rows, of the product: wider ones read less; where
+        one has two stages, but K has more k-tiles; and where k-tiles are short, but K is not."""
         c = self.config(0)
         if self.is_narrow and c["STAGES"] == 2 and problem.k > 2 * c["BK"]:
+            return False
+        if c["BN"] in _THREES and not _THREES[c["BN"]] < problem.n <= c["BN"]:
+            return False
+        if c["BK"] <= _SHORT and problem.k > c["BK"] * (c["STAGES"] if c["STAGES"] > 2 else 1):
             return False
         return (c["BN"] > _NARROW_COLUMNS or problem.n <= c["BN"]) and (c["BM"] > _NARROW_ROWS or problem.m <= c["BM"])
 
@@ -142,13 +149,16 @@ def configurations(problem: Problem, sms: int, unaligned: int = 0,
                    clusters: bool = False) -> list[tuple[Candidate, Config]]:  # fmt: skip
     """All that are worth considering, largest tile first."""
     transposed = _ways_of_transposing(problem, unaligned, clusters)
+    # Where rows start on 8 bytes, registers were timed with these tiles alone.
+    on_8 = clusters and _transposed_numbers(problem, 0) > 0 and _rows_on_8_bytes(problem, unaligned)
     found = []
     for candidate in candidates():
         if not clusters and candidate.most_smem > DYNAMIC_SMEM:  # sm_86, sm_89 and sm_120 have no more
             continue
-        if dict(candidate.changes).get("BK", _BK) <= _SHORT < problem.k or not candidate.holds(problem):
+        if not candidate.holds(problem):
             continue
-        ways = candidate.ways(problem, transposed)
+        in_threes = dict(candidate.changes).get("BN") in _THREES
+        ways = candidate.ways(problem, (*transposed, BY_REGISTERS) if on_8 and in_threes else transposed)
         for each in ways:
             found += [(candidate, candidate.config(sharers, each)) for sharers in _sharers(candidate, problem, sms)]
         if clusters:
@@ -164,6 +174,13 @@ def _ways_of_transposing(problem: Problem, unaligned: int, clusters: bool) -> tu
     prologue = (BY_PROLOGUE,) if 0 < 4 * numbers <= MOST_WORKSPACE else ()
     registers = (BY_REGISTERS,) if numbers and clusters and not unaligned else ()
     return (0, *prologue, *registers)
+
+
+def _rows_on_8_bytes(problem: Problem, unaligned: int) -> bool:
+    """Whether rows of A and B do, and some not on 16. Where a leading dimension does not say why they do not start on
+    16, the matrix itself starts anywhere."""
+    known = ((problem.lda, 1), (problem.ldb, 2))
+    return unaligned > 0 and all(not unaligned & bit or ld % _ROW == _ROW // 2 for ld, bit in known)
 
 
 def _transposed_numbers(problem: Problem, unaligned: int) -> int:
