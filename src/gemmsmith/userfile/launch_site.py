@@ -329,13 +329,12 @@ def _callers(frame: Frame, policies: bool = True) -> Iterator[Frame]:
 
 def _of_policy(owner: str, function: FunctionSource, outer: Frame) -> Iterator[Frame]:
     """``outer`` itself. Where the class of the called member is a parameter of ``outer``'s template, as in
-    ``Policy::run(grid, block)``: as those calls lead there that pass the class of ``function`` for it."""
+    ``Policy::run(grid, block)``: as those calls lead there that pass the class of ``function`` for it, if any does."""
     names = [p.name for p in (outer.function.template if outer.function is not None else None) or ()]
-    if owner not in names or not function.scope:
-        yield outer
-        return
     meant = function.scope.rsplit("::", 1)[-1]
-    yield from (each for each in _callers(outer, policies=False) if last_name(_passed(each, owner)) == meant)
+    bound = _callers(outer, policies=False) if owner in names and meant else ()
+    passed = [each for each in bound if last_name(_passed(each, owner)) == meant]
+    yield from passed or [outer]
 
 
 def _with_declared(function: FunctionSource, frame: Frame) -> FunctionSource:
