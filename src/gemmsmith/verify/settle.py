@@ -195,7 +195,8 @@ def _unsettled(search: MeaningSearch, restricted: tuple[str, Layout] | None) -> 
     said = layout_in_name(search.own.entry) if search.layout is None else None
     only, assumed = restricted or ("", said)
     activation = "relu" if says_relu(first.entry) else search.activation or first.activation
-    meant = replace(first, activation=activation)
+    adds = first.has("D") and first.has("C") and not first.has("beta")  # C has no other use beside an output D
+    meant = replace(first, activation=activation, accumulates=first.accumulates or adds)
     if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
         read = Reading(meant, assumed).applied(spec)
     else:
