@@ -1,4 +1,4 @@
-"""A kernel whose sizes are constants, too large for the simulator, is tried at several smaller ones: causes of a failure
+"""A kernel whose sizes are constants, too large for the simulator, is tried at several smaller ones. Causes of a failure
 are looked for at those of the report alone."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_causes_are_looked_for_once(last: str, tmp_path: Path) -> None:
                   CacheOptions(), cures=10)  # fmt: skip
     given: list[tuple[float, tuple[str, ...]]] = []
 
-    def check(spec: Any, config: Any, each: Asked) -> Any:
+    def check(spec: Any, _config: Any, each: Asked) -> Any:
         status = last if given else "wrong"
         given.append((each.cures, tuple(each.options.define or ())))
         verdicts = [] if status == "right" else [(None, SimpleNamespace(trusted=False))]

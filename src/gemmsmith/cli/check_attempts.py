@@ -88,7 +88,7 @@ def _at_its_own_size(spec: KernelSpec, config: Config, asked: Asked, check: Chec
 
 def _with_smaller_sizes(asked: Asked, check: Check) -> Report | None:
     """The first report that is not "wrong", else the last: a kernel may need more of a size than the first try gives
-    it, or sizes that are equal, as those of its file are. Causes are looked for at the sizes that are reported alone."""
+    it, or sizes that are equal, as those of its file are. Causes are looked for at the reported sizes alone."""
     report: Report | None = None
     for smaller in smaller_sizes(Path(asked.kernel), replace(asked.options.launch, defines=asked.options.pairs)):
         try:
