@@ -1,4 +1,4 @@
-"""A kernel whose sizes are constants, too large for the simulator, is tried at several smaller ones. Causes of a failure
+"""A kernel whose sizes are constants, too large for the simulator, is tried at several smaller ones. Causes of a fault
 are looked for at those of the report alone."""
 
 from __future__ import annotations
