@@ -281,3 +281,25 @@ def test_numbers_beside_three_extents_of_unknown_names(tmp_path: Path, capsys: p
     assert "found by trying: r is M, s is K, t is N" in found["found"]
     code, _ = check(tmp_path, BYTES.replace("Y[(k + threadIdx.y) * t", "Y[(k + threadIdx.y) * s"), capsys, *QUICK)
     assert code != 0
+
+
+def test_a_grid_for_as_many_columns_as_rows_of_sizes_with_other_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """n rows, k columns, sums of m: by these names the kernel would write outside C, which it does not."""
+    renamed = {"int M, int N, int K": "int n, int k, int m", "row >= M": "row >= n", "col >= N": "col >= k",
+               "k < K": "i < m", "int k = 0": "int i = 0", "++k": "++i", "row * K + k": "row * m + i",
+               "B[k * N": "B[i * k", "C[row * N": "C[row * k"}  # fmt: skip
+    source = ONE_OUTPUT_A_THREAD
+    for old, new in renamed.items():
+        assert old in source, old
+        source = source.replace(old, new)
+    host = """
+void solve(const float* A, const float* B, float* C, int n, int k, int m) {
+    mine<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(A, B, C, n, k, m);
+}
+"""
+    code, found = check(tmp_path, source + host, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+    assert "it is right for N ≤ M" in found["verdict"]
+    assert "out-of-bounds" not in str(found["trials"])

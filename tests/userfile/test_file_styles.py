@@ -88,7 +88,7 @@ DEVICE = {
     "constant memory": kernel("x[0] = table[n];", "__constant__ float table[16];\nvoid set() { cudaMemcpyToSymbol(table, 0, 4); }"),
     "device variable": kernel("atomicAdd(&count, 1);", "__device__ int count;"),
     "names of C headers": kernel(
-        "assert(n > 0); printf(\"%d\", n); x[0] = INFINITY + NAN + M_PI + FLT_MAX; uint32_t u = UINT32_MAX; int64_t l = INT64_MAX; "
+        "assert(n > 0); printf(\"%d\", n); x[0] = INFINITY + NAN + M_PI + FLT_MAX - __FLT_MAX__ + __DBL_EPSILON__; uint32_t u = UINT32_MAX; int64_t l = INT64_MAX; "
         "x[1] = u + l + sizeof(size_t) + SIZE_MAX;", "#include <math.h>\n#include <cassert>"),
     "names of sys/types.h": kernel("u_int32_t u = n; u_int64_t w = u; u_int8_t b = 3; x[0] = u + w + b;", "#include <sys/types.h>"),
     "std functions": kernel(

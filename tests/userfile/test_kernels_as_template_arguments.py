@@ -71,3 +71,41 @@ def test_another_kernel_as_the_argument(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(KERNEL + other + STYLES["auto"], encoding="utf-8")
     spec = user_kernel(tmp_path / "k.cu", UserOptions(entry="mine"))
     assert spec.geometry.guessed  # type: ignore[attr-defined]
+
+
+# Two classes launch two kernels; one function template computes the grid and the block of whichever it is given.
+POLICIES = f"""
+__global__ void other({SIZES}) {{ C[blockIdx.x * blockDim.x + threadIdx.x] = A[0] * B[0]; }}
+struct Small {{
+    static constexpr int rows = 4, columns = 64;
+    template <int Unused> static void start(dim3 grid, dim3 block, {SIZES}) {{
+        other<<<grid, block>>>(A, B, C, M, N, K);
+    }}
+}};
+struct Large {{
+    static constexpr int rows = 8, columns = 32;
+    template <int Unused> static void start(dim3 grid, dim3 block, {SIZES}) {{
+        tile<rows, columns><<<grid, block>>>(A, B, C, M, N, K);
+    }}
+}};
+template <typename Policy> void dispatch({SIZES}) {{
+    dim3 block(Policy::columns, Policy::rows);
+    dim3 grid((N + Policy::columns - 1) / Policy::columns, (M + Policy::rows - 1) / Policy::rows);
+    Policy::template start<1>(grid, block, A, B, C, M, N, K);
+}}
+void small({SIZES}) {{ dispatch<Small>(A, B, C, M, N, K); }}
+void large({SIZES}) {{ dispatch<Large>(A, B, C, M, N, K); }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "grid", "block"), [("tile", (3, 3, 1), (32, 8, 1)), ("other", (2, 6, 1), (64, 4, 1))]
+)
+def test_a_launch_in_the_class_that_a_template_is_given(
+    entry: str, grid: tuple[int, ...], block: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(KERNEL + POLICIES, encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions(entry=entry))
+    launch = spec.geometry(Problem(24, 96, 16), spec.config())
+    assert (launch.grid, launch.block) == (grid, block)
+    assert not spec.geometry.guessed  # type: ignore[attr-defined]

@@ -239,6 +239,15 @@ def test_the_type_a_template_is_launched_with(kind: str, dtype: object, tmp_path
     assert user_kernel(path, UserOptions()).dtypes == (dtype,)
 
 
+def test_a_byte_order_mark_before_an_include(tmp_path: Path) -> None:
+    """The header is read all the same: it names the parameters' types."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "names.h").write_text("#pragma once\nusing In = const float*;\nusing Size = const int;\n")
+    source = launched("g", "b", f"dim3 b(16, 16); {G16}").replace("const float*", "In").replace("int M", "Size M", 1)
+    assert geometry(tmp_path, "\ufeff#include <names.h>\n" + source)[0].block == (16, 16, 1)
+
+
 def test_a_byte_order_mark_and_a_folder(tmp_path: Path) -> None:
     assert geometry(tmp_path, "\ufeff#define TILE 16\n" + kernel())[0].block == (16, 16, 1)
     with pytest.raises(UnknownKernelError, match=r"is a folder, not a \.cu file"):

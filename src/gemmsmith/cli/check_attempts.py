@@ -87,16 +87,21 @@ def _at_its_own_size(spec: KernelSpec, config: Config, asked: Asked, check: Chec
 
 def _with_smaller_sizes(asked: Asked, check: Check) -> Report | None:
     """The first report that is not "wrong", else the last: a kernel may need more of a size than the first try gives
-    it, or sizes that are equal, as those of its file are."""
+    it, or sizes that are equal, as those of its file are. Causes are looked for at the reported sizes alone."""
     report: Report | None = None
     for smaller in smaller_sizes(Path(asked.kernel), replace(asked.options.launch, defines=asked.options.pairs)):
         try:
-            report = _tried(asked, smaller.defines, check)
+            report = _tried(replace(asked, cures=0.0), smaller.defines, check)
         except UnsupportedError:
             continue
-        _add_line(report, f"its own size would take the simulator too long, so it is compiled with {smaller}")
+        reported = smaller
         if report.status != "wrong":
             break
+    if report is None:
+        return None
+    if asked.cures > 0 and any(not verdict.trusted for _, verdict in report.verdicts):
+        report = _tried(asked, reported.defines, check)
+    _add_line(report, f"its own size would take the simulator too long, so it is compiled with {reported}")
     return report
 
 

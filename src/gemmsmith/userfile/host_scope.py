@@ -338,5 +338,5 @@ def calls_of(function: FunctionSource, name: str) -> tuple[tuple[int, str, tuple
             if last_name(called) == name:
                 given = node.child_by_field_name("arguments")
                 texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
-                found.append((node.start_byte - shift, words(called), texts))
+                found.append((node.start_byte - shift, re.sub(r"\btemplate\s+", "", words(called)), texts))
     return tuple(found)

@@ -136,7 +136,7 @@ class IncludeSearch:
             with suppress(OSError):
                 if path == file or regular(path).stat().st_size >= _LARGEST:
                     continue
-                if line.search(path.read_text(errors="replace")):
+                if line.search(path.read_text(encoding="utf-8-sig", errors="replace")):
                     found.append(path)
         return sorted(found, key=lambda path: (path.suffix == ".cu", -_common(path, file), str(path)))
 

@@ -19,6 +19,7 @@ from gemmsmith.userfile.launcher_references import belongs_elsewhere, references
 from gemmsmith.userfile.overloads import may_take, was_overloaded
 from gemmsmith.userfile.parts import FunctionSource, KernelParameter, KernelSource, LaunchText, SourceFile
 from gemmsmith.userfile.project import Project
+from gemmsmith.userfile.syntax import last_name
 from gemmsmith.userfile.values import UnknownValueError, evaluate
 
 _MOST_CALLERS = 12
@@ -286,15 +287,16 @@ def _with_callers(frame: Frame, levels: int) -> Iterator[Frame]:
     if function is None or not (function.parameters or function.template) or levels == 0 or function.name == "main":
         return
     for called in _callers(frame):
-        if called.caller is None:
+        if called.caller is None or called.caller.caller is not None:
             yield called
             continue
         for outer in _with_callers(called.caller, levels - 1):
             yield replace(called, caller=outer)
 
 
-def _callers(frame: Frame) -> Iterator[Frame]:
-    """``frame`` with each explicit instantiation, each reference and each call of its function."""
+def _callers(frame: Frame, policies: bool = True) -> Iterator[Frame]:
+    """``frame`` with each explicit instantiation, each reference and each call of its function. With ``policies``,
+    calls of a member of a template's parameter have callers of their own."""
     function = frame.function
     assert function is not None
     found = 0
@@ -319,11 +321,22 @@ def _callers(frame: Frame) -> Iterator[Frame]:
                     whole = _with_declared(whole, outer)
                 required = sum(1 for p in whole.parameters if not p.default)
                 if required <= len(arguments) <= len(whole.parameters):
-                    yield replace(frame, function=whole, caller=outer, arguments=arguments,
-                                  template=_template_of(called, outer))  # fmt: skip
-                    found += 1
+                    made = replace(frame, function=whole, arguments=arguments, template=_template_of(called, outer))
+                    for each in _of_policy(_owner(called), function, outer) if policies else (outer,):
+                        yield replace(made, caller=each)
+                        found += 1
                 if found >= _MOST_CALLERS:
                     return
+
+
+def _of_policy(owner: str, function: FunctionSource, outer: Frame) -> Iterator[Frame]:
+    """``outer`` itself. Where the class of the called member is a parameter of ``outer``'s template, as in
+    ``Policy::run(grid, block)``: as those calls lead there that pass the class of ``function`` for it, if any does."""
+    names = [p.name for p in (outer.function.template if outer.function is not None else None) or ()]
+    meant = function.scope.rsplit("::", 1)[-1]
+    bound = _callers(outer, policies=False) if owner in names and meant else ()
+    passed = [each for each in bound if last_name(_passed(each, owner)) == meant]
+    yield from passed or [outer]
 
 
 def _with_declared(function: FunctionSource, frame: Frame) -> FunctionSource:

@@ -57,7 +57,7 @@ def _is_library(header: Path, path: Path, own: Path) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return regular(path).read_bytes().decode("utf-8", "replace")
+        return regular(path).read_bytes().decode("utf-8-sig", "replace")
     except OSError:
         return ""
 

@@ -70,7 +70,7 @@ def expression(text: str) -> tuple[str, Node] | None:
 
 
 def last_name(spelled: str) -> str:
-    """The name itself in a qualified one: "run" of ``ns::Tiled<64, Row<8>>::run<1>``, and of ``op.run``."""
+    """The name itself: "run" of ``ns::Tiled<64, Row<8>>::run<1>``, of ``Policy::template run<1>`` and of ``op.run``."""
     while (without := re.sub(r"<[^<>]*>", "", spelled)) != spelled:
         spelled = without
-    return re.split(r"::|\.|->", spelled.partition("<")[0])[-1].strip()
+    return re.split(r"::|\.|->", spelled.partition("<")[0])[-1].strip().removeprefix("template ").strip()

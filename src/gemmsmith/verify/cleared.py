@@ -17,7 +17,7 @@ def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = 
     """The verdict on host code that clears a part of C alone, with the facts of ``like``; None: it clears all of it, or
     there is none to be read. ``free``: other shapes may be looked at, too."""
     cleared = getattr(spec.geometry, "not_cleared", None)
-    if spec.is_rung or not spec.signature.accumulates or cleared is None:
+    if spec.is_rung or not spec.signature.accumulates or spec.signature.has("D") or cleared is None:
         return None
     found = ((each, why) for each in (_orders(problem) if free else [problem]) if (why := cleared(each)))
     problem, why = next(found, (problem, ""))

@@ -43,21 +43,21 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
     """Why the kernel may not be a product at all; empty if it must be one. ``verdict`` is on whole tiles, and fails.
     ``touches``: whether it reads and writes what a product does."""
     signature = spec.signature
-    if spec.is_rung or spec.declared_signature or signature.accumulates:
+    if spec.is_rung or spec.declared_signature or (signature.accumulates and not signature.has("D")):
         return ""
     if not multiplies(ptx, spec.dtypes[0]):
         return "it multiplies nothing"
     named = None if signature.activation else _ACTIVATION.search(signature.entry)
     if named is not None and not math.isnan(verdict.rho):
         return f"its name says that it applies {named[0].lower()}, which is not judged"
+    if why := _other_use(spec):
+        return why
     names = [signature.entry, *(arg.name for arg in signature.arguments if arg.code == "P")]
     for what, words in _OTHER_KIND.items():
         if any(words.search(_snake(name)) for name in names) and not math.isnan(verdict.rho):
             return f"its names say that it is a product of {what}, which is not judged"
     if _CONVOLUTION.search(signature.entry) and not touches():
         return "its name says that it is a convolution, which is not judged"
-    if why := _other_use(spec):
-        return why
     extents = ({arg.role for arg in signature.arguments} | set(signature.tied)) & {"M", "N", "K"}
     if extents == {"M", "K"}:
         return "it takes no number of columns, as a product of a matrix and a vector"

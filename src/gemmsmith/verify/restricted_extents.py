@@ -5,33 +5,53 @@ from __future__ import annotations
 import math
 
 from gemmsmith.kernel.layout import Layout
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.shapes import Shape
 from gemmsmith.verify.meaning_search import MeaningSearch
 from gemmsmith.verify.settled import Settled
 
+Restriction = tuple[str, Shape, *tuple[Shape, ...]]
+Restricted = tuple[str, Layout, Signature]
 
-def with_restricted_extents(search: MeaningSearch) -> Settled | tuple[str, Layout] | None:
+
+def with_restricted_extents(search: MeaningSearch) -> Settled | Restricted | None:
     """The kernel where M = N, which its trials then find themselves; of another restriction the restriction, as text,
-    and the layout of the product; None if there is none."""
-    first, spec = search.first, search.spec
+    the layout of the product and what the parameters mean; None if there is none.
+
+    Names may mislead: other meanings are tried before the strongest restriction, which fits them all."""
+    first = search.first
     if search.rejected or not search.whole or first.fixed or first.square:
         return None
-    for equal, shape, *besides in _restrictions(search.shapes[0]):
+    *weaker, strongest = _restrictions(search.shapes[0])
+    others = [each for each in search.others if not (each.unknown or each.fixed or each.square or each.tied)]
+    for meant, restrictions in ((first, weaker), *((each, weaker) for each in others), (first, [strongest])):
+        if meant is not first and (first.unknown or search.late()):
+            continue
+        if (found := _restricted(search, meant, restrictions)) is not None:
+            return found
+    return None
+
+
+def _restricted(
+    search: MeaningSearch, meant: Signature, restrictions: list[Restriction]
+) -> Settled | Restricted | None:
+    spec = search.spec
+    for equal, shape, *besides in restrictions:
         if search.too_large(shape):
             continue  # the next may be smaller
-        accepted = search.accepted(spec, first, shape)
+        accepted = search.accepted(spec, meant, shape)
         for beside in besides if accepted else ():
-            layouts = [reading.layout for reading in search.accepted(spec, first, beside)]
+            layouts = [reading.layout for reading in search.accepted(spec, meant, beside)]
             accepted = [reading for reading in accepted if reading.layout in layouts]
         plain = [each for each in accepted if each.layout.stored[::2] == (False, False)]  # else C may be transposed
         if plain and equal == "M = N":
             return search.settled(plain[0], shape)
         if accepted:
-            return f"{equal}, as a {accepted[0].layout}", accepted[0].layout
+            return f"{equal}, as a {accepted[0].layout}", accepted[0].layout, meant
     return None
 
 
-def _restrictions(shape: Shape) -> list[tuple[str, Shape, *tuple[Shape, ...]]]:
+def _restrictions(shape: Shape) -> list[Restriction]:
     """Shapes with equal extents, the weakest restriction first: one may be used in place of another. A grid may also be
     made for a C of M rows and M columns, which is enough up to there."""
     m, n, k = shape

@@ -36,7 +36,7 @@ from gemmsmith.verify.linearity import FEW_TERMS, not_a_sum_of_products
 from gemmsmith.verify.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.near_products import OTHER_FUNCTION, refuse_near_product
 from gemmsmith.verify.readings import Reading, find_readings
-from gemmsmith.verify.restricted_extents import with_restricted_extents
+from gemmsmith.verify.restricted_extents import Restricted, with_restricted_extents
 from gemmsmith.verify.said_functions import said_function, says_relu
 from gemmsmith.verify.settled import SAY_LAUNCH, Settled
 
@@ -188,19 +188,22 @@ def _refuse_unknown(search: MeaningSearch) -> None:
                              f"{refused.hint}{launch}{_table_hint(search.first)}")  # fmt: skip
 
 
-def _unsettled(search: MeaningSearch, restricted: tuple[str, Layout] | None) -> Settled:
+def _unsettled(search: MeaningSearch, restricted: Restricted | None) -> Settled:
     """A kernel that gives no product, with its likeliest meaning: as its name says, or as it is right for some
     extents."""
-    spec, first = search.spec, search.first
+    spec = search.spec
     said = layout_in_name(search.own.entry) if search.layout is None else None
-    only, assumed = restricted or ("", said)
+    only, assumed, first = restricted or ("", said, search.first)
     activation = "relu" if says_relu(first.entry) else search.activation or first.activation
-    meant = replace(first, activation=activation)
+    adds = first.has("D") and first.has("C") and not first.has("beta")  # C has no other use beside an output D
+    meant = replace(first, activation=activation, accumulates=first.accumulates or adds)
     if assumed is not None and assumed != ROW_MAJOR and not spec.declared_signature:
         read = Reading(meant, assumed).applied(spec)
     else:
         read = spec if meant == search.own else spec.read_as(meant, spec.layouts[0])
-    return Settled(read, rejected=search.rejected, only=only, doubt=search.doubt, fitting=search.fitting)
+    other = ", ".join(f"{arg.name} is {arg.role}" for arg in first.arguments if arg.role in EXTENTS)
+    lines = () if first is search.first else (f"found by trying: {other}",)
+    return Settled(read, lines=lines, rejected=search.rejected, only=only, doubt=search.doubt, fitting=search.fitting)
 
 
 def _roles_of_wrong_product(

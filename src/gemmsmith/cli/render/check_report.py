@@ -198,7 +198,7 @@ class Report:
         signature = self.spec.signature
         site = getattr(getattr(self.spec.geometry, "site", None), "site", None)
         place = next((i for i, arg in enumerate(signature.arguments) if arg.role == signature.output), -1)
-        if not signature.accumulates or site is None or not 0 <= place < len(site.arguments):
+        if not signature.accumulates or signature.has("D") or site is None or not 0 <= place < len(site.arguments):
             return []
         c, text = signature.arguments[place].name, site.arguments[place]
         if not is_never_set(text, site.frame):
