@@ -17,7 +17,6 @@ from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, 
 from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, times_issued
 from gemmsmith.explain.timing.shorter import MANY, Shorter
-from gemmsmith.explain.timing.steady import cycles_at
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -264,9 +263,14 @@ class Predictor(Shorter):
             # Outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
             self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
             return self._timed(size, cold, changes, busy, accounts)
-        runs = [(sample.k, result) for sample, result in zip(self.samples, results, strict=True)]
-        several = size > 1 and self.subject.together == 1 and not self.spec.persistent
-        return RoundTime(size, cycles_at(self.problem.k, runs, several) * self.longer, results[-1])
+        low, high = results[0], results[-1]
+        if len(results) == 1:
+            return RoundTime(size, low.cycles * self.longer, low)
+        # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
+        busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
+        slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
+        cycles = high.cycles + slope * (self.problem.k - self.samples[-1].k)
+        return RoundTime(size, cycles * self.longer, high)
 
     def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
         """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""

@@ -132,8 +132,6 @@ class MemoryPath:
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
         count, waves = len(lines), sectors / 4
-        if count == 1 and row.kind == _GLOBAL_LOAD:
-            waves = model.one_line
         served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors

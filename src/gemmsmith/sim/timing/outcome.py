@@ -51,8 +51,6 @@ class Outcome:
     spills: int = 0  # accesses to local memory
     busy: dict[str, float] = field(default_factory=dict)  # share of the time that each unit works
     ends: dict[int, float] = field(default_factory=dict)  # of each block
-    first_end: float = 0.0  # of the block that ends first
-    issued_by_then: int = 0  # instructions of all blocks
 
 
 def busy_of(out: Outcome, rows: Sequence[Row | None], parts: int, model: SmParameters) -> dict[str, float]:

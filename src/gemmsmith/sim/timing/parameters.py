@@ -31,7 +31,6 @@ class SmParameters:
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
-    one_line              of the data stage for a load that touches one line
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
                           copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
@@ -61,7 +60,7 @@ class SmParameters:
     special_register: float = 25.0
     constant: float = 28.0
     mio_issue: float = 2.0
-    mio_depth: int = 15
+    mio_depth: int = 8
     port_bytes: float = 64.0
     operand_port: float = 64.0
     lsu_lanes: int = 32
@@ -76,7 +75,6 @@ class SmParameters:
     l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 22.5
-    one_line: float = 1.38
     fill: float = 0.5
     generic_latency: float = 21.0
     copy_sector: float = 0.1875

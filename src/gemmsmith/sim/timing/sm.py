@@ -363,10 +363,7 @@ class Sm(Accounts):
             self.out.cycles = max(self.out.cycles, now + 1)
             block = self.streams[w].block
             self.out.ends[block] = max(self.out.ends.get(block, 0.0), now + 1)
-            touched = [*touched, *self._leave(w, now)]
-            if not self.out.first_end and not self.block_of[w].live:
-                self.out.first_end, self.out.issued_by_then = now + 1, sum(self.at)
-            return touched, True
+            return [*touched, *self._leave(w, now)], True
         self.nexts[w] = self.ops[w][at + 1]
         stall: float = row.stall
         if row.jumps and code[at + 1].position != row.following:
