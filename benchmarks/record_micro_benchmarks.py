@@ -42,6 +42,9 @@ WHAT = {
     "load_mix": "loads that L1 has and stores to shared memory, alone and between loads of shared memory",
     "pending_loads": "bursts of loads and copies from L2, by how much is on its way at a time",
     "lds_beside_ffma": "loads of shared memory while other warps of the sub-core multiply",
+    "lds_then_ffma": "loads of shared memory while their own warp multiplies or does logic",
+    "tma_latency": "how long a block waits for boxes of TMA, one step at a time, from L2 and from DRAM",
+    "l2_under_load": "how long a load from L2 takes while all SMs load at a given rate",
     "wgmma_turns": "two warpgroups that multiply and then add, over and over: in turn, or in step",
 }
 

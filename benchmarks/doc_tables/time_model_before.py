@@ -12,7 +12,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "second": ("public_second_predicted.json", "h200_public_second.json"),
          "third": ("public_third_predicted.json", "h200_public_third.json"),
          "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json"),
-         "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json")}  # fmt: skip
+         "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json"),
+         "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -84,6 +85,11 @@ def fifth_table() -> str:
 def sixth_table() -> str:
     """Kernels of a sixth set of repositories, from 512 to 8192."""
     return _told("sixth")
+
+
+def seventh_table() -> str:
+    """Kernels of a seventh set of repositories, at sizes that are no powers of two."""
+    return _told("seventh")
 
 
 def fourth_table() -> str:

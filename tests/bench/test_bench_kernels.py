@@ -27,7 +27,7 @@ from gemmsmith.problem import FP16, Problem
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
 from gemmsmith.run.device import Launch, Step
-from gemmsmith.run.tensor_map import encode_simulated
+from gemmsmith.run.tensor_map import decode_simulated, encode_simulated
 from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
 
 PROBLEM = Problem(128, 96, 64)
@@ -100,6 +100,50 @@ def test_unaligned_operands_of_a_kernel_with_tensor_maps_get_a_workspace(tmp_pat
     ours.close()
     ours.close()
     assert device.live == []
+
+
+MAPS_BY_POINTER = """
+#include <cuda.h>
+__global__ void product(const CUtensorMap* ta, const CUtensorMap* tb, float* C, int M, int N, int K) {}
+CUtensorMap describe(float* p, uint64_t rows, uint64_t cols) {
+    CUtensorMap map;
+    uint64_t size[2] = {cols, rows}, pitch = cols * sizeof(float);
+    uint32_t box[2] = {32, 32}, step[2] = {1, 1};
+    cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, p, size, &pitch, box, step,
+                           CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return map;
+}
+void run(float* A, float* B, float* C, int M, int N, int K) {
+    CUtensorMap a = describe(A, M, K), b = describe(B, N, K), *ta, *tb;
+    cudaMalloc(&ta, sizeof a), cudaMalloc(&tb, sizeof b);
+    cudaMemcpy(ta, &a, sizeof a, cudaMemcpyHostToDevice);
+    cudaMemcpy(tb, &b, sizeof b, cudaMemcpyHostToDevice);
+    product<<<dim3(N / 32, M / 32), 128>>>(ta, tb, C, M, N, K);
+}
+"""
+
+
+def test_each_set_has_its_own_maps_where_these_are_passed_by_pointer(tmp_path: Path) -> None:
+    class Writing(FakeDevice):
+        def __init__(self) -> None:
+            super().__init__()
+            self.written: dict[int, bytes] = {}
+
+        def write(self, address: int, data: Any) -> None:
+            assert address not in self.written  # one set's map in another's place: its operands would never be read
+            self.written[address] = bytes(data)
+
+    path = tmp_path / "pointed.cu"
+    path.write_text(MAPS_BY_POINTER, encoding="utf-8")
+    spec, device = user_kernel(path, UserOptions()), Writing()
+    ours = KernelContender(spec, spec.config(), device, fake_compile)  # type: ignore[arg-type]
+    ours.prepare(spec.problem(128, 96, 64), SETS, 77)
+    for one, steps in zip(SETS, device.products, strict=True):
+        pointers = [int.from_bytes(argument, "little") for argument in steps[-1].launch.arguments[:2]]
+        assert [decode_simulated(device.written[p])[1] for p in pointers] == [one.a, one.b]
+    assert len(device.written) == 2 * len(SETS)
+    assert max(device.written) + 128 <= 0x100000 + device.live[0]
 
 
 def test_the_digest_depends_on_source_and_configuration() -> None:

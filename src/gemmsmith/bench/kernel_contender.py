@@ -14,9 +14,10 @@ from gemmsmith.call.launch_plan import alignment_of, plan_launches
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.slots import ALIGNMENT_CLASS
 from gemmsmith.kernel.spec import Addresses, Fallback, KernelSpec
 from gemmsmith.ladder.registry import check_accepts
-from gemmsmith.problem import Problem, arithmetic_of
+from gemmsmith.problem import Problem, arithmetic_of, ceil_div
 from gemmsmith.prologue.build import REGION, build_prologue
 from gemmsmith.run.contender import Enqueue, Identity, MethodReader, OperandSet
 from gemmsmith.run.cuda import CudaDevice
@@ -54,9 +55,13 @@ class KernelContender:
         plans = {kind: plan_launches(self._spec, config, problem, each) for kind, each in kinds.items()}
         seen = plans[alignment_of(places[0])]
         compiled = self._compile(self._spec, config, seen.kernel.problem, self._device.arch)
-        workspace = self._reserve(max(plan.workspace_bytes for plan in plans.values()))
+        nbytes = max(plan.workspace_bytes for plan in plans.values())
+        # A map that is passed by pointer lies in the workspace, and describes the operands of one set.
+        apart = ceil_div(nbytes, ALIGNMENT_CLASS) * ALIGNMENT_CLASS if seen.maps_by_pointer else 0
+        workspace = self._reserve(nbytes + apart * (len(sets) - 1))
         loaded_plans = {kind: load_plan(self._device, plan, self._compile) for kind, plan in plans.items()}
-        products = [loaded_plans[alignment_of(each)].steps(each, workspace) for each in places]
+        products = [loaded_plans[alignment_of(each)].steps(each, workspace + n * apart)
+                    for n, each in enumerate(places)]  # fmt: skip
         enqueue = self._device.launcher(products, stream)
         loaded, geometry = products[0][-1].loaded, products[0][-1].launch.geometry
         resident = self._device.resident_blocks(loaded, geometry) * geometry.threads
@@ -79,7 +84,7 @@ class KernelContender:
         return fallback.spec.arithmetic or arithmetic_of(problem.dtype, fallback.spec.tensor_cores)
 
     def _reserve(self, nbytes: int) -> int:
-        """One workspace for all sets: products run in sequence on one stream."""
+        """The workspace, one for all sets if they can share it: products run in sequence on one stream."""
         self.close()
         if nbytes:
             self._workspace = self._device.allocate(nbytes)

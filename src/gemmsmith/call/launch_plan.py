@@ -92,6 +92,11 @@ class LaunchPlan:
         """In the order in which they run."""
         return (*self.prologue, *self.fallback, *self.rounds, self.kernel)
 
+    @property
+    def maps_by_pointer(self) -> bool:
+        """Whether the workspace holds tensor maps, which belong to the addresses of one call."""
+        return any(isinstance(a, MapArgument) and a.room is not None for e in self.launches for a in e.arguments)
+
 
 def alignment_of(addresses: Addresses) -> tuple[int, ...]:
     """All of the addresses that a plan depends on."""
