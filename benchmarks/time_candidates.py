@@ -8,7 +8,8 @@ With --both, products from 4 GFLOP on are timed in short samples and under the p
 mean of the two: what is fastest for a millisecond may use more energy, and be slower under the cap. Under the cap only
 those run that are within 4 % of the best of short samples; the time of the others is that of short samples, as much
 longer as those take in the mean. A shape of the plan with "sustained": true is timed under the cap for as long as
-shapes_against_cublas.py does, and more candidates are: clocks settle within a tenth of a second.
+shapes_against_cublas.py does, and more candidates are: clocks settle within a tenth of a second. One with "quick": true
+is timed in short samples alone, and once: below 10 us the same graph again differs by 0.2 %.
 
 The best of many times is low by chance too. With --again, the fastest and the choice are timed again in turns, and
 these times count: ``first`` is what they were picked by.
@@ -202,20 +203,20 @@ def main() -> int:
     for each in plan:
         candidates = [Candidate(spec, spec.config(row["config"]), 0.0)
                       for row in each["candidates"] for spec in [rung_named(row["kernel"])]]  # fmt: skip
-        cap = LONGER if each.get("sustained") else CAPPED if options.both else None
-        work.append((Shape(**each["shape"]), candidates, cap))
+        cap = LONGER if each.get("sustained") else CAPPED if options.both and not each.get("quick") else None
+        sampling = Sampling(options.rounds, 0 if each.get("quick") else options.again)
+        work.append((Shape(**each["shape"]), candidates, cap, sampling))
     record: list[dict[str, Any]] = []
-    sampling = Sampling(options.rounds, options.again)
     stream = torch.cuda.ExternalStream(watch.stream)
     with CompilePool(device.arch, processes=options.processes) as pool, watch.active(), torch.cuda.stream(stream):
-        for shape, candidates, _ in work:
+        for shape, candidates, *_ in work:
             pool.begin(compiled_as(shape), candidates)
         while work:
             if time.perf_counter() - started > options.seconds:
                 print(f"out of time: {len(work)} shapes are not timed")
                 break
             compiled = (i for i, each in enumerate(work[:AHEAD]) if is_compiled(pool, *each[:2]))
-            shape, candidates, cap = work.pop(next(compiled, 0))
+            shape, candidates, cap, sampling = work.pop(next(compiled, 0))
             failures = dict(pool(compiled_as(shape), candidates))
             begun = time.perf_counter()
             try:

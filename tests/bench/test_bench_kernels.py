@@ -13,6 +13,7 @@ import pytest
 from cuda.bindings import driver as real_driver
 from mapped_kernel import fake_compile, mapped_kernel
 
+from gemmsmith.bench import kernel_contender
 from gemmsmith.bench import stopwatch as stopwatch_module
 from gemmsmith.bench.kernel_contender import KernelContender, source_digest
 from gemmsmith.bench.machine import installed, machine_facts
@@ -144,6 +145,20 @@ def test_each_set_has_its_own_maps_where_these_are_passed_by_pointer(tmp_path: P
         assert [decode_simulated(device.written[p])[1] for p in pointers] == [one.a, one.b]
     assert len(device.written) == 2 * len(SETS)
     assert max(device.written) + 128 <= 0x100000 + device.live[0]
+
+
+def test_the_identity_is_read_once_and_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Problem] = []
+    digest = kernel_contender.source_digest
+    monkeypatch.setattr(kernel_contender, "source_digest", lambda *given: read.append(given[2]) or digest(*given))
+    ours = contender("naive", FakeDevice(), TILE=16)
+    ours.prepare(PROBLEM, SETS, 77)
+    assert read == []
+    assert ours.identity.digest == ours.identity.digest != ""
+    assert read == [PROBLEM]
+    ours.prepare(Problem(64, 64, 64), SETS, 77)  # of another problem it is read again
+    assert ours.identity.precision == "fp32"
+    assert read == [PROBLEM, Problem(64, 64, 64)]
 
 
 def test_the_digest_depends_on_source_and_configuration() -> None:

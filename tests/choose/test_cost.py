@@ -211,6 +211,27 @@ def test_half_aligned_rows_are_loaded_piece_by_piece(
     assert seconds(problem, config, 0, FAST) < 0.1 * seconds(problem, config, bits, FAST)
 
 
+@pytest.mark.parametrize(
+    ("layout", "m", "change", "pieces"),
+    [
+        ("TT", 4096, {}, 3 * 64), ("TN", 4096, {}, 3 * 64), ("TT", 4096, {"CLUSTER_M": 2}, 3 * 32),
+        ("TT", 4096, {"BN": 160}, 0), ("TT", 4096, {"SWAP": 0}, 0), ("NT", 4096, {}, 0), ("TT", 152, {}, 0),
+    ],
+    ids=["TT", "TN", "shared", "on 32 bytes", "K-major", "NT", "one tile"],
+)  # fmt: skip
+def test_every_second_tile_across_k_starts_on_16_bytes_only(
+    layout: str, m: int, change: dict[str, int], pieces: int
+) -> None:
+    """Tiles of 152 columns of A: every second one is loaded row by row. The step is the mean of both."""
+    problem = Problem(m, 4096, 4096, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T")
+    config = LARGE | {"CLUSTER_M": 1, "BN": 152, "SWAP": 1} | change
+    rows, cols = (4096, m) if config["SWAP"] else (m, 4096)
+    tiles = math.ceil(rows / config["BM"]) * math.ceil(cols / config["BN"])
+    slow = math.ceil(tiles / 132) * 64 * pieces * COSTS.half_aligned_row / 2
+    found = seconds(problem, config, 0, FAST) - (config["CLUSTER_M"] > 1) * COSTS.cluster_launch
+    assert found == pytest.approx(slow, rel=0.02) if pieces else found < 1e-6
+
+
 @pytest.mark.parametrize("swap", [0, 1])
 def test_rows_beyond_the_matrix_cost_nothing(swap: int) -> None:
     few = Problem(8, 4096, 4096, BF16, BF16, trans_b=True)

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.call.binding import CompileFn, load_plan, specialized_config
 from gemmsmith.call.launch_plan import alignment_of, plan_launches
+from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.render import CompileRequest, render_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
@@ -34,12 +35,19 @@ class KernelContender:
         self._spec, self._config, self._device, self._compile = spec, config, device, compile_fn
         name = spec.name if spec.is_rung else spec.source.name
         self._identity = Identity(name, "rung" if spec.is_rung else "file", str(config), version=_version())
+        self._prepared: tuple[Config, Problem, CompiledKernel] | None = None  # what the identity is still to be read of
         self.resources: Pairs = ()
         self.method: MethodReader | None = None
         self._workspace = 0
 
     @property
     def identity(self) -> Identity:
+        """Read when it is asked for: rendering and searching a kernel's text takes longer than timing it."""
+        if self._prepared is not None:
+            (config, problem, compiled), self._prepared = self._prepared, None
+            digest = source_digest(self._spec, config, problem, self._device.arch)
+            precision = self._spec.arithmetic or arithmetic(compiled)
+            self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
         return self._identity
 
     def prepare(self, problem: Problem, sets: Sequence[OperandSet], stream: int) -> Enqueue:
@@ -71,16 +79,14 @@ class KernelContender:
             ("spill_bytes", used.spill_stores + used.spill_loads),
             ("occupancy", resident / self._device.threads_per_sm),
         )  # fmt: skip
-        digest = source_digest(self._spec, config, problem, self._device.arch)
-        precision = self._spec.arithmetic or arithmetic(compiled)
-        self._identity = replace(self._identity, config=str(config), precision=precision, digest=digest)
+        self._prepared = config, problem, compiled
         self.method = None if seen.decision is None else partial(self._read_method, seen.decision, problem)
         return enqueue
 
     def _read_method(self, fallback: Fallback, problem: Problem) -> str:
         """The arithmetic of the latest product, from the verdict that it left in the workspace."""
         if fallback.accepts(self._device.read(self._workspace, fallback.verdict_bytes).tobytes()):
-            return self._identity.precision
+            return self.identity.precision
         return fallback.spec.arithmetic or arithmetic_of(problem.dtype, fallback.spec.tensor_cores)
 
     def _reserve(self, nbytes: int) -> int:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
-from gemmsmith.choose.half_aligned import half_aligned_seconds
+from gemmsmith.choose.half_aligned import half_aligned_seconds, starts_half_aligned
+from gemmsmith.choose.lines import lines_of_boxes
 from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 
@@ -30,6 +31,7 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
     half_first = np.where(t.swap > 0, shapes.half_aligned_b, shapes.half_aligned_a)
     half_second = np.where(t.swap > 0, shapes.half_aligned_a, shapes.half_aligned_b)
     sent_first, sent_second = t.bm / t.cluster_n / clocks, t.bn / t.cluster_m / clocks
+    lines = lines_of_boxes(shapes, tiles)
     found = {
         "rows": t.bm, "columns": t.bn, "consumers": t.consumers, "cluster_m": t.cluster_m, "cluster_n": t.cluster_n,
         "cluster": t.cluster_m * t.cluster_n, "k_tiles_in_flight": t.stages * t.depth, "swap": t.swap,
@@ -44,7 +46,8 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
         "box": t.box_columns * t.persistent, "m_tiles": t.bm / 64 / t.consumers, "ragged": t.bn % BOX,
         "stores": np.where(np.asarray(shapes.out_bytes) == 4, t.stores_32, t.stores), "stages": t.stages,
         "tile_kilobytes": BOX_ROW * (t.bm + t.bn) / 1024, "half_first": half_first, "half_second": half_second,
-        "half_share": half_aligned_seconds(shapes, tiles) * 1e9 / clocks, "sent_first": sent_first,
+        "half_share": half_aligned_seconds(shapes, tiles, starts_half_aligned(shapes, tiles)) * 1e9 / clocks,
+        "lines_first": lines[0] / clocks, "lines_second": lines[1] / clocks, "sent_first": sent_first,
         "sent_second": sent_second, "exact_waves": np.minimum(work / sms, _MOST_WAVES),
         "clocks_per_second": steps * waves * clocks / seconds / 1e9, "down": np.minimum(rows / t.bm, _MOST_TILES),
         "across": np.minimum(cols / t.bn, _MOST_TILES),

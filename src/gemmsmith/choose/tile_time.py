@@ -9,7 +9,7 @@ import numpy as np
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.constants import Constants
 from gemmsmith.choose.cost_data import wgmma_costs
-from gemmsmith.choose.half_aligned import half_aligned_seconds
+from gemmsmith.choose.half_aligned import half_aligned_seconds, starts_half_aligned
 from gemmsmith.choose.waves import Chip, TileGrid
 from gemmsmith.gpus import Wgmma, architecture, cuda_limits
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
@@ -46,7 +46,7 @@ def step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants,
     arriving = BOX_ROW * (t.bm + loaded_columns(shapes, tiles)) * together
     in_flight = np.maximum(1, t.stages - 1) * t.depth  # k-tiles that are loaded while one stage is multiplied
     step = soft_maximum(mma, from_l2 / c.l2, arriving / c.ingress, c.latency / in_flight)
-    step = np.maximum(step, half_aligned_seconds(shapes, tiles) * together) + c.step / t.depth
+    step = _with_slow_rows(shapes, tiles, step, together) + c.step / t.depth
     # Threads load an unaligned operand in whole sectors, through registers.
     loaded = BOX_ROW * t.bm * (1.0 + fixed.sector_overhead / t.depth) * together * np.minimum(1.0, shapes.k / BOX)
     result: Column = (
@@ -54,6 +54,17 @@ def step_seconds(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants,
         + np.where(t.unaligned > 0, loaded / fixed.unaligned_bandwidth, 0.0)
         + np.where(t.unaligned > 1, fixed.unaligned_wait / t.depth, 0.0)
     )
+    return result
+
+
+def _with_slow_rows(shapes: Shapes, tiles: Tiles, step: Column, together: Column) -> Column:
+    """The step where rows are half aligned. Where every second tile starts so, the mean of both kinds."""
+    even = np.maximum(step, half_aligned_seconds(shapes, tiles) * together)
+    starts = starts_half_aligned(shapes, tiles)
+    if not np.any(starts):
+        return even
+    odd = np.maximum(step, half_aligned_seconds(shapes, tiles, starts) * together)
+    result: Column = (even + odd) / 2
     return result
 
 
