@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from faulty_kernel import Faulty, checked
 from faulty_races import BARRIER, TILED
 
 from gemmsmith.cli.app import app
+from gemmsmith.cure import search
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, Edit, applied, carried_back, unified
 from gemmsmith.cure.fault import Access, Fault, Race
@@ -128,6 +130,32 @@ def test_no_try_begins_after_the_time_is_up() -> None:
     bench = _Bench(["never"], {})
     assert find_cure(_program(), Fault("race", (_race(4, 5),)), bench, -1.0) is None
     assert bench.tries == 0
+
+
+def test_whole_checks_put_the_end_off_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(search, "seconds_used", lambda: clock[0])
+
+    class Slow(_Bench):
+        """Cured by anything, until a whole check of three seconds says otherwise."""
+
+        def fails(self, edited: Edited, trial: Trial | None = None) -> Outcome | None:
+            clock[0] += 1.0
+            super().fails(edited, trial)
+            return Outcome(True)
+
+        def whole_check(self, _edited: Edited) -> Outcome | None:
+            clock[0] += 3.0
+            return Outcome(False)
+
+    tries = {}
+    for at_most in (2.0, 5.5, math.inf):
+        bench, clock[0] = Slow([], {}), 0.0
+        assert find_cure(_program(), Fault("race", (_race(4, 5), _race(5, 4))), bench, 2.5, at_most) is None
+        tries[at_most] = bench.tries
+    assert tries[2.0] == 1
+    assert tries[5.5] == 2
+    assert tries[math.inf] > 2
 
 
 def test_a_barrier_of_the_same_iteration_and_of_the_next_one() -> None:
