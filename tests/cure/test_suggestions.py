@@ -17,6 +17,7 @@ from faulty_kernel import Faulty, checked
 from faulty_races import BARRIER, TILED
 
 from gemmsmith.cli.app import app
+from gemmsmith.cli.render.check_json import report_json
 from gemmsmith.cure import search
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, Edit, applied, carried_back, unified
@@ -52,7 +53,7 @@ def test_sarif_has_a_fix_that_an_editor_can_apply(document: dict[str, object]) -
 def test_text_and_json_say_the_same(tmp_path: Path) -> None:
     report = checked(Faulty("", RACING, ""), tmp_path)
     cause = report.causes[0]
-    assert report.to_json()["causes"] == [cause.to_json()]
+    assert report_json(report)["causes"] == [cause.to_json()]
     assert cause.sentence.startswith(
         "Cause: no barrier between the read of line 13 and the write of line 10 in the next"
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gemmsmith.cli.render.certificate_text import certificate_json
+from gemmsmith.cli.render.check_note import failure_note
+from gemmsmith.cli.render.check_report import Report
 from gemmsmith.verify.verdict import Verdict
-
-if TYPE_CHECKING:
-    from gemmsmith.cli.render.check_report import Report
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -22,8 +21,8 @@ def report_json(report: Report) -> dict[str, Any]:
                    for t, v in report.verdicts],
         "causes": [cause.to_json() for cause in report.causes],
         "remedies": [remedy.to_json() for remedy in report.remedies],
-        "hints": report.hints, "note": report.note(), "verdict": report.conclusion(), "next": report.next_command(),
-        "warnings": _warnings(report), "notes": report.launch_notes,
+        "hints": report.hints, "note": failure_note(report), "verdict": report.conclusion(),
+        "next": report.next_command(), "warnings": _warnings(report), "notes": report.launch_notes,
         "skipped": [{"label": label, "reason": why} for label, why in report.skipped],
         "not_run": report.left, "seconds": round(report.seconds, 2), "budget": report.budget, "more": report.more,
         "multiples": {"m": report.multiples.m, "n": report.multiples.n, "k": report.multiples.k}

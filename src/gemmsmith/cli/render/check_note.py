@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gemmsmith.call.launch_plan import MAP_REFUSED
+from gemmsmith.cli.render.check_report import Report
 from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.trial import DISTINCT, RAGGED
-
-if TYPE_CHECKING:
-    from gemmsmith.cli.render.check_report import Report
 
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
-from gemmsmith.cli.render.check_json import report_json
-from gemmsmith.cli.render.check_note import failure_note
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.signature import strip_comments
@@ -215,9 +213,6 @@ class Report:
         run = {trial.label for trial, _ in self.verdicts}
         return [trial.label for trial in self.trials if trial.label not in run]
 
-    def to_json(self) -> dict[str, Any]:
-        return report_json(self)
-
     def layout_word(self) -> str:
         words = self.settled.words
         return words[words.index("--layout") + 1] if "--layout" in words else "col"
@@ -314,10 +309,6 @@ class Report:
             return ""
         words = ["gemmsmith", "explain", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
-
-    def note(self) -> str:
-        """What it means that only another shape failed; empty where that is not the case."""
-        return failure_note(self)
 
 
 def _listed(labels: list[str]) -> str:
