@@ -45,6 +45,9 @@ def test_plain_trials_of_a_slow_kernel_use_fewer_tiles() -> None:
     assert lighter.lighten(waiting, pace=1e-5, left=10.0) == [first, light, only]
     assert lighter.larger(light) is scaled
     assert lighter.larger(light) is None
+    assert lighter.lighten(waiting, pace=1e-5, left=10.0) == [first, light, only]
+    assert lighter.restored([light, only]) == [scaled, only]
+    assert lighter.lighten(waiting, pace=1e-5, left=10.0) == waiting  # none is replaced after that
 
 
 def test_one_shape_of_few_tiles_may_be_both(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from faulty_kernel import Faulty, checked
 from faulty_races import BARRIER, TILED
 
 from gemmsmith.cli.app import app
+from gemmsmith.cli.render.check_json import report_json
+from gemmsmith.cure import search
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, Edit, applied, carried_back, unified
 from gemmsmith.cure.fault import Access, Fault, Race
@@ -50,7 +53,7 @@ def test_sarif_has_a_fix_that_an_editor_can_apply(document: dict[str, object]) -
 def test_text_and_json_say_the_same(tmp_path: Path) -> None:
     report = checked(Faulty("", RACING, ""), tmp_path)
     cause = report.causes[0]
-    assert report.to_json()["causes"] == [cause.to_json()]
+    assert report_json(report)["causes"] == [cause.to_json()]
     assert cause.sentence.startswith(
         "Cause: no barrier between the read of line 13 and the write of line 10 in the next"
     )
@@ -128,6 +131,32 @@ def test_no_try_begins_after_the_time_is_up() -> None:
     bench = _Bench(["never"], {})
     assert find_cure(_program(), Fault("race", (_race(4, 5),)), bench, -1.0) is None
     assert bench.tries == 0
+
+
+def test_whole_checks_put_the_end_off_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(search, "seconds_used", lambda: clock[0])
+
+    class Slow(_Bench):
+        """Cured by anything, until a whole check of three seconds says otherwise."""
+
+        def fails(self, edited: Edited, trial: Trial | None = None) -> Outcome | None:
+            clock[0] += 1.0
+            super().fails(edited, trial)
+            return Outcome(True)
+
+        def whole_check(self, _edited: Edited) -> Outcome | None:
+            clock[0] += 3.0
+            return Outcome(False)
+
+    tries = {}
+    for at_most in (2.0, 5.5, math.inf):
+        bench, clock[0] = Slow([], {}), 0.0
+        assert find_cure(_program(), Fault("race", (_race(4, 5), _race(5, 4))), bench, 2.5, at_most) is None
+        tries[at_most] = bench.tries
+    assert tries[2.0] == 1
+    assert tries[5.5] == 2
+    assert tries[math.inf] > 2
 
 
 def test_a_barrier_of_the_same_iteration_and_of_the_next_one() -> None:

@@ -1,9 +1,9 @@
 """Caches for work that many tests share.
 
 A kernel is parsed once per process and disassembled once per test run: nvdisasm takes 0.65 s to start, and `climb`
-reads the machine code of every rung. The command-line parser is built once per process: it takes 0.07 s for over twenty
-commands, and tests use it hundreds of times. A cached result depends only on its key. Programs started by tests do not
-use the caches.
+reads the machine code of every rung. Profiles of rungs are simulated once per test run (shared_results.py). The
+command-line parser is built once per process: it takes 0.07 s for over twenty commands, and tests use it hundreds of
+times. A cached result depends only on its key. Programs started by tests do not use the caches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_results
 import typer.main
 
 from gemmsmith.compile import sass
@@ -30,6 +31,7 @@ _loaded: OrderedDict[tuple[str, str, bool, bool], LoadedPtx] = OrderedDict()
 
 def do_once(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Enable the caches; workers share ``folder``."""
+    patch.setenv(shared_results.FOLDER, str(folder))
     patch.setattr(SimDevice, "load_ptx", load_ptx_once)
     patch.setattr(sass, "subprocess", Listings(folder))
     patch.setattr(typer.main, "get_command", cache(typer.main.get_command))

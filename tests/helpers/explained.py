@@ -1,8 +1,10 @@
-"""Profiles and diagnoses that several tests share, each computed once per process."""
+"""Profiles and diagnoses that several tests share: profiles are computed once per test run, the rest per process."""
 
 from __future__ import annotations
 
 from functools import cache
+
+from shared_results import shared
 
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.compiler import compile_kernel
@@ -34,8 +36,11 @@ def profiled(name: str, m: int, n: int, k: int, sample: int = 0, depth: int = 0,
              dtype: str = "") -> Profile:  # fmt: skip
     spec = rung_named(name)
     problem = Problem(m, n, k, dtype=DTYPES[dtype] if dtype else spec.dtypes[0])
-    return simulate(spec, spec.config(), problem, compiled(name, arch, dtype), sample=sample, depth=depth,
-                    sass=sass(name, arch, dtype))  # fmt: skip
+    return shared(
+        ("profiled", name, problem, sample, depth, arch),
+        lambda: simulate(spec, spec.config(), problem, compiled(name, arch, dtype), sample=sample, depth=depth,
+                         sass=sass(name, arch, dtype)),
+    )  # fmt: skip
 
 
 @cache

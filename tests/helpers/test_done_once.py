@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import shared_results
 import typer.main
 from done_once import Listings, _load_ptx
+from shared_results import shared
 
 from gemmsmith.cli.app import app
 from gemmsmith.compile import sass
@@ -103,3 +105,17 @@ def test_failures_and_other_tools_are_not_cached(
 
 def test_the_command_line_is_built_once() -> None:
     assert typer.main.get_command(app) is typer.main.get_command(app)
+
+
+def test_a_result_is_made_once_and_read_by_other_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def make() -> tuple[int, ...]:
+        made.append(1)
+        return (len(made), 7)
+
+    monkeypatch.setenv(shared_results.FOLDER, str(tmp_path))
+    assert shared(("one", 2), make) == shared(("one", 2), make) == (1, 7)
+    assert shared(("one", 3), make) == (2, 7)
+    monkeypatch.delenv(shared_results.FOLDER)
+    assert shared(("one", 2), make) == (3, 7)

@@ -16,6 +16,7 @@ from gemmsmith.verify.trial_runner import TrialRunner
 # Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
 _ENOUGH = 1 << 22
 _LONGEST = 60.0  # seconds of one run
+_TO_END = 0.6  # seconds of the budget, to stop and for the report
 
 
 def add_certificate(report: Report, runner: TrialRunner) -> None:
@@ -32,7 +33,7 @@ def add_certificate(report: Report, runner: TrialRunner) -> None:
         why = "two kernels make the product" if joined else "its host code launches it for parts of the product"
         report.certificate = Certificate(report.base, reason=why)
         return
-    left = report.budget - report.seconds if report.budget else math.inf
+    left = report.budget - report.seconds - _TO_END if report.budget else math.inf
     no_time = f"no time in {report.budget:g} s; with --m, --n and --k there is no such limit"
     if left <= 0:
         report.certificate = Certificate(report.base, reason=no_time)

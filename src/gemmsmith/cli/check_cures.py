@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -46,6 +47,7 @@ _HASTE = 0.2  # of those seconds, and
 _HASTY_BUDGET_S = 3.0  # for the whole check of such a copy
 _MOST_PATIENCE = 0.9  # of the seconds for cures: where a check took longer still, none are tried
 _FEW_S = 4.0  # for cures after a check that took long
+_LAST_S = 2.0  # of the check's own seconds, for the last copy
 _EDGES_SHARE = 0.4  # of the time, where a kernel is right but for edges: few changes are worth trying
 
 
@@ -68,14 +70,14 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
         budget = _HASTY_BUDGET_S if hasty else _COPY_BUDGET_S
-        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None)
+        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None, certified=False)
         bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), _seconds(report, asked)
         fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
             fault, seconds = replace(fault, at_edges=True), seconds * share
-        found = find_cure(program, fault, bench, seconds)
+        found = find_cure(program, fault, bench, seconds, math.inf if asked.cures_given else _left(report, asked))
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
@@ -86,7 +88,12 @@ def _seconds(report: Report, asked: Asked) -> float:
     case."""
     if asked.cures_given:
         return asked.cures
-    return min(asked.cures, max(_FEW_S, asked.budget - report.seconds))
+    return min(asked.cures, max(_FEW_S, _left(report, asked)))
+
+
+def _left(report: Report, asked: Asked) -> float:
+    """What the check leaves of its own seconds, but for the last copy."""
+    return asked.budget - report.seconds - _LAST_S
 
 
 def find_remedies(report: Report, runner: TrialRunner, asked: Asked, check: Check) -> tuple[Suggestion, ...]:

@@ -134,6 +134,8 @@ def _plain_trials(
         trial, verdict = _run(runner, allowed, report)
         if larger is not None and not verdict.trusted:  # the grid may not show the tile: the larger one decides
             trial, verdict = _run(runner, replace(larger, hazards=trial.hazards), report)
+            if verdict.trusted:  # the next would fail on fewer tiles as well
+                planned[number + 1 :] = lighter.restored(planned[number + 1 :])
         planned[number] = report.trials[place] = trial
         took = seconds_used() - before
         pace.ran(trial, took)

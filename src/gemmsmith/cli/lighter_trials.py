@@ -42,6 +42,11 @@ class LighterTrials:
         self.replaced[light.label] = trial
         return light
 
+    def restored(self, waiting: list[Trial]) -> list[Trial]:
+        """The trials that wait as they were; none is replaced from now on."""
+        self.light.clear()
+        return [self.replaced.pop(trial.label, trial) for trial in waiting]
+
     def larger(self, trial: Trial) -> Trial | None:
         """The trial that a lighter one stands for; None for others."""
         return self.replaced.pop(trial.label, None)

@@ -8,6 +8,7 @@ together with a second one for the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from gemmsmith.cure.suggestion import Suggestion, suggestion_of
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.verify.trial import Trial
 
-_MOST_WHOLE_CHECKS = 4  # they are not counted in the budget
+_MOST_WHOLE_CHECKS = 4  # they are not counted in the budget, up to ``find_cure``'s ``at_most``
 _MOST_FIRST_STEPS = 3  # partial cures that are completed
 # Changes that touch no index: with them a kernel has the layout that its author meant.
 _KEEP_LAYOUT = frozenset((
@@ -66,6 +67,7 @@ class _Search:
     program: Program
     bench: Workbench
     deadline: float
+    latest: float = math.inf  # for the deadline, which whole checks put off
     second_best: Suggestion | None = None
     whole_checks: int = 0
 
@@ -83,7 +85,7 @@ class _Search:
             return None, None
         started, self.whole_checks = seconds_used(), self.whole_checks + 1
         whole = self.bench.whole_check(edited)
-        self.deadline += seconds_used() - started
+        self.deadline = max(self.deadline, min(self.latest, self.deadline + seconds_used() - started))
         if whole is None or not whole.cured:
             return None, whole
         found = suggestion_of(candidate, self.program.files, whole.tried)
@@ -103,9 +105,13 @@ class _Search:
         return None
 
 
-def find_cure(program: Program, fault: Fault, bench: Workbench, seconds: float) -> Suggestion | None:
-    """The first change that cures; None if none of those tried in the time does."""
-    search = _Search(program, bench, seconds_used() + seconds)
+def find_cure(
+    program: Program, fault: Fault, bench: Workbench, seconds: float, at_most: float = math.inf
+) -> Suggestion | None:
+    """The first change that cures; None if none of those tried in ``seconds`` does, or, with whole checks, in
+    ``at_most``."""
+    now = seconds_used()
+    search = _Search(program, bench, now + seconds, now + at_most)
     parts: list[tuple[int, Candidate, Fault]] = []
     for candidate in candidates(program, fault):
         if search.is_over:

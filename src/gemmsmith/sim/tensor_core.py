@@ -91,6 +91,9 @@ def multiply_add(kind: str, a: Array, b: Array, c: Array, how: Accumulation, b_k
 
 
 def _chunk(kinds: tuple[str, str], a: Array, b: Array, c: Array, how: Accumulation) -> Array:
+    if _is_exact(a, b, c, how):
+        exact: Array = np.einsum("kin,kjn->ijn", a, b) + c
+        return (exact + np.float32(0)).astype(c.dtype)  # as below, zero is never negative
     ea, eb = (_exponents(v, _SMALLEST[kind]) for v, kind in zip((a, b), kinds, strict=True))
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     total = c.astype(np.float32)
@@ -108,6 +111,14 @@ def _chunk(kinds: tuple[str, str], a: Array, b: Array, c: Array, how: Accumulati
         half = total.dtype == np.float16
         total.view(np.uint16 if half else np.uint32)[nan] = CANONICAL_NAN_16 if half else CANONICAL_NAN_32
     return total
+
+
+def _is_exact(a: Array, b: Array, c: Array, how: Accumulation) -> bool:
+    """Whether nothing is cut, in any order of adding: integers, whose sums are small enough to be kept whole."""
+    if not all((v == np.trunc(v)).all() for v in (a, b, c)):
+        return False
+    most = float(np.abs(c).max()) + len(a) * float(np.abs(a).max()) * float(np.abs(b).max())
+    return most < 2.0 ** min(_FRACTION + 1, _FRACTION + how.extra + 1, how.kept + 1)
 
 
 def _block(a: Array, b: Array, ea: Array, eb: Array, c: Array, how: Accumulation) -> Array:

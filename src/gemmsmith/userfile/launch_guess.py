@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gemmsmith.errors import UsageError
 from gemmsmith.gpus import cuda_limits
@@ -156,18 +157,24 @@ class LaunchGuess:
         return self._x_walks_rows() != self.flipped
 
     def _x_walks_rows(self) -> bool:
-        """Whether blockIdx.x counts rows of C: by what its variable is compared with, named, or multiplied by."""
-        body = self.body
         named = {arg.role: arg.name for arg in self.signature.arguments}
-        rows, cols = (f"(?:{role}|{named.get(role, role)})" for role in "MN")
-        direct = re.findall(r"(\w+)\s*=\s*[^;=]*blockIdx\.x", body)
-        further = [n for d in direct for n in re.findall(rf"(\w+)\s*=(?!=)[^;=]*\b{d}\b", body) if n not in direct]
-        for name in direct + further:
-            for size, answer in ((rows, True), (cols, False)):
-                if re.search(rf"\b{name}\s*(?:<|>=)\s*{size}\b|\b{size}\s*(?:>|<=)\s*{name}\b", body):
-                    return answer
-            if "row" in name.lower() or "col" in name.lower():
-                return "row" in name.lower()
-            if re.search(rf"\b(?:{named.get('A', 'A')}|{named.get('C', 'C')})\s*\[\s*\(?{name}\s*\*", body):
-                return True
-        return False
+        return _x_counts_rows(self.body, *(named.get(role, role) for role in "MNAC"))
+
+
+@lru_cache
+def _x_counts_rows(body: str, m: str, n: str, a: str, c: str) -> bool:
+    """Whether blockIdx.x counts rows of C: by what its variable is compared with, named, or multiplied by.
+
+    ``m``, ``n``, ``a``, ``c``: what the kernel calls these.
+    """
+    direct = re.findall(r"(\w+)\s*=\s*[^;=]*blockIdx\.x", body)
+    further = [w for d in direct for w in re.findall(rf"(\w+)\s*=(?!=)[^;=]*\b{d}\b", body) if w not in direct]
+    for name in direct + further:
+        for size, answer in ((f"(?:M|{m})", True), (f"(?:N|{n})", False)):
+            if re.search(rf"\b{name}\s*(?:<|>=)\s*{size}\b|\b{size}\s*(?:>|<=)\s*{name}\b", body):
+                return answer
+        if "row" in name.lower() or "col" in name.lower():
+            return "row" in name.lower()
+        if re.search(rf"\b(?:{a}|{c})\s*\[\s*\(?{name}\s*\*", body):
+            return True
+    return False

@@ -199,7 +199,9 @@ def _check_plain_product(asked: _Asked) -> bool:
                                  asked.cure_seconds, asked.cures is not None,
                                  started=asked.started))  # fmt: skip
     if asked.form.is_document:
-        _print_document(asked, [report.to_json()])
+        from gemmsmith.cli.render.check_json import report_json
+
+        _print_document(asked, [report_json(report)])
     else:
         from gemmsmith.cli.render.check_text import show_report
 

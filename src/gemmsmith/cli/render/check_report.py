@@ -1,4 +1,4 @@
-"""The result of gemmsmith check: statuses, restrictions, the verdict in one line, and all of it as JSON."""
+"""The result of gemmsmith check: statuses, restrictions, and the verdict in one line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
-from gemmsmith.cli.render.certificate_text import certificate_json
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.scratch import is_never_set
-from gemmsmith.userfile.short_loops import short_loop
 from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.launched_products import leaves_out, one_value_scalars
@@ -32,7 +30,6 @@ _VECTORS = re.compile(
 _SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
                         r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 LIMIT = "limit"  # of a failure that restricts the kernel, and does not make it wrong
-_GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 
 
 @dataclass
@@ -163,7 +160,7 @@ class Report:
         if RAGGED in labels and self._needs_vectors:
             restricted[RAGGED] = "aligned_rows"
         return next((status for label, status in restricted.items() if label in labels),
-                    "column_major" if self._is_column_major else "right")  # fmt: skip
+                    "column_major" if self.is_column_major else "right")  # fmt: skip
 
     @property
     def _needs_vectors(self) -> bool:
@@ -175,7 +172,7 @@ class Report:
         return vector > 1 and m == 1 and (rows == (vector, vector) or some)
 
     @property
-    def _is_column_major(self) -> bool:
+    def is_column_major(self) -> bool:
         return not self.spec.is_rung and self.spec.signature.column_major
 
     @property
@@ -212,48 +209,14 @@ class Report:
         run = {trial.label for trial, _ in self.verdicts}
         return [trial.label for trial in self.trials if trial.label not in run]
 
-    def to_json(self) -> dict[str, Any]:
-        used = self.compiled.resources
-        return {
-            "kernel": self.spec.name, "entry": self.entry, "symbol": self.compiled.entry, "ok": self.ok,
-            "status": self.status, "arch": self.compiled.arch, "found": list(self.settled.lines),
-            "registers": used.registers, "static_smem": used.static_smem, "launch": self.launch,
-            "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **self._own_json(v)}
-                       for t, v in self.verdicts],
-            "causes": [cause.to_json() for cause in self.causes],
-            "remedies": [remedy.to_json() for remedy in self.remedies],
-            "hints": self.hints, "note": self.note(), "verdict": self.conclusion(), "next": self.next_command(),
-            "warnings": self._warnings(), "notes": self.launch_notes,
-            "skipped": [{"label": label, "reason": why} for label, why in self.skipped],
-            "not_run": self.left, "seconds": round(self.seconds, 2), "budget": self.budget, "more": self.more,
-            "multiples": {"m": self.multiples.m, "n": self.multiples.n, "k": self.multiples.k}
-            | ({"from_k": self.multiples.from_k} if self.multiples.from_k else {}),
-            "certificate": self._certificate_json(),
-        }  # fmt: skip
-
-    def _warnings(self) -> list[str]:
-        found = [f"C is read when beta = 0: {reason}" for v in self.advice for reason in v.reasons[:2]]
-        found += [f"{self.entry}: {remark}" for remark in self.remarks]
-        return found + ([self.conclusion()] if self._restrictions() and self.ok else [])
-
-    def _own_json(self, verdict: Verdict) -> dict[str, Any]:
-        """A verdict with the user's own M and N."""
-        found: dict[str, Any] = dict(verdict.to_json())
-        if self._is_column_major:
-            problem = dict(found["problem"])
-            problem["m"], problem["n"], problem["lda"], problem["ldb"] = (
-                problem["n"], problem["m"], problem["ldb"], problem["lda"])  # fmt: skip
-            found["problem"] = problem | {"layout": self._layout_word()}
-        return found
-
-    def _layout_word(self) -> str:
+    def layout_word(self) -> str:
         words = self.settled.words
         return words[words.index("--layout") + 1] if "--layout" in words else "col"
 
     def own(self, problem: Problem) -> str:
         """A problem as text, with the user's own M, N, lda and ldb."""
         text = str(problem)
-        if not self._is_column_major:
+        if not self.is_column_major:
             return text
         text = text.replace(f"{problem.m}x{problem.n}x{problem.k}", f"{problem.n}x{problem.m}x{problem.k}", 1)
         text = re.sub(r" [NT]{2}\b", "", text)
@@ -269,12 +232,9 @@ class Report:
             return LIMIT
         return "RACE" if _only_races(verdict) else "WRONG"
 
-    def _certificate_json(self) -> dict[str, Any] | None:
-        return None if self.certificate is None else certificate_json(self.certificate, self.spec, self.own)
-
     def restricted(self) -> str:
         """For what alone the kernel is right, and what happens elsewhere; empty if it is right for all or wrong."""
-        found = self._restrictions()
+        found = self.restrictions()
         return f"right for {' and '.join(found)} only{self._elsewhere()}" if found else ""
 
     def conclusion(self) -> str:
@@ -310,7 +270,7 @@ class Report:
         limits = f", {others} showed a limit" if others else ""
         return f"{self.entry} is right{kind}: {passed} trials passed{limits}"
 
-    def _restrictions(self) -> list[str]:
+    def restrictions(self) -> list[str]:
         """For what alone the kernel is right; empty if it is right for all or wrong."""
         if self.status in ("right", "column_major", "racy", "wrong"):
             return []
@@ -326,7 +286,7 @@ class Report:
         verdict = next((v for t, v in self.failed if t.label == RAGGED), None)
         if verdict is None or self.status != "whole_tiles":
             return ""
-        multiples = f": multiples of {self._own_multiples()}" if str(self.multiples) else ""
+        multiples = f": multiples of {self.own_multiples()}" if str(self.multiples) else ""
         if any("out-of-bounds" in reason for reason in verdict.reasons):
             return f"{multiples}; elsewhere it accesses memory outside its matrices"
         misaligned = any("misaligned" in reason for reason in verdict.reasons)
@@ -338,10 +298,10 @@ class Report:
         return multiples + ("; elsewhere its vector accesses are misaligned" if misaligned else
                             "; elsewhere its result is wrong")  # fmt: skip
 
-    def _own_multiples(self) -> Multiples:
+    def own_multiples(self) -> Multiples:
         """In the user's own M and N."""
         found = self.multiples
-        return replace(found, m=found.n, n=found.m) if self._is_column_major else found
+        return replace(found, m=found.n, n=found.m) if self.is_column_major else found
 
     def next_command(self) -> str:
         """What to try after a kernel that is right; empty otherwise."""
@@ -349,40 +309,6 @@ class Report:
             return ""
         words = ["gemmsmith", "explain", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
-
-    def note(self) -> str:
-        """What it means that only another shape failed; empty where that is not the case."""
-        if not self.failed:
-            return ""
-        trial, verdict = self.failed[-1]
-        if trial.label not in (DISTINCT, RAGGED) or self.square or self.causes or self.status == "aligned_rows":
-            return ""
-        passed = [t for t, v in self.verdicts if v.trusted and not t.group]
-        others = [self.shape_of(t.problem) for t in passed if t.label == DISTINCT]
-        same = f"All {len(passed) - len(others)} trials of {self.own(self.base)} passed"
-        if trial.label == DISTINCT:
-            return (
-                f"{same}, but not {self.shape_of(trial.problem)}, where M, N and K all differ: look for one of them "
-                "used in place of another, as a stride or a loop bound, and for a grid whose x and y are swapped."
-            )
-        apart = others or len({self.base.m, self.base.n, self.base.k}) == 3
-        too = f" ({others[0]}, too)" if others else ""
-        right = f"multiples of the tile are right{too}" if apart else "square multiples of the tile are right"
-        if any(MAP_REFUSED in reason for reason in self.failed[-1][1].reasons):
-            return f"{same}: {right}. For other shapes the host code must encode other tensor maps."
-        if verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted:
-            return (f"{same}: {right}. For every other shape the grid has too few blocks: round the number of tiles "
-                    "up, (N + tile - 1) / tile, and guard the edges.")  # fmt: skip
-        if not verdict.faulted and (self.multiples.m, self.multiples.n) == (1, 1) and self.multiples.k > 1:
-            loop = short_loop(self.spec.code, self.spec.signature.named("K"))
-            return (f"{same}: {right}. For every other K {loop} ends before the last terms: add the last "
-                    f"K % {self.multiples.k} of them after it, or guard them with k < K inside it.")  # fmt: skip
-        return f"{same}: {right}. Every other shape needs guards at the edges: {self._guards()}."
-
-    def _guards(self) -> str:
-        """The guards that are missing, as far as the multiples tell."""
-        missing = [text for name, text in _GUARDS.items() if getattr(self._own_multiples(), name) > 1]
-        return ", ".join(missing or _GUARDS.values())
 
 
 def _listed(labels: list[str]) -> str:

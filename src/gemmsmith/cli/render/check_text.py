@@ -6,6 +6,8 @@ from collections import Counter
 
 from gemmsmith.cli.launch_report import launch_line
 from gemmsmith.cli.render.certificate_text import certificate_lines
+from gemmsmith.cli.render.check_json import report_json
+from gemmsmith.cli.render.check_note import failure_note
 from gemmsmith.cli.render.check_report import LIMIT, Report
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, patch, print_json, say
@@ -20,7 +22,7 @@ _STYLES = {"ok": "green", LIMIT: "yellow"}
 def show_report(report: Report, json: bool) -> None:
     """Print it, as JSON or as text."""
     if json:
-        print_json(report.to_json())
+        print_json(report_json(report))
     else:
         print_report(report)
 
@@ -57,7 +59,7 @@ def print_report(report: Report) -> None:
         item(cause.sentence, "green")
         patch(cause.diff)
     _print_evidence(report)
-    if note := report.note():
+    if note := failure_note(report):
         say(note)
     for note in report.launch_notes:
         item(f"note: {note}", "yellow")

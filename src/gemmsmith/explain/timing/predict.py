@@ -8,40 +8,31 @@ are alike once the pipeline is full.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
-from gemmsmith.explain.timing.sampled import Sample, Subject, issued, only, times_issued
-from gemmsmith.explain.timing.shorter import MANY, Shorter
+from gemmsmith.explain.timing.rounds import Rounds
+from gemmsmith.explain.timing.sample_runs import NO_CHANGES, RunKey
+from gemmsmith.explain.timing.sampled import Sample, Subject, issued, times_issued
+from gemmsmith.explain.timing.shorter import MANY
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem, ceil_div
-from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.memory_path import Memory
 from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters, errors_of, parameters_of
-from gemmsmith.sim.timing.shared_start import run_both
-from gemmsmith.sim.timing.sm import Sm
-from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, Row, rows_of, tensor_flops
+from gemmsmith.sim.timing.table import WARP_PRODUCTS, WARPGROUP_PRODUCTS, Row, tensor_flops
 from gemmsmith.sim.timing.watched import Issued, WatchedSm
 
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
-_IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
-_FEW = 0.1  # first touches below this share are left out
-_STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
-_FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
-_NONE = Changes()
-_Key = tuple[int, int, bool, SmParameters]  # K, blocks, whether data come from DRAM, and parameters of a run
 
 
-class Predictor(Shorter):
+class Predictor(Rounds):
     """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
@@ -71,8 +62,8 @@ class Predictor(Shorter):
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
-        self._known: dict[_Key, Outcome] = {}
-        self._without_stalls: dict[_Key, Outcome] = {}
+        self._known: dict[RunKey, Outcome] = {}
+        self._without_stalls: dict[RunKey, Outcome] = {}
         self._known_rows: dict[SmParameters, list[Row | None]] = {}
 
     def adopt(self, other: Predictor) -> bool:
@@ -92,58 +83,7 @@ class Predictor(Shorter):
         self._known, self._without_stalls = other._known, other._without_stalls
         return True
 
-    @property
-    def program(self) -> MachineProgram:
-        return self.subject.program
-
-    @property
-    def samples(self) -> list[Sample]:
-        if not self._samples:
-            depths = list(dict.fromkeys(self._depths()))
-            if self.shares_tiles:
-                self._choose_slower(depths[0])
-            self._samples = [self._sampled(k) for k in depths]
-            low, high = self._samples[0], self._samples[-1]
-            deeper = 3 * high.k - 2 * low.k
-            if self.spec.persistent and self._stores(low) != self._stores(high) and deeper < self.problem.k:
-                # Shares of K that end in another tile: one of these is not on the line.
-                self._samples = [high, self._sampled(deeper)]
-        return self._samples
-
-    def _choose_slower(self, k: int) -> None:
-        """Of the last cluster, which waits for most, and one in the middle, which sends and receives partial sums."""
-        together = self.subject.together
-        middle = self.blocks // together // 2 * together
-        found = []
-        tried = list(dict.fromkeys((self.chosen[0], middle)))
-        *samples, self._senders[k] = self.subject.samples(self._short(k), [*([block] for block in tried), [0]])
-        for block, sample in zip(tried, samples, strict=True):
-            model = self.rates.sm(self.resident, sample.apart)
-            memory = self._after_sender(sample, model, self._memory(self.resident, False, _NONE, sample.workspace))
-            sm = Sm(self._rows(model), sample.streams, model, memory, sample.sm_of)
-            sm.accounts = False
-            found.append((sm.run().cycles, block, sample))
-        _, block, self._tried = max(found, key=lambda each: each[0])
-        self.chosen = [block]
-
-    def _rows(self, model: SmParameters) -> list[Row | None]:
-        if model not in self._known_rows:
-            self._known_rows[model] = rows_of(self.program, model)
-        return self._known_rows[model]
-
-    def _stores(self, sample: Sample) -> int:
-        code = self.program.instructions
-        return sum(times for p, times in times_issued(sample).items() if code[p].opcode == "STG")
-
-    def _sampled(self, k: int) -> Sample:
-        if self._tried and self._tried.k == k:
-            return self._tried
-        if not self.shares_tiles:
-            return self.subject.sample(self._short(k), self.chosen)
-        sample, self._senders[k] = self.subject.samples(self._short(k), [self.chosen, [0]])
-        return sample
-
-    def predict(self, changes: Changes = _NONE, mhz: float = 0.0) -> Predicted:
+    def predict(self, changes: Changes = NO_CHANGES, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
         rounds = self._rounds(changes)
         cycles = sum(times * each.cycles for times, each in rounds)
@@ -195,157 +135,9 @@ class Predictor(Shorter):
         cold = self._waits_for_dram(len(together)) or (turn == 0 and self._warm())
         model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(self._rows(model), sample.streams, model,
-                       self._memory(len(together), cold, _NONE, sample.workspace), sample.sm_of)  # fmt: skip
+                       self._memory(len(together), cold, NO_CHANGES, sample.workspace), sample.sm_of)  # fmt: skip
         sm.run()
         return sample, sm.log
-
-    # -- rounds -----------------------------------------------------------------------------------
-
-    def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
-        if self.first_readers:
-            share = sum(self.first_readers) / self.per_sm if changes.cold else 0.0
-            every = self._timed(1, True, changes) if share > 1 - _FEW else self._part_cold(1, share, changes)
-            return [(self.per_sm, every)]
-        full, rest = divmod(self.per_sm, self.resident)
-        warm = self._warm()
-        kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
-        if rest:
-            kinds.append((1, rest, not warm))
-        made = [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
-        left = self.blocks - (self.per_sm - 1) * self.sms
-        if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
-            # The last blocks run on few SMs, and share L2 with few.
-            times, last = made[-1]
-            made[-1:] = [(times - 1, last)] if times > 1 else []
-            made.append((1, self._round(1, not warm and changes.cold, changes, left)))
-        return made
-
-    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
-        """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
-
-        ``busy``: SMs at work, 0 for all that have blocks.
-        """
-        share = self.rates.first_touch(size) if cold else 0.0
-        if share >= 1:
-            return self._timed(size, True, changes, busy)
-        if cold:  # blocks of a kernel that waits most of the time stay in step
-            hot = self._timed(size, False, changes, busy)
-            share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
-        return self._part_cold(size, share, changes, busy)
-
-    def _part_cold(self, size: int, share: float, changes: Changes, busy: int = 0) -> RoundTime:
-        """A round of which a ``share`` of all blocks waits for DRAM."""
-        hot = self._timed(size, False, changes, busy)
-        if share < _FEW:
-            return hot
-        far = self._timed(size, True, changes, busy, accounts=False)
-        return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
-
-    @cached_property
-    def first_readers(self) -> list[float]:
-        """Of each round the share of blocks that wait for DRAM, where an SM holds one block: nothing hides its wait.
-
-        Empty for other launches, and for clusters and persistent blocks, whose order is their own.
-        """
-        alone = self.resident == 1 and self.subject.together == 1 and not self.spec.persistent
-        return self.rates.first_readers(1) if alone else []
-
-    def _waits_for_dram(self, size: int) -> bool:
-        """Whether blocks, ``size`` of them on an SM, wait for DRAM in most rounds."""
-        if self.first_readers:
-            return sum(self.first_readers) > self.per_sm / 2
-        return self.rates.first_touch(size) >= 1
-
-    def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True) -> RoundTime:
-        """``accounts``: whether the stalls are wanted, not only the time."""
-        results = self._run_samples(size, cold, changes, busy, accounts)
-        if self._waits_for_outputs(results[0], busy):
-            # Outputs leave beside the k-tiles of the next tile: with few k-tiles the outputs take all the time.
-            self._samples = [self.samples[-1], self._sampled(2 * self.samples[-1].k)]
-            return self._timed(size, cold, changes, busy, accounts)
-        low, high = results[0], results[-1]
-        if len(results) == 1:
-            return RoundTime(size, low.cycles * self.longer, low)
-        # Short K may hide behind starts and epilogues; a deep one takes at least what its busiest unit needs.
-        busiest = max(high.busy[unit] * high.cycles - low.busy[unit] * low.cycles for unit in high.busy)
-        slope = max(high.cycles - low.cycles, busiest) / (self.samples[-1].k - self.samples[0].k)
-        cycles = high.cycles + slope * (self.problem.k - self.samples[-1].k)
-        return RoundTime(size, cycles * self.longer, high)
-
-    def _waits_for_outputs(self, low: Outcome, busy: int) -> bool:
-        """Whether stores by TMA take most of the time of the shorter sample, though the real K is deeper."""
-        deeper = self.samples[0].k < self.samples[-1].k and 2 * self.samples[-1].k < self.problem.k
-        if not (deeper and self.spec.persistent and self.subject.uses("UTMASTG")):
-            return False
-        rate = self.rates.sm(self.resident, self.samples[0].apart, busy).tma_store_bytes_cycle
-        sms = len(set(self.samples[0].sm_of.values()))
-        return low.stored_bytes / sms / rate > _STORING * low.cycles
-
-    def _run_samples(self, size: int, cold: bool, changes: Changes, busy: int, accounts: bool) -> list[Outcome]:
-        known = self._known if accounts else self._without_stalls
-        keys = [self._key(sample, size, cold, changes, busy) for sample in self.samples]
-        if len(keys) == 2 and changes == _NONE and not any(key in known for key in keys):
-            low, high = (self._sm(sample, size, cold, changes, busy) for sample in self.samples)
-            low.accounts = high.accounts = accounts
-            known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
-        return [self._run(sample, size, cold, changes, busy, accounts) for sample in self.samples]
-
-    def _run(
-        self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True
-    ) -> Outcome:
-        key, known = self._key(sample, size, cold, changes, busy), self._known if accounts else self._without_stalls
-        if changes == _NONE and key in known:
-            return known[key]
-        if changes == _NONE and key in self._known:  # with stalls, which do not harm
-            return self._known[key]
-        sm = self._sm(sample, size, cold, changes, busy)
-        sm.accounts = accounts
-        found = sm.run()
-        if changes == _NONE:
-            known[key] = found
-        return found
-
-    def _key(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int) -> _Key:
-        return sample.k, size, cold, replace(self.rates.sm(size, self.samples[0].apart, busy), **changes.sm)
-
-    def _sm(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0) -> Sm:
-        """The SM, or the SMs of a cluster, that run a sample's blocks."""
-        _, _, _, model = self._key(sample, size, cold, changes, busy)
-        memory = self._memory(size, cold, changes, sample.workspace)
-        if self.shares_tiles:
-            memory = self._after_sender(sample, model, memory)
-        first = set(self.chosen[:size])
-        numbers = {b: sm for b, sm in sample.sm_of.items() if sample.cluster_of[b] in first}
-        streams = [s for s in sample.streams if s.block in numbers]
-        if changes.dropped is not None:
-            left = {n for n, i in enumerate(self.program.instructions) if not changes.dropped(i)}
-            streams = [only(s, left) for s in streams]
-        return Sm(self._rows(model), streams, model, memory, numbers)
-
-    def _after_sender(self, sample: Sample, model: SmParameters, memory: Memory) -> Memory:
-        """The same with partial sums of other blocks there from when the first block, which only sends, stored its."""
-        if sample.k not in self._senders:
-            self._senders[sample.k] = self.subject.sample(self._short(sample.k), [0])
-        sender = self._senders[sample.k]
-        mine = replace(memory, near=sender.workspace)
-        key = sample.k, model, mine
-        if key not in self._sent:
-            sm = Sm(self._rows(model), sender.streams, model, mine, sender.sm_of)
-            sm.accounts = False
-            self._sent[key] = sm.left_at()
-        return replace(memory, near_from=self._sent[key])
-
-    def _memory(self, size: int, cold: bool, changes: Changes, near: tuple[int, int]) -> Memory:
-        geometry = self.plan.kernel.geometry
-        smem = (geometry.smem + self.subject.compiled.resources.static_smem + self.gpu.reserved_smem_per_block) * size
-        return Memory(cold, max(64, (self.model.sm.l1_bytes - smem) // 128), changes.conflicts, changes.coalesced,
-                      near)  # fmt: skip
-
-    def _warm(self) -> bool:
-        """Whether rounds after the first find A and B in L2."""
-        problem = self.problem
-        nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
-        return nbytes < _FITS_L2 * self.gpu.l2_bytes
 
     # -- clock and other launches -----------------------------------------------------------------
 

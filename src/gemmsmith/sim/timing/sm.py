@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.timing.accounts import Accounts
 from gemmsmith.sim.timing.effects import (
     ATOMIC,
     BARRIER,
@@ -29,11 +28,11 @@ from gemmsmith.sim.timing.effects import (
     MIO,
     SYNCS,
     TENSOR,
+    SharedOp,
 )
 from gemmsmith.sim.timing.memory_path import AllSent, Memory
 from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
-    DISPATCH,
     LONG,
     MEMBAR,
     NEVER,
@@ -45,13 +44,14 @@ from gemmsmith.sim.timing.outcome import (
     busy_of,
 )  # fmt: skip
 from gemmsmith.sim.timing.parameters import SmParameters
+from gemmsmith.sim.timing.plain_issue import PlainIssue
 from gemmsmith.sim.timing.streams import Stream
 from gemmsmith.sim.timing.table import Row
 
 _FAR = (GLOBAL_LOAD, ATOMIC, SYNCS)  # kinds that warps wait long for
 
 
-class Sm(Accounts):
+class Sm(PlainIssue):
     """One SM, or the SMs of a cluster, until all warps have ended."""
 
     watched = False  # every instruction goes through ``_issue``, where a log can be kept
@@ -110,37 +110,25 @@ class Sm(Accounts):
 
     def advance(self, stops: Sequence[int] = ()) -> None:
         """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
-        for mine, stop in zip(self.ops, stops, strict=False):
-            mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
-        nexts = self.nexts = [
-            mine[min(at, len(mine) - 1)] if mine else NOTHING for mine, at in zip(self.ops, self.at, strict=True)
-        ]
+        nexts = self.nexts = self._next_instructions(stops)
         following, greedy, choose = self.following, self.greedy, self._choose
-        events, ready, at, ops = self.path.events, self.ready, self.at, self.ops
-        fixed, last, reason, slack = self.fixed, self.last, self.reason, self.model.bank_slack
-        all_units, all_banks, issue_free = self.units, self.banks, self.issue_free
+        events, ready, fixed, at, last = self.path.events, self.ready, self.fixed, self.at, self.last
+        all_units, issue_free = self.units, self.issue_free
         issues, held, accounts = self.issues, self.held, self.accounts
         queues, depth = self.path.queue, self.model.mio_depth
         while self.live:
             now = min(following)
             if events and events[0][0] <= now:
-                now, _, place, nbytes = heapq.heappop(events)
-                if place < 0:
-                    self.path.take_data_stage(-1 - place, now, nbytes)
-                    continue
-                for w in self._landed(place, nbytes, now):
-                    part = self.part_of[w]
-                    following[part] = min(following[part], max(now, ready[w], issue_free[part]))
+                self._take_event()
                 continue
             if now >= NEVER:
                 raise SimulationError(f"the time model found no warp that can go on: {self._stuck()}")
             part = following.index(now)
-            units = all_units[part]
             w = greedy[part]
             # The warp that issued last goes on if it can: most instructions issue here.
             if w >= 0 and ready[w] <= now:
                 op = nexts[w]
-                how = op[0]
+                how, units = op[0], all_units[part]
                 if how == ONE:
                     free = units[op[1]] <= now
                 elif how == EITHER:
@@ -163,116 +151,66 @@ class Sm(Accounts):
                     following[part] = later
                     continue
                 op = nexts[w]
-            how, unit, busy, even, odd, stall, _, plain, tally, even_alone, odd_alone, shared, hold = op
+            even, odd, plain = op[3], op[4], op[7]
             if stops and not plain and at[w] == stops[w]:
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
-                greedy[part], even, odd = w, even_alone, odd_alone
+                greedy[part], even, odd = w, op[9], op[10]
             if accounts and now > last[w] + 1:
-                since = last[w] + 1
                 if ready[w] == now == fixed[w]:
-                    tally[WAIT] += now - since
+                    op[8][WAIT] += now - last[w] - 1
                 else:
                     self._account(w, part, op, now)
-            if even or odd:
-                banks = all_banks[part]
-                free_even = banks[0] = (banks[0] if banks[0] > now else now) + even
-                free_odd = banks[1] = (banks[1] if banks[1] > now else now) + odd
-                next_issue = (free_even if free_even > free_odd else free_odd) - slack
-                if next_issue < now + 1:
-                    next_issue = now + 1
-                if next_issue < now + hold:
-                    next_issue = now + hold
-            else:
-                next_issue = now + 1
+            next_issue = self._after_operands(part, even, odd, now, op[12]) if even or odd else now + 1
             issue_free[part] = following[part] = next_issue
             if accounts:
                 issues[part].append(now)
                 stopped = held[part]
                 stopped.append(stopped[-1] + next_issue - now - 1)
             if plain:
-                if how == ONE:
-                    units[unit] = now + busy
-                elif how:
-                    units[FMA if units[FMA] <= units[LITE] else LITE] = now + busy
-                place = at[w] = at[w] + 1
-                last[w] = now
-                fixed[w] = until = now + stall
-                op = nexts[w] = ops[w][place]
-                if op[6]:
-                    self._wait_for(w, until, op[6])
-                else:
-                    ready[w], reason[w] = until, WAIT
-                    if until <= next_issue and op[7]:
-                        issue_free[part] = following[part] = self._run_ahead(w, part, now, next_issue, until)
-                continue
-            if shared is not None:
-                place = at[w]
-                self._access_shared(w, part, shared, self.streams[w].payloads[place], busy, now)
-                at[w], last[w] = place + 1, now
-                fixed[w] = ready[w] = until = now + stall
-                op = nexts[w] = ops[w][place + 1]
-                if op[6]:
-                    self._wait_for(w, until, op[6])
-                else:
-                    reason[w] = WAIT
-                continue
-            touched, ended = self._issue(w, part, now)
-            if ended:
-                self.live -= 1
-                greedy[part] = -1
-                self.members[part].remove(w)
-            for other in touched:
-                following[other] = min(following[other], max(now + 1, issue_free[other]))
+                self._issue_plain(w, part, op, now, next_issue)
+            elif (shared := op[11]) is not None:
+                self._issue_shared(w, part, shared, op, now)
+            else:
+                self._issue_other(w, part, now)
 
-    def _run_ahead(self, w: int, part: int, now: float, after: float, until: float) -> float:
-        """Issue the next plain instructions of the warp that issued last, as long as it can; when the next may issue.
+    def _next_instructions(self, stops: Sequence[int]) -> list[Op]:
+        """The next instruction of each warp; those at ``stops`` are never plain."""
+        for mine, stop in zip(self.ops, stops, strict=False):
+            mine[stop] = (*mine[stop][:7], False, *mine[stop][8:])
+        return [mine[min(at, len(mine) - 1)] if mine else NOTHING for mine, at in zip(self.ops, self.at, strict=True)]
 
-        No other sub-core can change any of this: units and banks are the sub-core's own, and the warp that issued last
-        goes first. A warp that is woken meanwhile finds the sub-core free from ``issue_free`` on.
-        """
-        units, banks, slack = self.units[part], self.banks[part], self.model.bank_slack
-        ops, place, issues, held = self.ops[w], self.at[w], self.issues[part], self.held[part]
-        accounts = self.accounts
-        free_even, free_odd = banks
-        stopped = held[-1]
-        while True:
-            how, unit, busy, even, odd, stall, wait, plain, tally, _, _, _, hold = ops[place]
-            if wait or not plain or until > after:
-                break
-            if how == ONE:
-                if units[unit] > after:
-                    break
-                units[unit] = after + busy
-            elif how:
-                unit = FMA if units[FMA] <= units[LITE] else LITE
-                if units[unit] > after:
-                    break
-                units[unit] = after + busy
-            if accounts and after > now + 1:
-                tally[WAIT] += until - now - 1
-                tally[DISPATCH] += after - until
-            now = after
-            after = now + 1
-            if even or odd:
-                free_even = (free_even if free_even > now else now) + even
-                free_odd = (free_odd if free_odd > now else now) + odd
-                held_until = (free_even if free_even > free_odd else free_odd) - slack
-                if held_until < now + hold:
-                    held_until = now + hold
-                if held_until > after:
-                    stopped += held_until - after
-                    after = held_until
-            if accounts:
-                issues.append(now)
-                held.append(stopped)
-            place += 1
-            until = now + stall
-        banks[0], banks[1] = free_even, free_odd
-        self.at[w], self.last[w], self.fixed[w], self.ready[w], self.nexts[w] = place, now, until, until, ops[place]
-        if wait:
-            self._wait_for(w, until, wait)
-        return after
+    def _take_event(self) -> None:
+        """Let the first event happen: bytes that leave a data stage, or land where warps wait for them."""
+        now, _, place, nbytes = heapq.heappop(self.path.events)
+        if place < 0:
+            self.path.take_data_stage(-1 - place, now, nbytes)
+            return
+        for w in self._landed(place, nbytes, now):
+            part = self.part_of[w]
+            self.following[part] = min(self.following[part], max(now, self.ready[w], self.issue_free[part]))
+
+    def _issue_shared(self, w: int, part: int, shared: SharedOp, op: Op, now: float) -> None:
+        """Issue an access to shared memory."""
+        place = self.at[w]
+        self._access_shared(w, part, shared, self.streams[w].payloads[place], op[2], now)
+        self.at[w], self.last[w] = place + 1, now
+        self.fixed[w] = self.ready[w] = until = now + op[5]
+        op = self.nexts[w] = self.ops[w][place + 1]
+        if op[6]:
+            self._wait_for(w, until, op[6])
+        else:
+            self.reason[w] = WAIT
+
+    def _issue_other(self, w: int, part: int, now: float) -> None:
+        """Issue any other instruction, which may wake warps of other sub-cores or end its own."""
+        touched, ended = self._issue(w, part, now)
+        if ended:
+            self.live -= 1
+            self.greedy[part] = -1
+            self.members[part].remove(w)
+        for other in touched:
+            self.following[other] = min(self.following[other], max(now + 1, self.issue_free[other]))
 
     def _finished(self) -> Outcome:
         out = self.out
