@@ -5,6 +5,7 @@ indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index o
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
+decisions  what the compiled code decides by sizes and scalars, alone and in pairs (decision_trials.py)
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 grids     sizes at which host code's grid stops growing as before (tile_trials.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
@@ -17,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import chain, cycle
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
+from gemmsmith.verify.decision_trials import decision_trials
 from gemmsmith.verify.edges import Edge
 from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
@@ -28,7 +30,7 @@ from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_m
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import MOST_WORK, grid_changes, many_tiles
-from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trial import DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
 
@@ -55,7 +57,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
-        (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
+        (DECISIONS, _decisions(subject, full)), (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
@@ -66,6 +68,13 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
             if key not in seen and not _obstacle(subject, trial):
                 seen.add(key)
                 yield trial
+
+
+def _decisions(subject: Subject, full: bool) -> Iterator[Trial]:
+    """What adds most to the decisions that were seen, of the edges, K and shapes of a check and of other sizes."""
+    usual = chain(_edges(subject, False), _k_values(subject, False), _shapes(subject))
+    runnable = (_runnable(subject, trial) for trial in usual)
+    yield from decision_trials(subject, [trial for trial in runnable if not _obstacle(subject, trial)], full)
 
 
 def full_count(subject: Subject) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain, zip_longest
 
-from gemmsmith.verify.trial import EDGES, TILES, Trial
+from gemmsmith.verify.trial import DECISIONS, EDGES, TILES, Trial
 
 
 def fair_order(trials: Iterable[Trial]) -> list[Trial]:
-    """The trials in turns: in each, one edge of the kernel's own code along each extent, since they are seen in it,
+    """Those that add most to the decisions that were seen, then the others in turns: in each, one edge of the kernel's own code along each extent, since they are seen in it,
     then one of every other group, and of the orders of many tiles last, since they cost most. Within a group the order
     stays."""
     edges: dict[str, list[Trial]] = {"K": []}
@@ -19,9 +19,9 @@ def fair_order(trials: Iterable[Trial]) -> list[Trial]:
             edges.setdefault(trial.label.partition(" = ")[0], []).append(trial)
         else:
             groups.setdefault(trial.group, []).append(trial)
-    tiles = groups.pop(TILES, [])
+    tiles, decisions = groups.pop(TILES, []), groups.pop(DECISIONS, [])
     turns = zip_longest(*edges.values(), *groups.values(), tiles)
-    return [trial for trial in chain.from_iterable(turns) if trial is not None]
+    return decisions + [trial for trial in chain.from_iterable(turns) if trial is not None]
 
 
 def too_slow(ran: int, seconds: float, waiting: int, left: float) -> bool:

@@ -4,9 +4,11 @@ alone."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import vector_width
 from gemmsmith.kernel.signature import SCRATCH
@@ -14,8 +16,10 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.ptx import parse
 from gemmsmith.verify.axis_multiple import LaunchSteps
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
+from gemmsmith.verify.decision_coverage import DecisionCoverage
 from gemmsmith.verify.edge_trials import edge_trials
 from gemmsmith.verify.extents import with_extent
 from gemmsmith.verify.far_trials import far_trial
@@ -64,9 +68,16 @@ def fit_subject(
         least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
         found = replace(found, multiples=least)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
-                      square=square, own=block_tile(spec, config))  # fmt: skip
+                      square=square, own=block_tile(spec, config), decisions=_decisions(runner, base))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
     return replace(subject, corner=subject.samples and _ends_in_corner(runner, subject)), found
+
+
+def _decisions(runner: TrialRunner, base: Problem) -> DecisionCoverage | None:
+    with suppress(GemmsmithError):
+        entry = parse(runner.compiled.ptx).entry(runner.compiled.entry)
+        return DecisionCoverage(runner.spec, runner.config, entry, base)
+    return None
 
 
 def _flat(spec: KernelSpec, ptx: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.verify.decision_coverage import DecisionCoverage
 from gemmsmith.verify.edges import KernelEdges
 from gemmsmith.verify.multiples import ANY, Multiples
 
@@ -26,6 +27,7 @@ class Subject:
     c          what C holds before a launch
     samples    whether each block computes its own tile, so that some of them can be run alone
     square     it is right for M = N only
+    decisions  of its code, if that could be read
     """
 
     spec: KernelSpec
@@ -41,6 +43,7 @@ class Subject:
     square: bool = False
     own: tuple[int, int] = (0, 0)
     corner: bool = False
+    decisions: DecisionCoverage | None = None
 
     @property
     def of_block(self) -> tuple[int, int]:
