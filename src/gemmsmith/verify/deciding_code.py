@@ -89,7 +89,21 @@ def is_kept(each: Instruction, needed: set[str], is_site: Sites = has_site) -> b
 
 
 _OWN = ("%tid", "%laneid", "%warpid", "%lanemask")
-_MEMORY = ("ld", "ldu", "atom", "shfl", "vote", "match", "redux", "mma", "wmma", "wgmma", "ldmatrix", "tex", "activemask")
+_MEMORY = (
+    "ld",
+    "ldu",
+    "atom",
+    "shfl",
+    "vote",
+    "match",
+    "redux",
+    "mma",
+    "wmma",
+    "wgmma",
+    "ldmatrix",
+    "tex",
+    "activemask",
+)
 
 
 def thread_registers(instructions: Sequence[Instruction]) -> set[str]:

@@ -26,13 +26,18 @@ def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Ite
             yield own[problem]
             continue
         label = f"{_shape(problem)}, where {each.where} decides otherwise"
-        yield replace(exact_trial(subject, label, problem, each.text), hazards=True)
+        trial = replace(exact_trial(subject, label, problem, each.text), hazards=True)
+        if problem.alpha != 0:
+            yield trial
+        elif subject.c != "zero":  # a user's kernel may read A and B all the same: no BLAS was promised
+            yield replace(trial, c="set")
 
 
 def _plain(subject: Subject) -> list[Problem]:
     """What other trials have for certain."""
     base, depth = subject.base, subject.depth
-    return [base, subject.one_tile(2 * depth + 3), subject.one_tile(depth + 1), subject.problem(base.m + 1, base.n - 1 or 1, base.k + 3)]
+    ragged = subject.problem(base.m + 1, base.n - 1 or 1, base.k + 3)
+    return [base, subject.one_tile(2 * depth + 3), subject.one_tile(depth + 1), ragged]
 
 
 def _shape(problem: Problem) -> str:

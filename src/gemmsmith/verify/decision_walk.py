@@ -8,6 +8,7 @@ threads decide for themselves is among the walk's sites (thread_walk.py).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from gemmsmith.sim.syntax import Entry, Immediate, Instruction
@@ -149,7 +150,21 @@ class DecisionWalk(ThreadWalk):
 
     def _started(self, thread: Thread, arguments: Mapping[str, bytes]) -> Registers:
         self._met = [0] * len(self.decisions)
-        return super()._started(thread, arguments)
+        registers, known = super()._started(thread, arguments), _in_cluster(thread)
+        for slot, name in self._special.items():
+            if name in known:
+                registers[slot] = known[name]
+        return registers
+
+
+def _in_cluster(thread: Thread) -> dict[str, int]:
+    """The special registers that tell the blocks of a cluster apart."""
+    cluster = thread.geometry.cluster
+    x, y, z = (at % by for at, by in zip(thread.block, cluster, strict=True))
+    found = {"%cluster_ctarank": x + cluster[0] * (y + cluster[1] * z), "%cluster_nctarank": math.prod(cluster)}
+    for axis, at, by in zip("xyz", (x, y, z), cluster, strict=True):
+        found |= {f"%cluster_ctaid.{axis}": at, f"%cluster_nctaid.{axis}": by}
+    return found
 
 
 def _first_source(each: Instruction) -> int:

@@ -39,6 +39,7 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
+_MOST_PARTS_K, _USUAL_K_TILE = 512, 32
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
@@ -122,7 +123,7 @@ def _data(subject: Subject) -> Iterator[Trial]:
     if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
         yield from _largest_integers(subject)
         return
-    plain = subject.one_tile(2 * subject.depth + 3)
+    plain = subject.one_tile(_every_part(subject))
     scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
 
     def trial(label: str, fill: str, problem: Problem = plain) -> Trial:
@@ -148,6 +149,13 @@ def _data(subject: Subject) -> Iterator[Trial]:
         if constant < largest:
             yield trial(f"inputs on both sides of {constant:g}", f"near {constant:g}")
             yield trial(f"sums on both sides of {constant:g}", f"sums near {constant:g}")
+
+
+def _every_part(subject: Subject) -> int:
+    """A K of which every block that shares a tile, and every warp, has a part: each must pass on its NaN."""
+    parts = 1 if subject.spec.batched else subject.spec.geometry(subject.base, subject.config).grid[2]
+    depth = max(subject.depth, _USUAL_K_TILE)
+    return min(max(2, parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
 
 
 def _largest_integers(subject: Subject) -> Iterator[Trial]:
