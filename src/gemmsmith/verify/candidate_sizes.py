@@ -20,6 +20,8 @@ _LONGEST = 40  # tiles along an extent that is drawn log-uniformly
 _NEAR = (-1, 0, 0, 1)
 _ALIKE, _EQUAL = 0.3, 0.2  # shares of what is drawn
 _MOST_WORK, _LEAST_TILES = 2**19, 6  # multiply-adds of a trial; or so many k-tiles of a large tile
+_MANY_TILES, _MANY_WORK = 0.2, 10  # shares of products of many tiles and few k, and times as much work as others
+_TILES = 24  # along an extent of these
 _SCALARS = ((1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (1.0, -2.0), (0.0, 2.0), (3.0, 1.0), (-2.0, 3.0))
 
 
@@ -36,7 +38,7 @@ class CandidateSizes:
         seen: set[Problem] = set()
         for _ in range(count):
             problem = self._drawn()
-            if problem not in seen and self.work(problem) <= 2 * self.most_work:
+            if problem not in seen and self.work(problem) <= 2 * _MANY_WORK * self.most_work:
                 seen.add(problem)
                 yield problem
 
@@ -50,6 +52,8 @@ class CandidateSizes:
 
     def _drawn(self) -> Problem:
         units = *self.subject.tile, self.subject.depth
+        if self.rng.random() < _MANY_TILES:
+            return self._of_many_tiles(units)
         alike = self._kind() if self.rng.random() < _ALIKE else None  # all of them small, or powers of two, …
         extents = [self._extent(unit, self._kind() if alike is None else alike) for unit in units]
         if self.rng.random() < _EQUAL:  # two of them
@@ -60,6 +64,17 @@ class CandidateSizes:
             extents[longest] = extents[longest] // 2
         problem = self.subject.problem(*extents)
         return self._with_scalars(self._with_rows(problem))
+
+    def _of_many_tiles(self, units: Sequence[int]) -> Problem:
+        """Tiles along both extents, more than a group or a wave has, with one or two k-tiles."""
+        most = max(4, _MANY_WORK * self.most_work // math.prod(units))
+        down = int(self.rng.integers(1, min(_TILES, most) + 1))
+        across = int(self.rng.integers(1, max(1, min(_TILES, most // down)) + 1))
+        rows, columns = (
+            count * unit - int(self.rng.choice((0, 0, 1)))
+            for count, unit in zip((down, across), units[:2], strict=True)
+        )
+        return self.subject.problem(rows, columns, int(self.rng.choice((1, units[2]))))
 
     def _kind(self) -> tuple[int, int]:
         return int(self.rng.integers(6 if self.constants else 4)), int(self.rng.choice(_NEAR))

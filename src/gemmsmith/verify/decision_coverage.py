@@ -129,8 +129,10 @@ class _Table:
         rest = ~features[known].any(axis=0)
         features, weights, columns = features[:, rest], weights[rest], columns[rest]
         for _ in range(_MOST):
+            # What no trial has met comes first, whatever it costs; pairs where they are cheap.
+            alone = features @ np.where(weights == _ALONE, weights, 0)
             gain = features @ weights
-            best = int(np.argmax(gain / cost))
+            best = int(np.argmax(alone / cost if alone.any() else gain / cost))
             if gain[best] < _LEAST_GAIN:
                 return
             own = features[best] * weights

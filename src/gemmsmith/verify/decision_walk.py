@@ -1,7 +1,7 @@
 """Follow one thread through a kernel's integer code and keep what each of its decisions met.
 
 A *decision* is an instruction that treats numbers differently by their size or remainder: a comparison (of sizes, of
-scalars), a minimum, a mask, a division, a shift to the right, a conversion to a narrower type. Only those are kept here
+scalars), a minimum, a mask, a division, a shift to the right, a conversion to a narrower type, a branch or selection by several of these. Only those are kept here
 that all threads of a block take alike: their operands depend on sizes, scalars, the block and loop counters. What
 threads decide for themselves is among the walk's sites (thread_walk.py).
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from gemmsmith.sim.syntax import Entry, Immediate, Instruction
-from gemmsmith.verify.deciding_code import has_site, read_registers, thread_registers
+from gemmsmith.verify.deciding_code import JUMPS, has_site, read_registers, thread_registers
 from gemmsmith.verify.integer_ops import conversion, float_of, read_as, type_of
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL, Registers, Step
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk
@@ -21,6 +21,7 @@ Outcome = Callable[..., int]
 """From the operands' bits to a bit that stands for what happened."""
 
 NO_REST, ALL_BUT_ONE, ONE_MORE, OTHER_REST, LARGER = 1, 2, 4, 8, 16
+_FALSE, _TRUE = 1, 2  # of a predicate
 _FEW_ROUNDS = 4
 _LONG_LOOPS = (9, 33)  # rounds from which a loop counts as longer, and as long
 _MOST_DIVISOR = 4096
@@ -68,6 +69,8 @@ def _masked(bits: int, kind: tuple[str, int]) -> Outcome | None:
 
 def outcome_of(each: Instruction) -> Outcome | None:
     """What a decision met, from its operands; None for an instruction that decides nothing."""
+    if each.opcode == "selp":
+        return lambda *values: _TRUE if values[-1] else _FALSE
     if len(each.operands) < 2:
         return None
     kind, types, last = type_of(each.name), conversion(each.name), each.operands[-1]
@@ -127,13 +130,29 @@ class DecisionWalk(ThreadWalk):
     def _is_shared(self, each: Instruction) -> bool:
         return not any(name in self._own for name in read_registers(each))
 
+    def _step(self, each: Instruction, at: int) -> Step:
+        step = super()._step(each, at)
+        if each.guard is None or each.opcode not in JUMPS or each.guard.name in self._own:
+            return step
+        number, guard = len(self.decisions), self._slot(each.guard.name)
+        self.decisions.append(each)
+
+        def noted(registers: Registers) -> int | None:
+            held = registers[guard]
+            if held is not None:
+                self._met[number] |= _TRUE if held else _FALSE
+            return step(registers)
+
+        return noted
+
     def _unguarded(self, each: Instruction, at: int) -> Step:
         step, outcome = super()._unguarded(each, at), outcome_of(each)
         if outcome is None or not self._is_shared(each):
             return step
         number, first = len(self.decisions), _first_source(each)
         self.decisions.append(each)
-        sources = [self._source(operand) for operand in each.operands[first : first + 2]]
+        chosen = each.operands[3:] if each.opcode == "selp" else each.operands[first : first + 2]
+        sources = [self._source(operand) for operand in chosen]
 
         def noted(registers: Registers) -> int | None:
             values = [source(registers) for source in sources]

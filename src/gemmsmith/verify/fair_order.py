@@ -9,9 +9,9 @@ from gemmsmith.verify.trial import DECISIONS, EDGES, TILES, Trial
 
 
 def fair_order(trials: Iterable[Trial]) -> list[Trial]:
-    """Those that add most to the decisions that were seen, then the others in turns: in each, one edge of the kernel's own code along each extent, since they are seen in it,
-    then one of every other group, and of the orders of many tiles last, since they cost most. Within a group the order
-    stays."""
+    """The trials that add most to the decisions that were seen, then the others in turns: in each, one edge of the
+    kernel's own code along each extent, since they are seen in it, then one of every other group, and of the orders of
+    many tiles last, since they cost most. Within a group the order stays."""
     edges: dict[str, list[Trial]] = {"K": []}
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
