@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gemmsmith.problem import INTEGER_TYPES, Problem
+from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
-
-if TYPE_CHECKING:
-    from gemmsmith.verify.trial_subject import Subject
 
 _SEED = 19
 _MOST_TILES, _MOST_CONSTANT, _MOST_POWER = 11, 4096, 10

@@ -10,25 +10,21 @@ nine k-tiles on, a vector path where N is a multiple of four and K is none. No l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
-from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.candidate_sizes import CandidateSizes
 from gemmsmith.verify.decision_walk import DecisionWalk
+from gemmsmith.verify.edges import Covering
 from gemmsmith.verify.path_probe import PathProbe, most_steps
 from gemmsmith.verify.thread_walk import Thread
-
-if TYPE_CHECKING:
-    from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.verify.trial_subject import Subject
 
 Array = NDArray[Any]
 _CANDIDATES = 350
@@ -42,56 +38,35 @@ _RANDOM_BLOCKS = 2
 _LONG = 16  # k-tiles: fewer blocks of such a product are followed
 
 
-@dataclass(frozen=True)
-class Covering:
-    """A product, and the instruction whose outcome it adds."""
+def covering(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Sequence[Problem]) -> Iterator[Covering]:
+    """Products, of ``usual`` and others, that add outcomes to those of ``seen``; the most for their cost first.
 
-    problem: Problem
-    where: str
-    text: str
-
-
-@dataclass
-class DecisionCoverage:
-    """The decisions of one kernel as compiled."""
-
-    spec: KernelSpec
-    config: Config
-    entry: Entry
-    base: Problem
-    _found: list[Covering] | None = None
-
-    def products(self, subject: Subject, seen: Sequence[Problem], usual: Sequence[Problem]) -> list[Covering]:
-        """Products, of ``usual`` and others, that add outcomes to those of ``seen``; the most for their cost first."""
-        if self._found is None:
-            self._found = list(self._chosen(subject, seen, usual))
-        return self._found
-
-    def _chosen(self, subject: Subject, seen: Sequence[Problem], usual: Sequence[Problem]) -> Iterator[Covering]:
-        walk = DecisionWalk(self.entry)
-        probe = PathProbe(self.spec, self.config, self.entry, walk, self.base)
-        constants = sorted({o.bits for each in walk.decisions for o in each.operands
-                            if isinstance(o, Immediate) and o.kind == "int"})  # fmt: skip
-        sizes = CandidateSizes(subject, constants)
-        problems, rows, of, left = list[Problem](), list[list[int]](), list[int](), _MOST_STEPS
-        for problem in dict.fromkeys((*seen, *usual, *sizes.drawn(_CANDIDATES))):
-            launch = probe._launch(problem)
-            if launch is None or left <= 0:
-                continue
-            for thread in _sampled(launch[0], problem.k > _LONG * subject.depth):
-                met, steps = walk.outcomes(thread, launch[1], most_steps(problem))
-                left -= steps
-                rows.append(met)
-                of.append(len(problems))
-            problems.append(problem)
-        if not problems or not rows[0]:
-            return
-        table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
-        known = np.array([problem in set(seen) for problem in problems])
-        cost = np.array([_LAUNCH + sizes.work(problem) for problem in problems])
-        for number, column in table.chosen(known, cost):
-            each = walk.where(column)
-            yield Covering(problems[number], each.where if each else "a loop", each.text if each else "")
+    ``entry``: the kernel as compiled.
+    """
+    walk = DecisionWalk(entry)
+    probe = PathProbe(subject.spec, subject.config, entry, walk, subject.base)
+    constants = sorted({o.bits for each in walk.decisions for o in each.operands
+                        if isinstance(o, Immediate) and o.kind == "int"})  # fmt: skip
+    sizes = CandidateSizes(subject, constants)
+    problems, rows, of, left = list[Problem](), list[list[int]](), list[int](), _MOST_STEPS
+    for problem in dict.fromkeys((*seen, *usual, *sizes.drawn(_CANDIDATES))):
+        launch = probe.launch(problem)
+        if launch is None or left <= 0:
+            continue
+        for thread in _sampled(launch[0], problem.k > _LONG * subject.depth):
+            met, steps = walk.outcomes(thread, launch[1], most_steps(problem))
+            left -= steps
+            rows.append(met)
+            of.append(len(problems))
+        problems.append(problem)
+    if not problems or not rows[0]:
+        return
+    table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
+    known = np.array([problem in set(seen) for problem in problems])
+    cost = np.array([_LAUNCH + sizes.work(problem) for problem in problems])
+    for number, column in table.chosen(known, cost):
+        each = walk.where(column)
+        yield Covering(problems[number], each.where if each else "a loop", each.text if each else "")
 
 
 class _Table:

@@ -16,11 +16,8 @@ _IN_SECONDS = 24  # trials of a check
 def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Iterator[Trial]:
     """Outcomes of decisions, and pairs of them, that the plain trials do not have: of ``usual`` trials those that add
     most for their cost, and others where none of these has an outcome; ``full``: all that were found."""
-    if subject.decisions is None:
-        return
     own = {trial.problem: trial for trial in usual if trial.size is Size.WHOLE}
-    found = subject.decisions.products(subject, _plain(subject), list(own))
-    for each in found if full else found[:_IN_SECONDS]:
+    for each in subject.covering if full else subject.covering[:_IN_SECONDS]:
         problem = each.problem
         if problem in own:
             yield own[problem]
@@ -33,7 +30,7 @@ def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Ite
             yield replace(trial, c="set")
 
 
-def _plain(subject: Subject) -> list[Problem]:
+def plain_problems(subject: Subject) -> list[Problem]:
     """What other trials have for certain."""
     base, depth = subject.base, subject.depth
     ragged = subject.problem(base.m + 1, base.n - 1 or 1, base.k + 3)

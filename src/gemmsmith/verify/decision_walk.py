@@ -1,9 +1,10 @@
 """Follow one thread through a kernel's integer code and keep what each of its decisions met.
 
 A *decision* is an instruction that treats numbers differently by their size or remainder: a comparison (of sizes, of
-scalars), a minimum, a mask, a division, a shift to the right, a conversion to a narrower type, a branch or selection by several of these. Only those are kept here
-that all threads of a block take alike: their operands depend on sizes, scalars, the block and loop counters. What
-threads decide for themselves is among the walk's sites (thread_walk.py).
+scalars), a minimum, a mask, a division, a shift to the right, a conversion to a narrower type; and a branch or a
+selection by several of these. Only those are kept here that all threads of a block take alike: their operands depend on
+sizes, scalars, the block and loop counters. What threads decide for themselves is among the walk's sites
+(thread_walk.py).
 """
 
 from __future__ import annotations

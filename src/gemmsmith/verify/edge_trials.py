@@ -21,7 +21,8 @@ from dataclasses import replace
 from itertools import chain, cycle
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
+from gemmsmith.problem import FP16, INT8, INTEGER_TYPES, Problem
+from gemmsmith.verify.data_trials import data_trials
 from gemmsmith.verify.decision_trials import decision_trials
 from gemmsmith.verify.edges import Edge
 from gemmsmith.verify.exact_trial import exact_trial
@@ -39,13 +40,10 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
-_MOST_PARTS_K, _USUAL_K_TILE = 512, 32
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
-_SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
-_LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
 
@@ -54,11 +52,12 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
+        ("data", data_trials(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
-        (DECISIONS, _decisions(subject, full)), (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
+        (DECISIONS, decision_trials(subject, usual_sizes(subject), full)),
+        (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
@@ -71,11 +70,12 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
                 yield trial
 
 
-def _decisions(subject: Subject, full: bool) -> Iterator[Trial]:
-    """What adds most to the decisions that were seen, of the edges, K and shapes of a check and of other sizes."""
-    usual = chain(_edges(subject, False), _k_values(subject, False), _shapes(subject))
-    runnable = (_runnable(subject, trial) for trial in usual)
-    yield from decision_trials(subject, [trial for trial in runnable if not _obstacle(subject, trial)], full)
+def usual_sizes(subject: Subject) -> Iterator[Trial]:
+    """The edges, K and shapes of a check."""
+    for trial in chain(_edges(subject, False), _k_values(subject, False), _shapes(subject)):
+        trial = _runnable(subject, trial)
+        if not _obstacle(subject, trial):
+            yield trial
 
 
 def full_count(subject: Subject) -> int:
@@ -115,58 +115,7 @@ def _runnable(subject: Subject, trial: Trial) -> Trial:
     return trial
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
-
-
-def _data(subject: Subject) -> Iterator[Trial]:
-    spec, base = subject.spec, subject.base
-    if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
-        yield from _largest_integers(subject)
-        return
-    plain = subject.one_tile(_every_part(subject))
-    scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
-
-    def trial(label: str, fill: str, problem: Problem = plain) -> Trial:
-        return Trial(label, problem, "float", fill, "lockstep", subject.c, False)
-
-    yield trial("NaN and Inf in A and B", "nonfinite")
-    if not spec.signature.accumulates:
-        yield trial("the sign of zero", "zero sums")
-    yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
-    narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
-    rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung
-    if not rounded and base.dtype != TF32:
-        if not subject.adds:
-            yield trial("subnormal sums", "subnormal")
-        yield trial("subnormal inputs", "subnormal inputs")
-    if not rounded and not narrow:
-        yield trial("numbers of many magnitudes", "wide")
-    if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
-        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, MOST_WORK // max(1, plain.m * plain.n)))
-        yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
-    largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
-    for constant in subject.floats:
-        if constant < largest:
-            yield trial(f"inputs on both sides of {constant:g}", f"near {constant:g}")
-            yield trial(f"sums on both sides of {constant:g}", f"sums near {constant:g}")
-
-
-def _every_part(subject: Subject) -> int:
-    """A K of which every block that shares a tile, and every warp, has a part: each must pass on its NaN."""
-    parts = 1 if subject.spec.batched else subject.spec.geometry(subject.base, subject.config).grid[2]
-    depth = max(subject.depth, _USUAL_K_TILE)
-    return min(max(2, parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
-
-
-def _largest_integers(subject: Subject) -> Iterator[Trial]:
-    """Sums far beyond 16 and 24 bits, of both signs: a clamp, a narrow or a floating-point accumulator shows."""
-    base = subject.base
-    if base.dtype not in (INT8, UINT8) or base.out_dtype != INT32:
-        return
-    tile = subject.one_tile(subject.depth)
-    k = min(_SUMS_BEYOND_24_BITS, 4 * MOST_WORK // max(1, tile.m * tile.n))
-    problem = subject.one_tile(max(subject.depth, k))
-    yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
+# -- scalars and rows ------------------------------------------------------------------------------------------------
 
 
 def _scalars(subject: Subject) -> Iterator[Trial]:

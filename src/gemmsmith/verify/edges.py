@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gemmsmith.problem import Problem
+
 UNKNOWN_STEPS = 2**62
 
 
@@ -13,6 +15,15 @@ class Edge:
 
     axis: str
     value: int
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Covering:
+    """A product at which the code decides as at no other before it, and the instruction that does."""
+
+    problem: Problem
     where: str
     text: str
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.verify.decision_coverage import DecisionCoverage
-from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.edges import Covering, KernelEdges
 from gemmsmith.verify.multiples import ANY, Multiples
 
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
@@ -27,7 +26,7 @@ class Subject:
     c          what C holds before a launch
     samples    whether each block computes its own tile, so that some of them can be run alone
     square     it is right for M = N only
-    decisions  of its code, if that could be read
+    covering   products that cover the decisions of its code, the most telling first
     """
 
     spec: KernelSpec
@@ -43,7 +42,7 @@ class Subject:
     square: bool = False
     own: tuple[int, int] = (0, 0)
     corner: bool = False
-    decisions: DecisionCoverage | None = None
+    covering: tuple[Covering, ...] = ()
 
     @property
     def of_block(self) -> tuple[int, int]:
