@@ -81,6 +81,7 @@ class FittedTrials:
         planned = list(edge_trials(subject))
         report.trials += planned
         report.more = full_count(subject) - len(planned)
+        report.unreached = subject.coverage.unreached
         self.queue.extend(planned)
         return True
 

@@ -21,7 +21,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.candidate_sizes import CandidateSizes
 from gemmsmith.verify.decision_walk import DecisionWalk
-from gemmsmith.verify.edges import Covering
+from gemmsmith.verify.edges import Coverage, Covering
 from gemmsmith.verify.path_probe import PathProbe, most_steps
 from gemmsmith.verify.thread_walk import Thread
 from gemmsmith.verify.trial_subject import Subject
@@ -38,11 +38,8 @@ _RANDOM_BLOCKS = 2
 _LONG = 16  # k-tiles: fewer blocks of such a product are followed
 
 
-def covering(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Sequence[Problem]) -> Iterator[Covering]:
-    """Products, of ``usual`` and others, that add outcomes to those of ``seen``; the most for their cost first.
-
-    ``entry``: the kernel as compiled.
-    """
+def coverage(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Sequence[Problem]) -> Coverage:
+    """Products, of ``usual`` and others, that add outcomes to those of ``seen``; ``entry``: the kernel as compiled."""
     walk = DecisionWalk(entry)
     probe = PathProbe(subject.spec, subject.config, entry, walk, subject.base)
     constants = sorted({o.bits for each in walk.decisions for o in each.operands
@@ -60,13 +57,24 @@ def covering(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Seq
             of.append(len(problems))
         problems.append(problem)
     if not problems or not rows[0]:
-        return
+        return Coverage()
     table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
     known = np.array([problem in set(seen) for problem in problems])
     cost = np.array([_LAUNCH + sizes.work(problem) for problem in problems])
+    found = []
     for number, column in table.chosen(known, cost):
         each = walk.where(column)
-        yield Covering(problems[number], each.where if each else "a loop", each.text if each else "")
+        found.append(Covering(problems[number], each.where if each else "a loop", each.text if each else ""))
+    return Coverage(tuple(found), _unreached(walk, np.bitwise_or.reduce(np.array(rows), axis=0)))
+
+
+def _unreached(walk: DecisionWalk, met: Array) -> tuple[str, ...]:
+    """Lines of the source all of whose branches and selections have gone one way, and were come to."""
+    ways: dict[str, set[int]] = {}
+    for each, outcome in zip(walk.decisions, met, strict=False):
+        if (each.opcode == "selp" or each.guard is not None) and each.line:
+            ways.setdefault(each.where, set()).add(int(outcome))
+    return tuple(where for where, outcomes in ways.items() if outcomes <= {1, 2})
 
 
 class _Table:

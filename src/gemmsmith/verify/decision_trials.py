@@ -17,7 +17,7 @@ def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Ite
     """Outcomes of decisions, and pairs of them, that the plain trials do not have: of ``usual`` trials those that add
     most for their cost, and others where none of these has an outcome; ``full``: all that were found."""
     own = {trial.problem: trial for trial in usual if trial.size is Size.WHOLE}
-    for each in subject.covering if full else subject.covering[:_IN_SECONDS]:
+    for each in subject.coverage.products if full else subject.coverage.products[:_IN_SECONDS]:
         problem = each.problem
         if problem in own:
             yield own[problem]

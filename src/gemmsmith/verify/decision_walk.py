@@ -55,8 +55,10 @@ def _remainder(kind: tuple[str, int], divisor: int = 0) -> Outcome:
 def divisor_of(magic: int) -> int:
     """The divisor for which a compiler multiplies by ``magic`` and keeps the upper 32 bits; 0: none is known."""
     for shift in range(7):
-        divisor = round(2 ** (32 + shift) / magic) if magic else 0
-        if 2 < divisor <= _MOST_DIVISOR and magic in (-(-(2 ** (32 + shift)) // divisor), 2 ** (32 + shift) // divisor):
+        scale = 2 ** (32 + shift)
+        divisor = round(scale / magic) if magic else 0
+        usual = divisor & (divisor - 1) and divisor <= _MOST_DIVISOR  # powers of two are shifts
+        if usual and magic in (-(-scale // divisor), scale // divisor):
             return divisor
     return 0
 

@@ -29,6 +29,18 @@ class Covering:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """``products`` that add outcomes, the most for their cost first; ``unreached``: places of the source at which a
+    branch goes one way only, at every size that was looked at."""
+
+    products: tuple[Covering, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+
+NO_COVERAGE = Coverage()
+
+
+@dataclass(frozen=True)
 class KernelEdges:
     """depths    how far K goes in one round of each loop over K, the largest first; empty if none was found
     guards    M, N and K: extents that the kernel compares with at ragged edges, beyond the ends of its loops
