@@ -28,9 +28,9 @@ from gemmsmith.verify.trial_subject import Subject
 
 Array = NDArray[Any]
 _CANDIDATES = 350
-_MOST_STEPS = 500_000  # of all walks: about half a second
+_MOST_STEPS = 600_000  # of all walks: about half a second
 _MOST_COLUMNS = 40  # outcomes that are paired: 780 pairs
-_ALONE = 6.0  # weight of an outcome that was never met; a pair has 1
+_ALONE, _OWN = 6.0, 2.0  # weights of an outcome that was never met, and of one of a thread; a pair has 1
 _LEAST_GAIN = 2.0
 _MOST = 60  # products in all
 _LAUNCH = 2**17  # multiply-adds that take as long as a launch
@@ -58,7 +58,7 @@ def coverage(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Seq
         problems.append(problem)
     if not problems or not rows[0]:
         return Coverage()
-    table = _Table(np.array(rows), np.array(of), len(problems))
+    table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
     known = np.array([problem in set(seen) for problem in problems])
     cost = np.array([_LAUNCH + sizes.work(problem) for problem in problems])
     found = []
@@ -80,7 +80,7 @@ def _unreached(walk: DecisionWalk, met: Array) -> tuple[str, ...]:
 class _Table:
     """Which outcomes, alone and in pairs, each product has."""
 
-    def __init__(self, rows: Array, of: Array, count: int) -> None:
+    def __init__(self, rows: Array, of: Array, count: int, shared: int) -> None:
         self.of, self.count = of, count
         self.features: list[Array] = []
         self.weights: list[float] = []
@@ -91,8 +91,8 @@ class _Table:
             if labels.max() == 0 or labels.tobytes() in paired:
                 continue
             paired[labels.tobytes()] = column
-            self._add(labels, _ALONE, column)
-        joint = [(np.frombuffer(key, np.int64), column) for key, column in paired.items()]
+            self._add(labels, _ALONE if column < shared else _OWN, column)
+        joint = [(np.frombuffer(key, np.int64), column) for key, column in paired.items() if column < shared]
         for (one, first), (other, _) in combinations(joint[:_MOST_COLUMNS], 2):
             self._add(_labels(one * (int(other.max()) + 1) + other), 1.0, first)
 

@@ -3,7 +3,8 @@
 A *decision* is an instruction that treats numbers differently by their size or remainder: a comparison (of sizes, of
 scalars), a minimum, a mask, a division, a shift to the right, a conversion to a narrower type; and a branch or a
 selection by several of these. Only those are kept here that all threads of a block take alike: their operands depend on
-sizes, scalars, the block and loop counters. What threads decide for themselves is left out, and what it depends on.
+sizes, scalars, the block and loop counters. What threads decide for themselves is among the walk's sites
+(thread_walk.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from gemmsmith.sim.syntax import Entry, Immediate, Instruction
-from gemmsmith.verify.deciding_code import JUMPS, read_registers, thread_registers
+from gemmsmith.verify.deciding_code import JUMPS, has_site, read_registers, thread_registers
 from gemmsmith.verify.integer_ops import conversion, float_of, read_as, type_of
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL, Registers, Step
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk
@@ -110,17 +111,24 @@ class DecisionWalk(ThreadWalk):
         self.read_parameters(entry)
 
     def outcomes(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int) -> tuple[list[int], int]:
-        """What each decision met, then how often each loop ran; and the steps taken."""
+        """What each decision met, then how often each loop ran, then the sites of the thread; and the steps taken."""
         walk = self.follow(thread, arguments, most_steps)
         rounds = [_rounds(walk.jumps.get(at, 0)) for at in self._back]
-        return [*self._met, *rounds], walk.steps
+        return [*self._met, *rounds, *walk.signs], walk.steps
+
+    @property
+    def shared_columns(self) -> int:
+        """How many of the outcomes are the block's, and not a thread's own."""
+        return len(self.decisions) + len(self._back)
 
     def where(self, column: int) -> Instruction | None:
         """The instruction of an outcome; None for a loop's."""
-        return self.decisions[column] if column < len(self.decisions) else None
+        if column < len(self.decisions):
+            return self.decisions[column]
+        return self.sites[column - self.shared_columns] if column >= self.shared_columns else None
 
     def _is_site(self, each: Instruction) -> bool:
-        return outcome_of(each) is not None and self._is_shared(each)
+        return has_site(each) or (outcome_of(each) is not None and self._is_shared(each))
 
     def _is_shared(self, each: Instruction) -> bool:
         return not any(name in self._own for name in read_registers(each))
