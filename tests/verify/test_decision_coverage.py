@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def tiles(extent: int) -> int:
     return -(-extent // 16)
 
 
-CONDITIONS = {
+CONDITIONS: dict[str, Callable[[Problem], bool]] = {
     "rows % 4 == 1 && rows > 4": lambda p: tiles(p.m) % 4 == 1 and tiles(p.m) > 4,
     "tiles > 8 && tiles % 3 == 1": lambda p: tiles(p.k) > 8 and tiles(p.k) % 3 == 1,
     "M * N > 4096 && (M * N & (M * N - 1)) == 0": lambda p: p.m * p.n > 4096 and p.m * p.n & (p.m * p.n - 1) == 0,

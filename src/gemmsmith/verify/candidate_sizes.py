@@ -84,7 +84,7 @@ class CandidateSizes:
         if kind == 1:
             return max(1, unit * int(self.rng.integers(1, _MOST_TILES)) + near)
         if kind == 2:
-            return max(1, 2 ** int(self.rng.integers(3, _MOST_POWER + 1)) + near)
+            return max(1, (1 << int(self.rng.integers(3, _MOST_POWER + 1))) + near)
         if kind == 3:
             return round(math.exp(self.rng.uniform(0.0, math.log(_LONGEST * unit))))
         constant = int(self.rng.choice(self.constants))
