@@ -19,7 +19,8 @@ _ALIKE, _EQUAL = 0.3, 0.2  # shares of what is drawn
 _MOST_WORK, _LEAST_TILES = 2**19, 6  # multiply-adds of a trial; or so many k-tiles of a large tile
 _MANY_TILES, _MANY_WORK = 0.2, 10  # shares of products of many tiles and few k, and times as much work as others
 _TILES = 24  # along an extent of these
-_SCALARS = ((1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (1.0, -2.0), (0.0, 2.0), (3.0, 1.0), (-2.0, 3.0))
+# alpha = 0 has trials of its own: what else the code decides would not show in the result.
+_SCALARS = ((1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (1.0, -2.0), (3.0, 1.0), (-2.0, 3.0))
 
 
 class CandidateSizes:

@@ -23,11 +23,7 @@ def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Ite
             yield own[problem]
             continue
         label = f"{_shape(problem)}, where {each.where} decides otherwise"
-        trial = replace(exact_trial(subject, label, problem, each.text), hazards=True)
-        if problem.alpha != 0:
-            yield trial
-        elif subject.c != "zero":  # a user's kernel may read A and B all the same: no BLAS was promised
-            yield replace(trial, c="set")
+        yield replace(exact_trial(subject, label, problem, each.text), hazards=True)
 
 
 def plain_problems(subject: Subject) -> list[Problem]:
