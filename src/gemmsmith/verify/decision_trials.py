@@ -10,7 +10,7 @@ from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.trial import Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 
-_IN_SECONDS = 24  # trials of a check
+_IN_SECONDS = 48  # trials of a check, as far as its seconds go
 
 
 def decision_trials(subject: Subject, usual: Iterable[Trial], full: bool) -> Iterator[Trial]:
