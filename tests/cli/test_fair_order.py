@@ -10,7 +10,7 @@ from gemmsmith.cli import lighter_trials as module
 from gemmsmith.cli.lighter_trials import LighterTrials
 from gemmsmith.problem import Problem
 from gemmsmith.verify.fair_order import fair_order, too_slow
-from gemmsmith.verify.trial import DISTINCT, EDGES, SCALED, TILES, Trial
+from gemmsmith.verify.trial import DECISIONS, DISTINCT, EDGES, SCALED, TILES, Trial
 from gemmsmith.verify.trial_paces import Paces
 
 
@@ -26,6 +26,12 @@ def test_each_group_in_turn_with_the_edges_of_the_code_first() -> None:
     depths = [trial("K = 1", "K")]
     found = [each.label.partition(",")[0] for each in fair_order([*data, *tiles, *edges, *depths])]
     assert found == ["K = 513", "M = 16", "NaN", "K = 1", "many rows", "M = 17", "zeros", "subnormals"]
+
+
+def test_decisions_come_first_and_leave_the_others_their_turns() -> None:
+    decisions = [trial(str(number), DECISIONS) for number in range(8)]
+    found = [each.label for each in fair_order([trial("NaN", "data"), trial("zeros", "data"), *decisions])]
+    assert found == ["0", "1", "2", "3", "4", "5", "NaN", "6", "7", "zeros"]
 
 
 def test_fair_only_where_the_rest_does_not_fit() -> None:

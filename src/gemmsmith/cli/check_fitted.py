@@ -82,6 +82,7 @@ class FittedTrials:
         planned = [trial for trial in edge_trials(subject) if not report.ruled_out(trial)]
         report.trials += planned
         report.more = full_count(subject) - len(planned)
+        report.unreached = subject.coverage.unreached
         self.queue.extend(planned)
         return True
 

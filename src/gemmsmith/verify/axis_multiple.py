@@ -94,8 +94,11 @@ class AxisSearch:
         """The smallest step that passes, and whether the kernel may have guards for what is no multiple of it."""
         first = self.near[1]
         if small:
-            # Rows that are read as words of 32 bits have no others.
-            words = small == self.word > 2 and not (first and _passed_a_guard(first, self.edges, self.axis))
+            # Rows that are read as words of 32 bits have no others, unless there is code for the rest of a word.
+            rest = self.axis == "K" and self.edges.tail_k
+            words = (
+                small == self.word > 2 and not (first and _passed_a_guard(first, self.edges, self.axis)) and not rest
+            )
             return small, not words
         if self.vector > 1 and self._passes(self.vector):
             self._judge_rows_of_vectors()

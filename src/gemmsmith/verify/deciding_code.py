@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from gemmsmith.sim.syntax import Immediate, Instruction, Negated, Register, Vector
+from gemmsmith.sim.syntax import Immediate, Instruction, Negated, Register, Symbol, Vector
 from gemmsmith.verify.integer_ops import conversion, type_of
 
 
@@ -60,11 +60,15 @@ def has_site(each: Instruction) -> bool:
     return each.opcode == "setp" or limit_of(each) is not None
 
 
-def needed_registers(instructions: Sequence[Instruction]) -> set[str]:
+Sites = Callable[[Instruction], bool]
+"""Whether what an instruction does with its operands is looked at."""
+
+
+def needed_registers(instructions: Sequence[Instruction], is_site: Sites = has_site) -> set[str]:
     """The registers that branches and sites depend on."""
     needed: set[str] = set()
     for each in instructions:
-        if each.opcode in CONTROL or has_site(each):
+        if each.opcode in CONTROL or is_site(each):
             needed.update(read_registers(each))
             needed.update(written_registers(each))
     writers: dict[str, list[Instruction]] = {}
@@ -80,5 +84,43 @@ def needed_registers(instructions: Sequence[Instruction]) -> set[str]:
     return needed
 
 
-def is_kept(each: Instruction, needed: set[str]) -> bool:
-    return each.opcode in CONTROL or has_site(each) or any(name in needed for name in written_registers(each))
+def is_kept(each: Instruction, needed: set[str], is_site: Sites = has_site) -> bool:
+    return each.opcode in CONTROL or is_site(each) or any(name in needed for name in written_registers(each))
+
+
+_OWN = ("%tid", "%laneid", "%warpid", "%lanemask")
+_MEMORY = (
+    "ld",
+    "ldu",
+    "atom",
+    "shfl",
+    "vote",
+    "match",
+    "redux",
+    "mma",
+    "wmma",
+    "wgmma",
+    "ldmatrix",
+    "tex",
+    "activemask",
+)
+
+
+def thread_registers(instructions: Sequence[Instruction]) -> set[str]:
+    """The registers whose values may differ among the threads of a block, or come from memory."""
+    own: set[str] = set()
+    readers: dict[str, list[Instruction]] = {}
+    for each in instructions:
+        for name in read_registers(each):
+            readers.setdefault(name, []).append(each)
+        special = any(isinstance(o, Symbol) and o.name.startswith(_OWN) for o in each.operands)
+        loaded = each.opcode in _MEMORY and ".param" not in each.name
+        if special or loaded:
+            own.update(written_registers(each))
+    pending = list(own)
+    while pending:
+        for each in readers.get(pending.pop(), ()):
+            fresh = [name for name in written_registers(each) if name not in own]
+            own.update(fresh)
+            pending += fresh
+    return own

@@ -5,6 +5,7 @@ indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index o
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
+decisions  what the compiled code decides by sizes and scalars, alone and in pairs (decision_trials.py)
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 grids     sizes at which host code's grid stops growing as before (tile_trials.py)
 K         0 to 3, around multiples of the k-tile and of unrolled loops, many k-tiles
@@ -17,10 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import chain, cycle
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
+from gemmsmith.problem import FP16, INT8, INTEGER_TYPES, Problem
+from gemmsmith.verify.data_trials import data_trials
+from gemmsmith.verify.decision_trials import decision_trials
 from gemmsmith.verify.edges import Edge
 from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
@@ -28,7 +31,7 @@ from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_m
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.sparse_launch import runs_on_parts
 from gemmsmith.verify.tile_trials import MOST_WORK, grid_changes, many_tiles
-from gemmsmith.verify.trial import EDGES, LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trial import DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 from gemmsmith.verify.trials import padded
 
@@ -40,9 +43,7 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _LONG_K = (2**14, 2**15, 2**16)
-_SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
-_LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 _MANY_THREADS, _IDLE = 2**22, 32  # a grid over the square around a long C has many blocks that only leave
 
@@ -51,10 +52,11 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", _data(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
+        ("data", data_trials(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
+        (DECISIONS, decision_trials(subject, usual_sizes(subject), full)),
         (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
@@ -66,6 +68,14 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
             if key not in seen and not _obstacle(subject, trial):
                 seen.add(key)
                 yield trial
+
+
+def usual_sizes(subject: Subject) -> Iterator[Trial]:
+    """The edges, K and shapes of a check."""
+    for trial in chain(_edges(subject, False), _k_values(subject, False), _shapes(subject)):
+        trial = _runnable(subject, trial)
+        if not _obstacle(subject, trial):
+            yield trial
 
 
 def full_count(subject: Subject) -> int:
@@ -105,51 +115,7 @@ def _runnable(subject: Subject, trial: Trial) -> Trial:
     return trial
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
-
-
-def _data(subject: Subject) -> Iterator[Trial]:
-    spec, base = subject.spec, subject.base
-    if base.dtype in INTEGER_TYPES or base.out_dtype in INTEGER_TYPES:
-        yield from _largest_integers(subject)
-        return
-    plain = subject.one_tile(2 * subject.depth + 3)
-    scaled = plain.with_(beta=0.5) if spec.is_rung or spec.signature.has("beta") else plain
-
-    def trial(label: str, fill: str, problem: Problem = plain) -> Trial:
-        return Trial(label, problem, "float", fill, "lockstep", subject.c, False)
-
-    yield trial("NaN and Inf in A and B", "nonfinite")
-    if not spec.signature.accumulates:
-        yield trial("the sign of zero", "zero sums")
-    yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
-    narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
-    rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung
-    if not rounded and base.dtype != TF32:
-        if not subject.adds:
-            yield trial("subnormal sums", "subnormal")
-        yield trial("subnormal inputs", "subnormal inputs")
-    if not rounded and not narrow:
-        yield trial("numbers of many magnitudes", "wide")
-    if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
-        deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, MOST_WORK // max(1, plain.m * plain.n)))
-        yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
-    largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
-    for constant in subject.floats:
-        if constant < largest:
-            yield trial(f"inputs on both sides of {constant:g}", f"near {constant:g}")
-            yield trial(f"sums on both sides of {constant:g}", f"sums near {constant:g}")
-
-
-def _largest_integers(subject: Subject) -> Iterator[Trial]:
-    """Sums far beyond 16 and 24 bits, of both signs: a clamp, a narrow or a floating-point accumulator shows."""
-    base = subject.base
-    if base.dtype not in (INT8, UINT8) or base.out_dtype != INT32:
-        return
-    tile = subject.one_tile(subject.depth)
-    k = min(_SUMS_BEYOND_24_BITS, 4 * MOST_WORK // max(1, tile.m * tile.n))
-    problem = subject.one_tile(max(subject.depth, k))
-    yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)
+# -- scalars and rows ------------------------------------------------------------------------------------------------
 
 
 def _scalars(subject: Subject) -> Iterator[Trial]:

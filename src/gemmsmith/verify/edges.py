@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gemmsmith.problem import Problem
+
 UNKNOWN_STEPS = 2**62
 
 
@@ -15,6 +17,27 @@ class Edge:
     value: int
     where: str
     text: str
+
+
+@dataclass(frozen=True)
+class Covering:
+    """A product at which the code decides as at no other before it, and the instruction that does."""
+
+    problem: Problem
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """``products`` that add outcomes, the most for their cost first; ``unreached``: places of the source at which a
+    branch goes one way only, at every size that was looked at."""
+
+    products: tuple[Covering, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+
+NO_COVERAGE = Coverage()
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain, zip_longest
 
-from gemmsmith.verify.trial import EDGES, TILES, Trial
+from gemmsmith.verify.trial import DECISIONS, EDGES, TILES, Trial
+
+_DECISIONS = 6  # in each turn
 
 
 def fair_order(trials: Iterable[Trial]) -> list[Trial]:
-    """The trials in turns: in each, one edge of the kernel's own code along each extent, since they are seen in it,
-    then one of every other group, and of the orders of many tiles last, since they cost most. Within a group the order
-    stays."""
+    """The trials in turns: in each, those that add most to the decisions that were seen, one edge of the kernel's own
+    code along each extent, since they are seen in it, then one of every other group, and of the orders of many tiles
+    last, since they cost most. Within a group the order stays."""
     edges: dict[str, list[Trial]] = {"K": []}
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -19,9 +21,11 @@ def fair_order(trials: Iterable[Trial]) -> list[Trial]:
             edges.setdefault(trial.label.partition(" = ")[0], []).append(trial)
         else:
             groups.setdefault(trial.group, []).append(trial)
-    tiles = groups.pop(TILES, [])
+    tiles, decisions = groups.pop(TILES, []), groups.pop(DECISIONS, [])
     turns = zip_longest(*edges.values(), *groups.values(), tiles)
-    return [trial for trial in chain.from_iterable(turns) if trial is not None]
+    first = (decisions[at : at + _DECISIONS] for at in range(0, len(decisions), _DECISIONS))
+    both = zip_longest(first, turns, fillvalue=())
+    return [trial for turn in both for trial in chain.from_iterable(turn) if trial is not None]
 
 
 def too_slow(ran: int, seconds: float, waiting: int, left: float) -> bool:

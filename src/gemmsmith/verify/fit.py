@@ -4,9 +4,11 @@ alone."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
+from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import vector_width
 from gemmsmith.kernel.signature import SCRATCH
@@ -14,9 +16,13 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.ptx import parse
 from gemmsmith.verify.axis_multiple import LaunchSteps
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
-from gemmsmith.verify.edge_trials import edge_trials
+from gemmsmith.verify.decision_coverage import coverage
+from gemmsmith.verify.decision_trials import plain_problems
+from gemmsmith.verify.edge_trials import edge_trials, usual_sizes
+from gemmsmith.verify.edges import Coverage
 from gemmsmith.verify.extents import with_extent
 from gemmsmith.verify.far_trials import far_trial
 from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
@@ -67,7 +73,17 @@ def fit_subject(
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
-    return replace(subject, corner=subject.samples and _ends_in_corner(runner, subject)), found
+    subject = replace(subject, corner=subject.samples and _ends_in_corner(runner, subject))
+    return (subject if found.trial is not None else replace(subject, coverage=_coverage(runner, subject))), found
+
+
+def _coverage(runner: TrialRunner, subject: Subject) -> Coverage:
+    """Products that cover the decisions of the code; none where it cannot be read."""
+    usual = [trial.problem for trial in usual_sizes(subject) if trial.size is Size.WHOLE]
+    with suppress(GemmsmithError):
+        entry = parse(runner.compiled.ptx).entry(runner.compiled.entry)
+        return coverage(entry, subject, plain_problems(subject), usual)
+    return Coverage()
 
 
 def _flat(spec: KernelSpec, ptx: str) -> int:

@@ -81,7 +81,7 @@ class GuardProbe(PathProbe):
         parts of K, of which any may have the last k.
         """
         if problem not in self.walks:
-            launch, most = self._launch(problem), most_steps(problem)
+            launch, most = self.launch(problem), most_steps(problem)
             self.walks[problem] = [] if launch is None else [
                 [self.walk.follow(Thread(launch[0], block, place), launch[1], most)
                  for place in self._sample_threads(launch[0])] for block in self._last_blocks(launch[0])
@@ -90,7 +90,7 @@ class GuardProbe(PathProbe):
 
     def _can_be_followed(self) -> bool:
         """Whether a thread's way is known to its end: it does not hang on what other threads or memory give it."""
-        launch = self._launch(self.base)
+        launch = self.launch(self.base)
         steps = most_steps(self.base)
         return launch is None or self.walk.follow(Thread(launch[0]), launch[1], steps).complete
 
@@ -112,7 +112,7 @@ class GuardProbe(PathProbe):
 
     def _signs_of_threads(self, problem: Problem) -> dict[Dim3, list[list[int]]]:
         """What sample threads of each of the last blocks meet, if all of them reach the same barriers."""
-        launch = self._launch(problem)
+        launch = self.launch(problem)
         if launch is None:
             return {}
         geometry, arguments = launch
@@ -145,7 +145,7 @@ class GuardProbe(PathProbe):
         extent = getattr(self.base, axis.lower())
         met: list[list[list[int]]] = []
         for less in (0, 1, 2, 3):
-            launch = self._launch(with_extent(self.base, axis, max(1, extent - less)))
+            launch = self.launch(with_extent(self.base, axis, max(1, extent - less)))
             if launch is None:
                 return set()
             blocks = sorted(self._last_blocks(launch[0]))

@@ -134,7 +134,7 @@ class _Probe(GuardProbe):
 
     def _jumps(self, k: int) -> dict[int, int]:
         problem = self.base.with_(k=k)
-        launch = self._launch(problem)
+        launch = self.launch(problem)
         if launch is None:
             return {}
         return self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem)).jumps
@@ -142,7 +142,7 @@ class _Probe(GuardProbe):
     def steps_of_one_output(self, k: int) -> int:
         """Integer instructions of a thread for a product of one row and one column; many where that is not known."""
         problem = self.base.with_(m=1, n=1, k=k)
-        launch = self._launch(problem)
+        launch = self.launch(problem)
         if launch is None:
             return UNKNOWN_STEPS
         walk = self.walk.follow(Thread(launch[0]), launch[1], most_steps(problem))
@@ -188,7 +188,7 @@ class _Probe(GuardProbe):
         return found
 
     def _edges_of_blocks(self, many: Problem) -> list[Edge]:
-        launch = self._launch(many)
+        launch = self.launch(many)
         if launch is None:
             return []
         found: list[Edge] = []
@@ -266,7 +266,7 @@ class _Probe(GuardProbe):
         key = problem, block
         if key in self.known:
             return self.known[key]
-        launch = self._launch(problem)
+        launch = self.launch(problem)
         if launch is None or self.left <= 0:
             return None
         geometry, arguments = launch

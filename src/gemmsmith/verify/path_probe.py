@@ -40,14 +40,14 @@ class PathProbe:
 
     def _path(self, problem: Problem) -> frozenset[int]:
         """The places in the code that a thread of the first block comes to, which is in no first row or column."""
-        launch = self._launch(problem)
+        launch = self.launch(problem)
         if launch is None:
             return frozenset()
         geometry, arguments = launch
         x, y = (min(1, extent - 1) for extent in geometry.block[:2])
         return self.walk.visited(Thread(geometry, (0, 0, 0), (x, y, 0)), arguments, most_steps(problem))
 
-    def _launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
+    def launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
         try:
             planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True, alone=True).kernel
         except (GemmsmithError, ArithmeticError, ValueError):

@@ -16,7 +16,15 @@ from functools import partial
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.sim.syntax import Address, Entry, Instruction, Operand, Register, Symbol, Vector
-from gemmsmith.verify.deciding_code import BARRIERS, JUMPS, is_kept, limit_of, needed_registers, written_registers
+from gemmsmith.verify.deciding_code import (
+    BARRIERS,
+    JUMPS,
+    has_site,
+    is_kept,
+    limit_of,
+    needed_registers,
+    written_registers,
+)
 from gemmsmith.verify.integer_ops import (
     Value,
     comparison,
@@ -90,8 +98,8 @@ class ThreadWalk(WalkOperands):
         self._complete = True
         self._barriers = 0
         self._labels: dict[str, int] = {}
-        needed = needed_registers(entry.instructions)
-        kept = [n for n, each in enumerate(entry.instructions) if is_kept(each, needed)]
+        needed = needed_registers(entry.instructions, self._is_site)
+        kept = [n for n, each in enumerate(entry.instructions) if is_kept(each, needed, self._is_site)]
         position = {n: at for at, n in enumerate(kept)}
         for label, target in entry.labels:
             later = next((n for n in kept if n >= target), None)
@@ -100,6 +108,9 @@ class ThreadWalk(WalkOperands):
         self._steps = [self._step(entry.instructions[n], at) for at, n in enumerate(kept)]
         self._jumping = [entry.instructions[n].opcode in JUMPS for n in kept]
         self._straight: dict[int, tuple[int, list[Step]]] = {}
+
+    def _is_site(self, each: Instruction) -> bool:
+        return has_site(each)
 
     def follow(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> Walk:
         """Walk as ``thread``; ``arguments`` by the names of the entry's parameters, unknown ones left out."""

@@ -20,6 +20,7 @@ ODD = "rows that start on no multiple of 16 bytes"
 SQUARE = "M = N, and another K"
 TILES = "orders of tiles"  # a group
 EDGES = "edges of its code"  # a group
+DECISIONS = "decisions of its code"  # a group
 LARGE = "more than 2³¹ elements"
 NO_K = "K = 0"
 VECTORS = "whole vectors, but no multiple of the tile"

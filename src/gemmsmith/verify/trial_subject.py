@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.verify.edges import KernelEdges
+from gemmsmith.verify.edges import NO_COVERAGE, Coverage, KernelEdges
 from gemmsmith.verify.multiples import ANY, Multiples
 
 _USUAL_DEPTH = 8  # of a kernel whose loops could not be read
@@ -26,6 +26,7 @@ class Subject:
     c          what C holds before a launch
     samples    whether each block computes its own tile, so that some of them can be run alone
     square     it is right for M = N only
+    coverage   products that cover the decisions of its code
     """
 
     spec: KernelSpec
@@ -41,6 +42,7 @@ class Subject:
     square: bool = False
     own: tuple[int, int] = (0, 0)
     corner: bool = False
+    coverage: Coverage = NO_COVERAGE
 
     @property
     def of_block(self) -> tuple[int, int]:

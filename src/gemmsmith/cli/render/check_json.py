@@ -19,7 +19,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "registers": used.registers, "static_smem": used.static_smem, "launch": report.launch,
         "trials": [{"label": t.label, "schedule": t.schedule, "c": t.c, **_own_json(report, v)}
                    for t, v in report.verdicts],
-        "causes": [cause.to_json() for cause in report.causes],
+        "causes": [cause.to_json() for cause in report.causes], "not_reached": list(report.unreached),
         "remedies": [remedy.to_json() for remedy in report.remedies],
         "hints": report.hints, "note": failure_note(report), "verdict": report.conclusion(),
         "next": report.next_command(), "warnings": _warnings(report), "notes": report.launch_notes,

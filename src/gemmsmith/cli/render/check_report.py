@@ -42,7 +42,6 @@ class Report:
     word     the kernel as on the command line, and ``options`` what was said about it there
     hints    causes of a failure other than the kernel
     only     the one trial that was asked for; empty for all
-    verbose  faults are shown with their PTX
     """
 
     spec: KernelSpec
@@ -58,13 +57,14 @@ class Report:
     verdicts: list[tuple[Trial, Verdict]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     only: str = ""
-    verbose: bool = False
+    verbose: bool = False  # faults are shown with their PTX
     square: bool = False  # only shapes with M = N are right
     ragged: Trial | None = None  # the trial of a ragged shape, also if it has no launch
     multiples: Multiples = ANY  # that M, N and K must have
     budget: float = 0.0  # seconds; 0: no trials that fit the kernel
     seconds: float = 0.0
     more: int = 0  # trials of verify --full beyond those that were planned
+    unreached: tuple[str, ...] = ()  # places where one way alone is taken at every size that was looked at
     certificate: Certificate | None = None
     causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
     host: list[str] = field(default_factory=list)  # conditions of host code that rule trials out

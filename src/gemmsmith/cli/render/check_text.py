@@ -17,6 +17,7 @@ from gemmsmith.verify.trial import UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
 _STYLES = {"ok": "green", LIMIT: "yellow"}
+_SHOWN = 3  # places that no size reaches
 
 
 def show_report(report: Report, json: bool) -> None:
@@ -65,6 +66,9 @@ def print_report(report: Report) -> None:
         item(f"note: {note}", "yellow")
     if left := _left_line(report):
         item(left, "dim")
+    if report.unreached:
+        more = f" and {len(report.unreached) - _SHOWN} more" if len(report.unreached) > _SHOWN else ""
+        item(f"not reached: one way alone is taken at {', '.join(report.unreached[:_SHOWN])}{more}", "dim")
     if report.settled.rejected and not report.ok:
         item(f"Note: {report.settled.rejected}. If that is meant, say so with --layout.", "yellow")
     for line in _certificate_lines(report):
