@@ -44,6 +44,7 @@ from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.overflow import overflows
 from gemmsmith.cure.shared_overlap import overlapping_arrays
+from gemmsmith.cure.weak_barriers import weak_barriers
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -71,6 +72,8 @@ def _is_idle(program: Program, fault: Fault, candidate: Candidate) -> bool:
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if program.scales and fault.kind in ("value", "bounds"):
         yield from scales.wrong_scales(program)
+    if fault.unwritten:
+        yield from block_steps.launched_steps(program)
     if fault.squares_pass:
         yield from _extents(program)
     yield from launches.swapped_configurations(program)
@@ -105,6 +108,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from stages.unlike_stages(program)
             yield from stages.unswitched(program)
             yield from stages.racing_stores(program, fault)
+            yield from weak_barriers(program, fault)
             yield from barriers(program, fault)
             yield from stages.other_stages(program)
             yield from indices.swapped_indices(program)
