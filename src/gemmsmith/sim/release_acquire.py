@@ -26,6 +26,7 @@ import numpy as np
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, last_writes_seen, later, ordered
 from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.lanes import Lanes, WaveState
+from gemmsmith.sim.memory import PEER_OFFSET, PEER_SHIFT
 from gemmsmith.sim.memory_order import SharedBetweenThreads
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.traits import Effect, Space
@@ -36,11 +37,16 @@ _MOST_COUNTERS = 1 << 10  # of more flags than these, atomics update data, and n
 
 
 def flag_codes(state: WaveState, space: Space, lanes: Lanes, addresses: Array) -> Array:
-    """A number for each address: of global memory the address itself, of shared memory one for each block and place."""
+    """A number for each address: of global memory the address itself, of shared memory one for each block and place,
+    the same for all blocks of a cluster that reach it."""
     if space is not Space.SHARED:
         return addresses
-    blocks = state.wave.blocks[state.block[lanes]].astype(np.uint64)
-    codes: Array = addresses.astype(np.uint64) | blocks << np.uint64(24) | np.uint64(_SHARED)
+    places, blocks, together = addresses.astype(np.uint64), state.block[lanes], state.wave.cluster_blocks
+    ranks = (places >> np.uint64(PEER_SHIFT)).astype(np.int64)
+    if ranks.any():
+        blocks = np.where(ranks > 0, blocks // together * together + ranks - 1, blocks)
+    owners = state.wave.blocks[blocks].astype(np.uint64) << np.uint64(PEER_SHIFT)
+    codes: Array = places & np.uint64(PEER_OFFSET) | owners | np.uint64(_SHARED)
     return codes
 
 
