@@ -91,3 +91,37 @@ def test_cluster_scope_counts_within_the_cluster(scope: str, reader: int, races:
     result = gemmsmith.launch(source.replace("READER", str(reader)), grid=4, block=64, args=arrays, arch="sm_90a",
                               hazards=True)  # fmt: skip
     assert bool(result.hazards) == races
+
+
+PHASE = """
+extern "C" __global__ void handed_on(int* out) {
+    __shared__ int data[64];
+    __shared__ unsigned long long full;
+    unsigned at = (unsigned)__cvta_generic_to_shared(&full);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at) : "memory");
+    __syncthreads();
+    data[threadIdx.x] = threadIdx.x + 1;
+    FENCE
+    asm volatile("{ .reg .b64 t; mbarrier.arriveARRIVE.shared.b64 t, [%0]; }" :: "r"(at) : "memory");
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parityWAIT.shared.b64 p, [%0], 0; @!p bra W; }"
+                 :: "r"(at) : "memory");
+    FENCE
+    out[threadIdx.x] = data[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arrive", "wait", "fence", "races"),
+    [
+        ("", "", "", False),
+        (".release.cta", ".acquire.cta", "", False),
+        (".relaxed.cta", ".acquire.cta", "", True),
+        (".release.cta", ".relaxed.cta", "", True),
+        (".relaxed.cta", ".relaxed.cta", "__threadfence_block();", False),
+    ],
+)
+def test_a_relaxed_arrival_or_wait_orders_nothing(arrive: str, wait: str, fence: str, races: bool) -> None:
+    source = PHASE.replace("ARRIVE", arrive).replace("WAIT", wait).replace("FENCE", fence)
+    result = gemmsmith.launch(source, grid=1, block=64, args=[np.zeros(64, np.int32)], arch="sm_90a", hazards=True)
+    assert bool(result.hazards) == races
