@@ -43,6 +43,7 @@ from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.overflow import overflows
+from gemmsmith.cure.passed_pitches import passed_pitches
 from gemmsmith.cure.shared_overlap import overlapping_arrays
 from gemmsmith.cure.weak_barriers import weak_barriers
 
@@ -135,6 +136,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
             yield from launches.more_shared_memory(program)
         yield from bounds.comparisons(program, fault, tighter=True)
         yield from _block_numbers(program)
+        yield from passed_pitches(program)
         yield from indices.leading_dimensions(program)[0]
         yield from pointer_steps.steps_of_loops(program)
         yield from tails.counted_words(program)
@@ -166,8 +168,7 @@ def _block_numbers(program: Program) -> Iterator[Candidate]:
 def _sums(program: Program) -> Iterator[Candidate]:
     """What is added to a sum: its type, its first value, and each element of a vector or pair once."""
     yield from sum_types.narrow_sums(program)
-    yield from accumulators.unset(program)
-    yield from accumulators.unfilled_fragments(program)
+    yield from accumulators.misset(program)
     yield from counterparts.repeated_components(program)
     yield from counterparts.other_halves(program)
     yield from warp_functions.masks(program)
@@ -238,6 +239,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from accumulators.unset(program)
     yield from accumulators.unfilled_fragments(program)
+    yield from passed_pitches(program)
     yield from _tiles(program)
     if _by_fragments(program):
         yield from _fragments(program)

@@ -134,8 +134,10 @@ def _parameters(function: Function) -> Iterator[Candidate]:
 
 
 def _brackets(function: Function) -> Iterator[tuple[Candidate, bool]]:
-    """The two indices of an access swapped, and whether they now run against the order of their loops."""
+    """The two indices of an access swapped, and whether they now run against the order of their loops, or threadIdx.x
+    against the order of memory."""
     code = function.code
+    threads = {"threadIdx.x", *re.findall(r"\b(\w+)\s*=\s*threadIdx\.x\s*[,;]", code.of(function.body))}
     for node in below(function.body, "subscript_expression"):
         inner, second = node.child_by_field_name("argument"), node.child_by_field_name("indices")
         if inner is None or second is None or inner.type != "subscript_expression":
@@ -149,9 +151,11 @@ def _brackets(function: Function) -> Iterator[tuple[Candidate, bool]]:
         edits = (Edit(code.path, first.start_byte, first.end_byte, code.of(second)),
                  Edit(code.path, second.start_byte, second.end_byte, code.of(first)))  # fmt: skip
         counters = [_counter(code, each) for each in above(node) if each.type == "for_statement"]  # the innermost first
-        places = [counters.index(name) if (name := code.of(each)[1:-1]) in counters else -1 for each in (first, second)]
+        names = [code.of(each)[1:-1] for each in (first, second)]
+        places = [counters.index(name) if name in counters else -1 for name in names]
+        against = 0 <= places[0] < places[1] or (names[0] in threads and names[1] not in threads)
         yield Candidate("swapped-index", f"the indices of `{code.of(node)}` in line {line} are swapped",
-                        f"write `{new}` in line {line}", edits), 0 <= places[0] < places[1]  # fmt: skip
+                        f"write `{new}` in line {line}", edits), against  # fmt: skip
 
 
 def _counter(code: Code, loop: Node) -> str:
