@@ -85,8 +85,7 @@ def test_outputs_that_are_off_by_one_number() -> None:
     wrong[:, 1::2] = True
     assert sums(problem, data, right + wrong, right, wrong) == ["each wrong output is 1 more than it should be"]
     assert sums(problem, data, right - 3 * wrong, right, wrong) == ["each wrong output is 3 less than it should be"]
-    some = wrong * (1 + np.arange(64)[:, None] % 2)
-    assert sums(problem, data, right + some, right, wrong) == [], "half of C is right: the layout is the one assumed"
+    assert sums(problem, data, right + 0.5 * wrong, right, wrong) == [], "half of C is right: the layout is known"
 
 
 @pytest.mark.parametrize(
