@@ -42,6 +42,7 @@ from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
+from gemmsmith.cure.memory_orders import memory_orders
 from gemmsmith.cure.overflow import overflows
 from gemmsmith.cure.passed_pitches import passed_pitches
 from gemmsmith.cure.shared_overlap import overlapping_arrays
@@ -103,6 +104,7 @@ def _at_edges(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _races(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from waits(program, fault)
+    yield from memory_orders(program, fault)
     if any(race.is_global for race in fault.races):
         yield from _global_races(program, fault)
         return
