@@ -76,3 +76,11 @@ def test_one_barrier_in_a_loop_parts_what_is_loaded_before_it_and_in_it() -> Non
     races = tuple(Race(*pair, True, False, False, False) for pair in ((before, read), (inside, read), (read, inside)))
     singles = [each.change for each in barriers(of, Fault("race", races)) if len(each.edits) == 1]
     assert "insert `__syncthreads();` after line 4" in singles[:2]
+
+
+def test_accesses_that_happen_once_are_parted_in_the_order_of_the_text() -> None:
+    of = program("  if (x == 0) last = atomicInc(&n, 1) == 1;\n  if (last) C[0] = 1;")
+    read, write = Access("read", (FILE.name, 3)), Access("write", (FILE.name, 2))
+    first = next(barriers(of, Fault("race", (Race(read, write, True, False, False, False),))))
+    assert first.change == "insert `__syncthreads();` after line 2"
+    assert first.cause == "no barrier between the write of line 2 and the read of line 3"

@@ -158,6 +158,9 @@ def _between(function: Function, first: Node, second: Node) -> Iterator[Slot]:
     if i < j:
         yield from (Slot(function.code, block, index) for index in range(i, j))
         yield from _before_in_loops(function, second, block)
+    elif not any(each.parent is not None and each.parent.type in LOOPS for each, _, _ in shared):
+        # Whoever came first in this run: they happen once, and in the order of the text.
+        yield from (Slot(function.code, block, index) for index in range(j, i))
     in_order = i < j
     for block, i, j in shared:
         loop = block.parent
