@@ -28,7 +28,7 @@ def texts(made: Iterable[Candidate], of: Program) -> list[str]:
     ("body", "mended"),
     [
         ("int wm = warp / 4 * 32, wn = warp / 4 * 32;", "wn = warp % 4 * 32"),
-        ("int r = id % across; int c = id % across;", "c = id / across"),
+        ("int r = id % across; int c = id % across;", "r = id / across"),
         ("int r = id / across, c = id % across, again = id / across;", ""),
         ("int a = BN / TN, b = BN / TN, c = M / 4, d = M / 4;", ""),
         ("for (int i = id / 4; i < id / 4 + 3; ++i) C[i / 4] = A[i / 4];", ""),

@@ -180,6 +180,13 @@ def test_a_barrier_that_too_few_threads_reach_names_its_line(schedule: tuple[str
     assert "k.cu:2: @%p1 bar.sync 3, 96; block (0,0,0), thread (" in caught.value.hint
 
 
+def test_a_hang_tells_of_a_thread_that_arrived_twice() -> None:
+    """The first warp's two arrivals complete the barrier before the second warp comes, which then waits for ever."""
+    body = "setp.lt.u32 %p1, %t, 32;\n@%p1 bar.arrive 1, 64;\n@%p1 bar.arrive 1, 64;\n@!%p1 bar.sync 1, 64;"
+    with pytest.raises(SimulationError, match=r"thread \(0,0,0\) arrived twice \(bar.arrive\)"):
+        launch(body, words(64), block=(64, 1, 1), schedule=scheduled(("in_order", 0)))
+
+
 def test_counts_and_results_do_not_depend_on_the_number_of_blocks() -> None:
     body = f"{OWN}bar.sync %r21, 64;\nst.global.u32 [%d9], %r20;"
     (found,) = launch(body, words(128 * 7), grid=(7, 1, 1), block=(128, 1, 1))

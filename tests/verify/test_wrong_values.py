@@ -77,6 +77,17 @@ def _shifted(right: np.ndarray) -> np.ndarray:
     return np.vstack([right[1:], right[-1:]])
 
 
+def test_outputs_that_are_off_by_one_number() -> None:
+    problem = Problem(64, 64, 64)
+    data = operands(problem, "integers", 0)
+    right = data.a.astype(np.float64) @ data.b.astype(np.float64)
+    wrong = np.zeros(right.shape, bool)
+    wrong[:, 1::2] = True
+    assert sums(problem, data, right + wrong, right, wrong) == ["each wrong output is 1 more than it should be"]
+    assert sums(problem, data, right - 3 * wrong, right, wrong) == ["each wrong output is 3 less than it should be"]
+    assert sums(problem, data, right + 0.5 * wrong, right, wrong) == [], "half of C is right: the layout is known"
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "wanted"),
     [

@@ -15,7 +15,7 @@ from functools import partial
 from gemmsmith.call.binding import CompileFn
 from gemmsmith.cli.affordable_trials import PlainPace, affordable
 from gemmsmith.cli.callers_flag import refuse_callers_flag
-from gemmsmith.cli.check_beyond_trials import are_modes_right, are_right, is_cleared, is_launched_right
+from gemmsmith.cli.check_beyond_trials import BEYOND, are_modes_right, are_right, is_cleared, is_launched_right
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
 from gemmsmith.cli.check_cures import find_causes, find_remedies
@@ -240,7 +240,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
         trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]
     if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
         skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
-    trials = asked.trial.chosen(trials, skipped)
+    trials = asked.trial.chosen(trials, skipped, BEYOND)
     report = Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,
                   prepared.settled, asked.kernel, list(option_words(asked.options)), only=asked.trial.trial,
                   verbose=asked.trial.verbose,

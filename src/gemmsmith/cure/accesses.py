@@ -159,10 +159,24 @@ def _computes(text: str) -> bool:
 
 def passed_leading(program: Program) -> Iterator[tuple[Code, Node, str]]:
     """Extents that are passed on with a pointer to an operand, as to `load_matrix_sync`, with the operand's role."""
-    roles, known = operands(program), extents(program)
+    known = extents(program)
     for function in program.reached:
-        code = function.code
+        code, roles = function.code, operands(program) | _local_pointers(program, function)
         for node in below(function.body, "argument_list"):
             of = [roles[name] for name in map(code.of, below(node, "identifier")) if name in roles]
             if len(set(of)) == 1:
                 yield from ((code, each, of[0]) for each in node.named_children if code.of(each) in known)
+
+
+def _local_pointers(program: Program, function: Function) -> dict[str, str]:
+    """The role of each local pointer into an operand: `float* out = C + row * N`."""
+    code, roles = function.code, operands(program)
+    found: dict[str, str] = {}
+    for node in below(function.body, "init_declarator"):
+        named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if named is None or value is None or named.type != "pointer_declarator":
+            continue
+        of = {roles[name] for name in map(code.of, below(value, "identifier")) if name in roles}
+        if len(of) == 1:
+            found[code.of(named).lstrip("*& ").removeprefix("__restrict__").strip()] = of.pop()
+    return found

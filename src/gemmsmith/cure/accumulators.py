@@ -47,6 +47,29 @@ def unset(program: Program) -> Iterator[Candidate]:
                                 (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
 
 
+def misset(program: Program) -> Iterator[Candidate]:
+    """`float acc = 1.f;` becomes `float acc = 0;` where something is added to it."""
+    for function in program.reached:
+        code, body = function.code, function.code.of(function.body)
+        for node in below(function.body, "init_declarator"):
+            named, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+            kind = node.parent.child_by_field_name("type") if node.parent is not None else None
+            if named is None or value is None or kind is None or not _SUM.match(code.of(kind)):
+                continue
+            name, old = code.of(named), code.of(value)
+            is_added = re.search(rf"\b{re.escape(name)}\s*(?:\+=|=\s*(?:__)?fmaf?\w*\s*\()", body) is not None
+            if value.type == "number_literal" and not re.fullmatch(_ZERO, old) and is_added and not _counts(node):
+                line, zero = code.line(node.start_byte), "0.f" if old.endswith("f") else "0"
+                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} starts at {old}, where a sum "
+                                f"starts at 0", f"write `{name} = {zero}` in line {line}",
+                                (Edit(code.path, value.start_byte, value.end_byte, zero),))  # fmt: skip
+
+
+def _counts(node: Node) -> bool:
+    """Whether a declaration is in the head of a loop."""
+    return node.parent is not None and node.parent.parent is not None and node.parent.parent.type == "for_statement"
+
+
 def unfilled_fragments(program: Program) -> Iterator[Candidate]:
     """`wmma::fill_fragment` after the declaration of an accumulator that `mma_sync` adds to and nothing sets."""
     for function in program.reached:

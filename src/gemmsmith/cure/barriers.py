@@ -102,10 +102,13 @@ def _widened(code: Code, node: Node) -> Candidate:
 
 def _candidate(slots: tuple[Slot, ...], text: str, options: Sequence[tuple[Race, list[Slot]]]) -> Candidate:
     causes, changes = [], []
-    for slot in slots:
-        parted = [race for race, found in options if slot.key in {each.key for each in found}]
-        race = max(parted, key=lambda race: race.across_warps)
-        causes.append(f"no barrier between {race.first} and {race.second}{_when(slot, race, options)}")
+    for slot in sorted(slots, key=lambda slot: slot.after_line):
+        parted = [(race, each.is_weak) for race, found in options for each in found if each.key == slot.key]
+        race = max(parted, key=lambda part: (not part[1], part[0].across_warps))[0]
+        again, sides = _when(slot, race, options), [race.first, race.second]
+        if not again and race.first.place[0] == race.second.place[0]:
+            sides.sort(key=lambda side: side.place[1])
+        causes.append(f"no barrier between {sides[0]} and {sides[1]}{again}")
         changes.append(f"insert `{text}` after line {slot.after_line}")
     edits = tuple(slot.insertion(text) for slot in slots)
     return Candidate("missing-barrier", ", and ".join(causes), " and ".join(changes), edits)

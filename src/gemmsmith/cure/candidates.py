@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
 from gemmsmith.cure import (
@@ -42,8 +42,11 @@ from gemmsmith.cure.copies import waits
 from gemmsmith.cure.edit import Candidate
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
+from gemmsmith.cure.memory_orders import memory_orders
 from gemmsmith.cure.overflow import overflows
+from gemmsmith.cure.passed_pitches import passed_pitches
 from gemmsmith.cure.shared_overlap import overlapping_arrays
+from gemmsmith.cure.weak_barriers import weak_barriers
 
 
 def candidates(program: Program, fault: Fault) -> Iterator[Candidate]:
@@ -71,6 +74,8 @@ def _is_idle(program: Program, fault: Fault, candidate: Candidate) -> bool:
 def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
     if program.scales and fault.kind in ("value", "bounds"):
         yield from scales.wrong_scales(program)
+    if fault.unwritten:
+        yield from block_steps.launched_steps(program)
     if fault.squares_pass:
         yield from _extents(program)
     yield from launches.swapped_configurations(program)
@@ -81,67 +86,81 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from opened_branches(program, fault)
         yield from moved_barriers(program, fault)
     if fault.at_edges and fault.kind in ("bounds", "value"):
-        yield from launches.floor_grids(program)
-        yield from late_returns(program)
-        yield from zero_fill.unfilled_tiles(program)
-        yield from _edges(program, fault)
-        yield from tails.short_loops(program)
-        yield from tile_orders.group_sizes(program)
-        yield from prefetches.unused_tiles(program)
-    elif fault.kind == "race":
-        yield from waits(program, fault)
-        if any(race.is_global for race in fault.races):
-            yield from cleared_before(program, fault)
-            yield from like_expressions.unlike_expressions(program)
-            yield from tile_orders.repeated_quotients(program)
-            yield from pointer_steps.missing_block_terms(program)
-            yield from _block_numbers(program)
-            yield from atomics(program, fault)
-            yield from barriers(program, fault)
-            yield from _edges(program, fault)
-            yield from _indices(program)
-        else:
-            yield from overlapping_arrays(program)
-            yield from stages.unlike_stages(program)
-            yield from stages.unswitched(program)
-            yield from stages.racing_stores(program, fault)
-            yield from barriers(program, fault)
-            yield from stages.other_stages(program)
-            yield from indices.swapped_indices(program)
-            yield from bounds.comparisons(program, fault, tighter=True)
-            yield from index_arithmetic.counterpart_divisors(program)
-            yield from index_arithmetic.other_strides(program)
-            yield from index_arithmetic.other_numbers(program)
-    elif fault.kind == "barrier":
-        yield from opened_branches(program, fault)
-        yield from moved_barriers(program, fault)
-        yield from late_returns(program)
-        yield from warp_functions.masks(program)
-        yield from bounds.comparisons(program, fault, tighter=True)
-    elif fault.kind == "threads":
-        yield from block_shapes.smaller_blocks(program)
-    elif fault.kind == "launch":
-        yield from passed_arguments(program)
-    elif fault.kind == "mask":
-        yield from warp_functions.masks(program)
-    elif fault.kind in ("bounds", "alignment"):
-        if fault.large:
-            yield from overflows(program)
-        if fault.beyond_shared:
-            yield from launches.more_shared_memory(program)
-        yield from bounds.comparisons(program, fault, tighter=True)
-        yield from _block_numbers(program)
-        yield from indices.leading_dimensions(program)[0]
-        yield from pointer_steps.steps_of_loops(program)
-        yield from tails.counted_words(program)
-        yield from tails.fewer_tiles(program)
-        yield from tails.numbered_steps(program)
-        yield from tile_orders.repeated_quotients(program)
-        yield from _edges(program, fault)
-        yield from _indices(program)
-        yield from tails.short_loops(program)
-    elif fault.kind == "value":
-        yield from _values(program, fault)
+        yield from _at_edges(program, fault)
+    elif fault.kind in _BY_KIND:
+        yield from _BY_KIND[fault.kind](program, fault)
+
+
+def _at_edges(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """For a kernel whose whole tiles are right."""
+    yield from launches.floor_grids(program)
+    yield from late_returns(program)
+    yield from zero_fill.unfilled_tiles(program)
+    yield from _edges(program, fault)
+    yield from tails.short_loops(program)
+    yield from tile_orders.group_sizes(program)
+    yield from prefetches.unused_tiles(program)
+
+
+def _races(program: Program, fault: Fault) -> Iterator[Candidate]:
+    yield from waits(program, fault)
+    yield from memory_orders(program, fault)
+    if any(race.is_global for race in fault.races):
+        yield from _global_races(program, fault)
+        return
+    yield from overlapping_arrays(program)
+    yield from stages.unlike_stages(program)
+    yield from stages.unswitched(program)
+    yield from stages.racing_stores(program, fault)
+    yield from weak_barriers(program, fault)
+    yield from barriers(program, fault)
+    yield from stages.other_stages(program)
+    yield from indices.swapped_indices(program)
+    yield from bounds.comparisons(program, fault, tighter=True)
+    yield from index_arithmetic.counterpart_divisors(program)
+    yield from index_arithmetic.other_strides(program)
+    yield from index_arithmetic.other_numbers(program)
+
+
+def _global_races(program: Program, fault: Fault) -> Iterator[Candidate]:
+    yield from cleared_before(program, fault)
+    yield from like_expressions.unlike_expressions(program)
+    yield from tile_orders.repeated_quotients(program)
+    yield from pointer_steps.missing_block_terms(program)
+    yield from _block_numbers(program)
+    yield from atomics(program, fault)
+    yield from barriers(program, fault)
+    yield from _edges(program, fault)
+    yield from _indices(program)
+
+
+def _stuck(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """For barriers that not all threads reach."""
+    yield from opened_branches(program, fault)
+    yield from moved_barriers(program, fault)
+    yield from late_returns(program)
+    yield from warp_functions.masks(program)
+    yield from bounds.comparisons(program, fault, tighter=True)
+
+
+def _outside(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """For accesses outside their arrays, and misaligned ones."""
+    if fault.large:
+        yield from overflows(program)
+    if fault.beyond_shared:
+        yield from launches.more_shared_memory(program)
+    yield from bounds.comparisons(program, fault, tighter=True)
+    yield from _block_numbers(program)
+    yield from passed_pitches(program)
+    yield from indices.leading_dimensions(program)[0]
+    yield from pointer_steps.steps_of_loops(program)
+    yield from tails.counted_words(program)
+    yield from tails.fewer_tiles(program)
+    yield from tails.numbered_steps(program)
+    yield from tile_orders.repeated_quotients(program)
+    yield from _edges(program, fault)
+    yield from _indices(program)
+    yield from tails.short_loops(program)
 
 
 def _by_fragments(program: Program) -> bool:
@@ -162,8 +181,7 @@ def _block_numbers(program: Program) -> Iterator[Candidate]:
 def _sums(program: Program) -> Iterator[Candidate]:
     """What is added to a sum: its type, its first value, and each element of a vector or pair once."""
     yield from sum_types.narrow_sums(program)
-    yield from accumulators.unset(program)
-    yield from accumulators.unfilled_fragments(program)
+    yield from accumulators.misset(program)
     yield from counterparts.repeated_components(program)
     yield from counterparts.other_halves(program)
     yield from warp_functions.masks(program)
@@ -234,6 +252,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     likely, others = indices.leading_dimensions(program)
     yield from accumulators.unset(program)
     yield from accumulators.unfilled_fragments(program)
+    yield from passed_pitches(program)
     yield from _tiles(program)
     if _by_fragments(program):
         yield from _fragments(program)
@@ -279,6 +298,18 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from guards.missing_guards(program)
     yield from launches.floor_grids(program)
     yield from overflows(program)
+
+
+_BY_KIND: dict[str, Callable[[Program, Fault], Iterator[Candidate]]] = {
+    "race": _races,
+    "barrier": _stuck,
+    "threads": lambda program, _: block_shapes.smaller_blocks(program),
+    "launch": lambda program, _: passed_arguments(program),
+    "mask": lambda program, _: warp_functions.masks(program),
+    "bounds": _outside,
+    "alignment": _outside,
+    "value": _values,
+}
 
 
 def _in_turn(*groups: Iterable[Candidate]) -> Iterator[Candidate]:

@@ -76,7 +76,7 @@ def _old_value(program: Program, access: GlobalAccess, right: Node) -> str:
         if _base(code, node) in names:
             return code.of(node)
     for name in dict.fromkeys(code.of(node) for node in below(right, "identifier")):
-        pattern = rf"\b{name}\s*=\s*(?:{'|'.join(map(re.escape, sorted(names)))})\s*\["
+        pattern = rf"\b{name}\s*=(?!=)[^;]*\b(?:{'|'.join(map(re.escape, sorted(names)))})\s*\["
         if names and re.search(pattern, code.of(access.function.body)):
             return name
     return target

@@ -16,7 +16,7 @@ _KINDS = (
     ("host code: the launch at", "launch"),
     ("threads cannot be launched", "threads"),
     ("out-of-bounds", "bounds"), ("out of bounds", "bounds"), ("overrun", "bounds"), ("misaligned", "alignment"),
-    ("divergent barrier", "barrier"), ("barrier never completes", "barrier"), ("member mask", "mask"),
+    ("divergent barrier", "barrier"), ("never completes", "barrier"), ("member mask", "mask"),
     ("did not end", "endless"),
 )  # fmt: skip
 

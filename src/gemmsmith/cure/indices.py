@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions, passed_leading
-from gemmsmith.cure.code import Code, Function, Program, below
+from gemmsmith.cure.code import Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.wording import changed
 
@@ -40,7 +41,7 @@ def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidat
             if name != code.of(each):
                 seen.add((each.start_byte, name))
                 wanted_here = name in expected[role] and code.of(each) not in expected[role]
-                (likely if wanted_here else rest).append(_replaced(code, each, name))
+                (likely if wanted_here else rest).append(_passed(code, each, name, role))
     for function, node in index_expressions(program):
         code, names = function.code, extents(program)
         for each in below(node, "identifier"):
@@ -63,6 +64,13 @@ def _replaced(code: Code, node: Node, name: str) -> Candidate:
     return Candidate("wrong-leading-dimension", f"an index of line {line} has {old}, where {name} belongs",
                      f"write `{name}` for `{old}` in line {line}: `{changed(code, node, name)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
+
+
+def _passed(code: Code, node: Node, name: str, role: str) -> Candidate:
+    """Another distance of rows in a call."""
+    made, line = _replaced(code, node, name), code.line(node.start_byte)
+    cause = f"line {line} passes {code.of(node)} as the distance between rows of {role}, where {name} belongs"
+    return replace(made, cause=cause)
 
 
 def tile_constants(program: Program) -> Iterator[Candidate]:
@@ -100,8 +108,9 @@ def _template_of(function: Function) -> str:
 
 def swapped_indices(program: Program) -> Iterator[Candidate]:
     """`As[tx][ty]` for `As[ty][tx]`; row and column swapped in one index of a matrix."""
-    for function in program.reached:
-        yield from _brackets(function)
+    found = [each for function in program.reached for each in _brackets(function)]
+    yield from (swap for swap, against in found if against)
+    yield from (swap for swap, against in found if not against)
     for function in program.reached[1:]:
         yield from _parameters(function)
     for access in global_accesses(program):
@@ -124,8 +133,11 @@ def _parameters(function: Function) -> Iterator[Candidate]:
             yield from _swapped(code, listed.named_children[0], *used)
 
 
-def _brackets(function: Function) -> Iterator[Candidate]:
+def _brackets(function: Function) -> Iterator[tuple[Candidate, bool]]:
+    """The two indices of an access swapped, and whether they now run against the order of their loops, or threadIdx.x
+    against the order of memory."""
     code = function.code
+    threads = {"threadIdx.x", *re.findall(r"\b(\w+)\s*=\s*threadIdx\.x\s*[,;]", code.of(function.body))}
     for node in below(function.body, "subscript_expression"):
         inner, second = node.child_by_field_name("argument"), node.child_by_field_name("indices")
         if inner is None or second is None or inner.type != "subscript_expression":
@@ -138,8 +150,20 @@ def _brackets(function: Function) -> Iterator[Candidate]:
         new = f"{code.of(array)}{code.of(second)}{code.of(first)}"
         edits = (Edit(code.path, first.start_byte, first.end_byte, code.of(second)),
                  Edit(code.path, second.start_byte, second.end_byte, code.of(first)))  # fmt: skip
+        counters = [_counter(code, each) for each in above(node) if each.type == "for_statement"]  # the innermost first
+        names = [code.of(each)[1:-1] for each in (first, second)]
+        places = [counters.index(name) if name in counters else -1 for name in names]
+        against = 0 <= places[0] < places[1] or (names[0] in threads and names[1] not in threads)
         yield Candidate("swapped-index", f"the indices of `{code.of(node)}` in line {line} are swapped",
-                        f"write `{new}` in line {line}", edits)  # fmt: skip
+                        f"write `{new}` in line {line}", edits), against  # fmt: skip
+
+
+def _counter(code: Code, loop: Node) -> str:
+    """The variable that a loop declares."""
+    start = loop.child_by_field_name("initializer")
+    declared = next(below(start, "init_declarator"), None) if start is not None else None
+    named = declared.child_by_field_name("declarator") if declared is not None else None
+    return code.of(named) if named is not None else ""
 
 
 def swapped_arrays(program: Program) -> Iterator[Candidate]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from gemmsmith.cure.accesses import operands
 from gemmsmith.cure.code import Function, Program, below
 from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.shared_arrays import shared_names
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ZERO = re.compile(r"0u?")
+_STORE = re.compile(r"(\w+)\s*(?:\[[^;=]*\])+\s*=[^=]")
 _AHEAD = re.compile(r"(?P<counter>\w+)\s*\+\s*(?:1|\w+)")
 
 
@@ -74,12 +76,33 @@ def _after(program: Program, function: Function, loop: Node) -> Iterator[Candida
     text = "\n".join(code.of(each) for each in kept)
     if len(kept) == len(body.named_children) or "sync" not in text or "for" not in text:
         return
+    if multiplied := _multiplied(program, function, kept):
+        yield _repeated(function, loop, multiplied)
+    yield _repeated(function, loop, text)
+
+
+def _multiplied(program: Program, function: Function, kept: list[Node]) -> str:
+    """Of the statements that are repeated those that read the tile, without what stores the next one and without
+    barriers that only this store needs; empty if that leaves nothing out."""
+    code, arrays = function.code, shared_names(program)
+    stores = [each for each in kept if (written := _STORE.match(code.of(each))) and written[1] in arrays]
+    first = kept.index(stores[0]) if stores else len(kept)
+    while first and "sync" in code.of(kept[first - 1]):
+        first -= 1
+    rest = kept[first:]
+    only_stores = all(each in stores or "sync" in code.of(each) for each in rest)
+    return "\n".join(code.of(each) for each in kept[:first]) if stores and first and only_stores else ""
+
+
+def _repeated(function: Function, loop: Node, text: str) -> Candidate:
+    """Statements of a loop once more after it."""
+    code = function.code
     line, last = code.line(loop.start_byte), code.last_line(loop)
     new = "".join(f"\n{' ' * 4}{each}" for each in text.split("\n"))
-    yield Candidate("unused-tile", f"the loop of line {line} ends when the last tile is loaded; that tile is never "
-                    "multiplied", f"repeat what the loop does with a tile after line {last}",
-                    (Edit(code.path, loop.end_byte, loop.end_byte, new,
-                          (loop.end_byte, loop.end_byte, " " + " ".join(_uncommented(text).split()))),))  # fmt: skip
+    return Candidate("unused-tile", f"the loop of line {line} ends when the last tile is loaded; that tile is never "
+                     "multiplied", f"repeat what the loop does with a tile after line {last}",
+                     (Edit(code.path, loop.end_byte, loop.end_byte, new,
+                           (loop.end_byte, loop.end_byte, " " + " ".join(_uncommented(text).split()))),))  # fmt: skip
 
 
 def _uncommented(text: str) -> str:

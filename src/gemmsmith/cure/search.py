@@ -27,9 +27,10 @@ _MOST_WHOLE_CHECKS = 4  # they are not counted in the budget, up to ``find_cure`
 _MOST_FIRST_STEPS = 3  # partial cures that are completed
 # Changes that touch no index: with them a kernel has the layout that its author meant.
 _KEEP_LAYOUT = frozenset((
-    "accumulator-not-reset", "accumulator-reset-too-often", "counted-words", "loop-bound", "loop-start", "loop-step",
-    "missing-barrier", "missing-commit", "missing-tail", "missing-wait", "narrow-accumulator", "reduction-distance",
-    "unfinished-sum", "uninitialised-accumulator", "unused-tile", "wait-count", "wrong-component", "wrong-half",
+    "accumulator-not-reset", "accumulator-reset-too-often", "arrival-without-wait", "counted-words", "loop-bound",
+    "loop-start", "loop-step", "missing-barrier", "missing-commit", "missing-fence", "missing-tail", "missing-wait",
+    "narrow-accumulator", "narrow-barrier", "reduction-distance", "unfinished-sum", "uninitialised-accumulator",
+    "unused-tile", "wait-count", "weak-order", "narrow-scope", "wrong-component", "wrong-half",
 ))  # fmt: skip
 
 

@@ -59,6 +59,14 @@ def shared_accesses(program: Program, function: Function) -> Iterator[SharedAcce
             yield SharedAccess(function.code, node, function.code.of(inner), tuple(indices))
 
 
+def declared_rows(program: Program) -> dict[str, str]:
+    """The length of a row of each array in shared memory that has rows: {"Bs": "BN + 8"}."""
+    texts = "\n".join(code.text for code in program.files)
+    found = (each for declared in _SHARED.findall(texts) for each in _SIZED.findall(declared))
+    sizes = {name: re.findall(r"\[([^\]]*)\]", listed) for name, listed in found}
+    return {name: " ".join(listed[-1].split()) for name, listed in sizes.items() if len(listed) > 1}
+
+
 def declared_sizes(program: Program) -> dict[str, tuple[str, ...]]:
     """The constants that each array in shared memory is declared with: {"Bs": ("BK", "BN")}."""
     found: dict[str, tuple[str, ...]] = {}

@@ -137,6 +137,14 @@ def parting(program: Program, first: tuple[str, int], second: tuple[str, int]) -
     return list(found.values())
 
 
+def _before_in_loops(function: Function, second: Node, outer: Node) -> Iterator[Slot]:
+    """The places before a statement in the loops around it, up to the block that it shares with another."""
+    for block, place in chain(second, function):
+        if block.id == outer.id or block.parent is None or block.parent.type not in LOOPS:
+            return
+        yield from (Slot(function.code, block, index) for index in range(-1, place))
+
+
 def _after_pragma(slot: Slot) -> bool:
     return slot.index >= 0 and children(slot.block)[slot.index].type.startswith("preproc_call")
 
@@ -149,6 +157,10 @@ def _between(function: Function, first: Node, second: Node) -> Iterator[Slot]:
     block, i, j = shared[0]
     if i < j:
         yield from (Slot(function.code, block, index) for index in range(i, j))
+        yield from _before_in_loops(function, second, block)
+    elif not any(each.parent is not None and each.parent.type in LOOPS for each, _, _ in shared):
+        # Whoever came first in this run: they happen once, and in the order of the text.
+        yield from (Slot(function.code, block, index) for index in range(j, i))
     in_order = i < j
     for block, i, j in shared:
         loop = block.parent

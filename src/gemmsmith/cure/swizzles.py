@@ -1,4 +1,5 @@
-"""Swizzled shared tiles: an XOR of the column that a store has and a read lacks, or that differs between them."""
+"""Swizzled shared tiles: an XOR of the column, or a function that makes one, which a store has and a read lacks, or
+that differs between them."""
 
 from __future__ import annotations
 
@@ -19,38 +20,26 @@ _MOST = 12
 
 @dataclass(frozen=True)
 class _Place:
-    """Row and column of an access; ``xor`` is the part `column ^ mask`, if there is one."""
+    """Row and column of an access; ``target`` is the part of the column that is swizzled, ``form`` how: `# ^ (@ & 7)`
+    or `swizzle(@, #)` with `@` for the row and `#` for the column; empty where it is not."""
 
     access: SharedAccess
     row: str
-    column: Node
-    xor: Node | None
+    target: Node
+    plain: str
+    form: str
 
-    @property
-    def mask(self) -> str:
-        """What the column is combined with, `@` for the row."""
-        if self.xor is None:
-            return ""
-        right = self.xor.child_by_field_name("right")
-        text = self.access.code.of(right) if right is not None else ""
-        return re.sub(rf"(?<!\w){re.escape(self.row)}(?!\w)", "@", _bare(text))
-
-    def with_mask(self, mask: str) -> Edit:
+    def with_form(self, form: str) -> Edit:
         """The same place with this swizzle."""
-        code, target = self.access.code, self.xor or self.column
-        base = self.xor.child_by_field_name("left") if self.xor is not None else self.column
-        plain = code.of(base) if base is not None else code.of(target)
-        row = self.row if re.fullmatch(r"[\w.]+", self.row) else f"({self.row})"
-        text = f"{_operand(plain)} ^ {_operand(mask.replace('@', row))}"
-        whole = self.xor is not None or target.id == self.access.indices[-1].id
-        return Edit(code.path, target.start_byte, target.end_byte, text if whole else f"({text})")
-
-    def without(self) -> Edit | None:
-        left = self.xor.child_by_field_name("left") if self.xor is not None else None
-        if self.xor is None or left is None:
-            return None
         code = self.access.code
-        return Edit(code.path, self.xor.start_byte, self.xor.end_byte, code.of(left))
+        is_call = re.match(r"[\w:]+\s*\(", form) is not None
+        row = self.row if is_call or re.fullmatch(r"[\w.]+", self.row) else f"({self.row})"
+        text = form.replace("@", row).replace("#", self.plain if is_call else _operand(self.plain))
+        whole = is_call or bool(self.form) or self.target.id == self.access.indices[-1].id
+        return Edit(code.path, self.target.start_byte, self.target.end_byte, text if whole else f"({text})")
+
+    def without(self) -> Edit:
+        return Edit(self.access.code.path, self.target.start_byte, self.target.end_byte, self.plain)
 
 
 def unlike_swizzles(program: Program) -> Iterator[Candidate]:
@@ -61,20 +50,18 @@ def unlike_swizzles(program: Program) -> Iterator[Candidate]:
             if (place := _place(access)) is not None:
                 places.setdefault(access.array, []).append(place)
     for array, found in list(places.items())[:_MOST]:
-        masks = list(dict.fromkeys(place.mask for place in found if "@" in place.mask))
-        if not masks or len({place.mask for place in found}) == 1:
+        forms = list(dict.fromkeys(place.form for place in found if "@" in place.form))
+        if not forms or len({place.form for place in found}) == 1:
             continue
-        for mask in masks:
-            others = [place for place in found if place.mask != mask]
-            model = next(place for place in found if place.mask == mask)
-            yield _made(array, others, model, tuple(place.with_mask(mask) for place in others))
-        swizzled = [place for place in found if place.xor is not None]
-        removed = tuple(edit for place in swizzled if (edit := place.without()) is not None)
-        if removed:
-            lines = _lines(swizzled)
-            many = "," in lines
-            yield Candidate("unlike-swizzle", f"only line{'s' * many} {lines} swizzle{'s' * (not many)} "
-                            f"the columns of {array}", "leave the XOR out there", removed)  # fmt: skip
+        for form in forms:
+            others = [place for place in found if place.form != form]
+            model = next(place for place in found if place.form == form)
+            yield _made(array, others, model, tuple(place.with_form(form) for place in others))
+        swizzled = [place for place in found if place.form]
+        lines, many = _lines(swizzled), len(swizzled) > 1
+        yield Candidate("unlike-swizzle", f"only line{'s' * many} {lines} swizzle{'s' * (not many)} "
+                        f"the columns of {array}", "leave the swizzle out there",
+                        tuple(place.without() for place in swizzled))  # fmt: skip
 
 
 def _made(array: str, others: list[_Place], model: _Place, edits: tuple[Edit, ...]) -> Candidate:
@@ -90,8 +77,7 @@ def _place(access: SharedAccess) -> _Place | None:
     """Row and column, of `a[row][column]` or of `a[row * width + column]`."""
     code = access.code
     if len(access.indices) > 1:
-        column = access.indices[-1]
-        return _Place(access, access.text(len(access.indices) - 2), column, _xor(code, column))
+        return _swizzled(access, access.text(len(access.indices) - 2), access.indices[-1])
     index = _inner(access.indices[0])
     left, right, sign = (index.child_by_field_name(part) for part in ("left", "right", "operator"))
     if index.type != "binary_expression" or left is None or right is None or sign is None or code.of(sign) != "+":
@@ -101,15 +87,32 @@ def _place(access: SharedAccess) -> _Place | None:
     times = product.child_by_field_name("operator")
     if row is None or times is None or code.of(times) != "*":
         return None
-    return _Place(access, _bare(" ".join(code.of(row).split())), right, _xor(code, right))
+    return _swizzled(access, _bare(" ".join(code.of(row).split())), right)
 
 
-def _xor(code: Code, node: Node) -> Node | None:
-    for each in below(node, "binary_expression"):
-        sign = each.child_by_field_name("operator")
-        if sign is not None and code.of(sign) == "^":
-            return each
-    return None
+def _swizzled(access: SharedAccess, row: str, column: Node) -> _Place:
+    """The first XOR of a column, or the first call that takes the row beside the column."""
+    code = access.code
+    for each in below(column, "binary_expression", "call_expression"):
+        if each.type == "call_expression":
+            if (call := _call(code, row, each)) is not None:
+                return _Place(access, row, each, *call)
+            continue
+        sign, left, right = (each.child_by_field_name(part) for part in ("operator", "left", "right"))
+        if sign is not None and left is not None and right is not None and code.of(sign) == "^":
+            mask = re.sub(rf"(?<!\w){re.escape(row)}(?!\w)", "@", _bare(code.of(right)))
+            return _Place(access, row, each, code.of(left), f"# ^ {_operand(mask)}")
+    return _Place(access, row, column, code.of(column), "")
+
+
+def _call(code: Code, row: str, call: Node) -> tuple[str, str] | None:
+    """Column and form of `swizzle(row, column)`, in either order."""
+    called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    arguments = [" ".join(code.of(each).split()) for each in listed.named_children] if listed is not None else []
+    if called is None or len(arguments) != 2 or row not in arguments or arguments[0] == arguments[1]:
+        return None
+    form = ", ".join("@" if argument == row else "#" for argument in arguments)
+    return next(argument for argument in arguments if argument != row), f"{code.of(called)}({form})"
 
 
 def _inner(node: Node) -> Node:

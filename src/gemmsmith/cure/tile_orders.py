@@ -23,7 +23,8 @@ _PRODUCT = re.compile(r"(?P<one>.+?)\s*\*\s*(?P<other>.+)")
 
 def repeated_quotients(program: Program) -> Iterator[Candidate]:
     """Of `warp / WARPS` twice, one becomes `warp % WARPS`: the row and the column of a number are its quotient and its
-    remainder. The later one first."""
+    remainder. The column is computed later, so the later one of two quotients is tried first, the first of two
+    remainders."""
     for function in program.reached:
         code = function.code
         found: dict[tuple[str, str], dict[str, list[Node]]] = {}
@@ -35,7 +36,8 @@ def repeated_quotients(program: Program) -> Iterator[Candidate]:
             for sign, other in (("/", "%"), ("%", "/")):
                 nodes = signs.get(sign, [])
                 if len(nodes) > 1 and other not in signs:
-                    yield from (_exchanged(function, node, number, by, sign, other) for node in reversed(nodes))
+                    ordered = reversed(nodes) if sign == "/" else nodes
+                    yield from (_exchanged(function, node, number, by, sign, other) for node in ordered)
 
 
 def _exchanged(function: Function, node: Node, number: str, by: str, sign: str, other: str) -> Candidate:

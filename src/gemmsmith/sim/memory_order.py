@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from gemmsmith.sim.first_guess import first_guesses
@@ -23,15 +24,27 @@ _FLOATING = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 _STRONG = {"volatile", "relaxed", "mmio", "STRONG"} | _RELEASES | _ACQUIRES
 
 
+class Scope(IntEnum):
+    """The threads that an operation counts for: those of its block, of its cluster, or all."""
+
+    BLOCK = 0
+    CLUSTER = 1
+    DEVICE = 2
+
+
 @dataclass(frozen=True)
 class MemoryOrder:
-    """What one operation means to other threads. ``block_only``: it counts for threads of the same block only."""
+    """What one operation means to other threads."""
 
     strong: bool = False
     releases: bool = False
     acquires: bool = False
     fence: bool = False
-    block_only: bool = False
+    scope: Scope = Scope.DEVICE
+
+    @property
+    def block_only(self) -> bool:
+        return self.scope is Scope.BLOCK
 
 
 _WEAK = MemoryOrder()
@@ -42,7 +55,7 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
     """The order that PTX writes into the instruction's name."""
     opcode, *words = operation.instruction.name.split(".")
     found = set(words)
-    block_only = bool(found & {"cta", "CTA", "SM"})
+    scope = Scope.BLOCK if found & {"cta", "CTA", "SM"} else Scope.CLUSTER if "cluster" in found else Scope.DEVICE
     if opcode in ("fence", "membar", "MEMBAR"):
         proxy = any(word.startswith("proxy") for word in words)
         one_sided = found & {"acquire", "release"}
@@ -50,7 +63,7 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
             releases=not proxy and one_sided != {"acquire"},
             acquires=not proxy and one_sided != {"release"},
             fence=not proxy,
-            block_only=block_only,
+            scope=scope,
         )
     access = operation.access
     if access is None or operation.traits.partial_order:
@@ -58,7 +71,7 @@ def memory_order(operation: Operation[Any]) -> MemoryOrder:
     if "volatile" in found and found & _FLOATING and access.space is not Space.SHARED:
         return _WEAK
     if access.effect is Effect.UPDATE or found & _STRONG:
-        return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), block_only=block_only)
+        return MemoryOrder(True, bool(found & _RELEASES), bool(found & _ACQUIRES), scope=scope)
     return _WEAK
 
 

@@ -33,11 +33,13 @@ _STRANGER = (
 class Meeting:
     """How many threads have arrived at a barrier so far, who of them waits, and what all of them have released.
 
-    A warp of which all live lanes have arrived counts as 32 threads; ``parts`` are arrivals of other warps.
+    A warp of which all live lanes have arrived counts as 32 threads; ``parts`` are arrivals of other warps. ``whole``
+    are the warps of the first kind.
     """
 
     count: int
     warps: int = 0
+    whole: set[int] = field(default_factory=set)
     parts: dict[int, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     released: Clock | None = None
@@ -55,6 +57,7 @@ class NamedBarriers:
         self.machine = machine
         self.open: dict[tuple[int, int], Meeting] = {}
         self._before: dict[tuple[int, int], Meeting] = {}  # the last that was completed
+        self.hasty: dict[tuple[int, int], int] = {}  # a lane that arrived twice before the others had come
         self.free = np.zeros(machine.wave.lanes, bool)
         self._acquired: dict[int, Clock] = {}  # by lane: what it learns as it goes on
         self.votes = np.zeros(machine.wave.lanes, bool)  # the predicates of bar.red
@@ -76,7 +79,8 @@ class NamedBarriers:
                 raise LaneFault(
                     start, f"barrier {key[1]} is used with counts of {meeting.count} and {int(counts[start])}"
                 )
-            self._count(meeting, int(warp[start]), members.size)
+            if self._count(meeting, int(warp[start]), members.size):
+                self.hasty.setdefault(key, int(lanes[start]))
             meeting.waiting += lanes[members].tolist() if waits else []
             if moment is not None:
                 self._check_again(key, lanes[members], moment, operation)
@@ -114,12 +118,16 @@ class NamedBarriers:
     def _side(self, operation: Operation[Any], lane: int) -> Side:
         return replace(side(self.machine, operation, lane), spot=spot(self.machine, operation, lane))
 
-    def _count(self, meeting: Meeting, warp: int, lanes: int) -> None:
+    def _count(self, meeting: Meeting, warp: int, lanes: int) -> bool:
+        """Count lanes of a warp; whether the whole warp has arrived before."""
+        again = warp in meeting.whole
         arrived = meeting.parts.pop(warp, 0) + lanes
         if arrived >= int(np.count_nonzero(self.machine.alive[self.machine.warp == warp])):
             meeting.warps += 1
+            meeting.whole.add(warp)
         else:
             meeting.parts[warp] = arrived
+        return again
 
     def passed(self, lanes: Array) -> None:
         """These lanes go on."""

@@ -2,9 +2,9 @@
 
 A thread releases by a strong write of release order, or by a fence and then any strong write; it acquires by a strong
 read of acquire order, or by any strong read and then a fence. The read must see that write, or an atomic update of it.
-A fence or an access of block scope counts within its block only. Around barriers this is generous, as kernels in use
-are: threads may each execute their fence, then a barrier, and then one of them writes the flag; and a fence may come
-after a barrier that follows the read of the flag.
+A fence or an access of block scope counts within its block only, one of cluster scope within its cluster. Around
+barriers this is generous, as kernels in use are: threads may each execute their fence, then a barrier, and then one of
+them writes the flag; and a fence may come after a barrier that follows the read of the flag.
 
 A barrier is no fence: PTX's acquire pattern ends with one, of the scope of the flag. A kernel that spins on a flag and
 has a barrier in its place may read stale data from L1, and such reads are races. Other accesses go to L2, which holds
@@ -26,7 +26,8 @@ import numpy as np
 from gemmsmith.sim.clocks import Clock, Clocks, Moment, joined, last_writes_seen, later, ordered
 from gemmsmith.sim.cooperative import GridBarrier
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory_order import SharedBetweenThreads
+from gemmsmith.sim.memory import PEER_OFFSET, PEER_SHIFT
+from gemmsmith.sim.memory_order import Scope, SharedBetweenThreads
 from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.traits import Effect, Space
 from gemmsmith.sim.types import Array
@@ -36,49 +37,62 @@ _MOST_COUNTERS = 1 << 10  # of more flags than these, atomics update data, and n
 
 
 def flag_codes(state: WaveState, space: Space, lanes: Lanes, addresses: Array) -> Array:
-    """A number for each address: of global memory the address itself, of shared memory one for each block and place."""
+    """A number for each address: of global memory the address itself, of shared memory one for each block and place,
+    the same for all blocks of a cluster that reach it."""
     if space is not Space.SHARED:
         return addresses
-    blocks = state.wave.blocks[state.block[lanes]].astype(np.uint64)
-    codes: Array = addresses.astype(np.uint64) | blocks << np.uint64(24) | np.uint64(_SHARED)
+    places, blocks, together = addresses.astype(np.uint64), state.block[lanes], state.wave.cluster_blocks
+    ranks = (places >> np.uint64(PEER_SHIFT)).astype(np.int64)
+    if ranks.any():
+        blocks = np.where(ranks > 0, blocks // together * together + ranks - 1, blocks)
+    owners = state.wave.blocks[blocks].astype(np.uint64) << np.uint64(PEER_SHIFT)
+    codes: Array = places & np.uint64(PEER_OFFSET) | owners | np.uint64(_SHARED)
     return codes
+
+
+Teams = tuple[int, int, int]  # by scope: the number of a thread's block, of its cluster, and of the device
 
 
 @dataclass
 class _Flag:
-    """What the value at an address carries: for everyone, and from each block for that block.
+    """What the value at an address carries, by scope and by the team of its writers.
 
     ``performed``: the writes to flags that its writers knew to be performed, by flag the number of the last.
     """
 
-    everyone: Clock | None = None
-    by_block: dict[int, Clock] = field(default_factory=dict)
+    released: dict[tuple[Scope, int], Clock] = field(default_factory=dict)
     version: int = 0
     performed: dict[int, int] = field(default_factory=dict)
 
-    def add(self, clock: Clock, block: int, block_only: bool) -> None:
-        kept = self.by_block.get(block)
-        self.by_block[block] = clock if kept is None else kept.joined(clock)
-        if not block_only:
-            self.everyone = clock if self.everyone is None else self.everyone.joined(clock)
+    @property
+    def everyone(self) -> Clock | None:
+        return self.released.get((Scope.DEVICE, 0))
+
+    def add(self, clock: Clock, teams: Teams, scope: Scope) -> None:
+        """A thread of these teams releases to those of ``scope``, and to narrower ones."""
+        for each in Scope:
+            if each <= scope:
+                kept = self.released.get((each, teams[each]))
+                self.released[each, teams[each]] = clock if kept is None else kept.joined(clock)
 
     def clear(self) -> None:
-        self.everyone, self.by_block, self.performed = None, {}, {}
+        self.released, self.performed = {}, {}
 
-    def seen(self, block: int, block_only: bool) -> Clock | None:
-        return joined((None if block_only else self.everyone, self.by_block.get(block)))
+    def seen(self, teams: Teams, scope: Scope) -> Clock | None:
+        """What a thread of these teams sees by a read of ``scope``."""
+        return joined(tuple(self.released.get((each, teams[each])) for each in Scope if each <= scope))
 
 
 @dataclass
 class _Thread:
-    """What a thread read that its next fence acquires, and which version of each flag it saw last.
+    """What a thread read that its next fence acquires, by the fence's scope, and which version of each flag it saw
+    last.
 
     ``spun``: it waited for it in a loop.
     """
 
-    pending: Clock | None = None
+    pending: dict[Scope, Clock] = field(default_factory=dict)
     spun: bool = False
-    pending_in_block: Clock | None = None
     versions: dict[int, int] = field(default_factory=dict)
 
 
@@ -94,7 +108,7 @@ class Flags:
         self.writes: dict[
             tuple[int, int], tuple[int, int]
         ] = {}  # by event and lane: which flag, and the write's number
-        self._fences: dict[int, tuple[Array, Array, list[Moment]]] = {}
+        self._fences: dict[int, tuple[list[Array], list[Moment]]] = {}
         self._threads: dict[tuple[int, int], _Thread] = {}
         self._pending: dict[int, set[int]] = {}  # by wave, the lanes that read something and executed no fence since
 
@@ -106,45 +120,42 @@ class Flags:
             return
         order = self.between.orders[operation.position]
         if order.acquires:
-            self._acquire_all(clocks, lanes, order.block_only)
+            self._acquire_all(clocks, lanes, order.scope)
             if not order.block_only:
                 clocks.fence(lanes)
         if order.releases:
             clocks.tick(lanes)
-            wide, narrow, moments = self._fenced(clocks)
+            last, moments = self._fenced(clocks)
             moments.append(clocks.now())
-            narrow[lanes] = len(moments) - 1
-            if not order.block_only:
-                wide[lanes] = len(moments) - 1
+            for scope in Scope:
+                if scope <= order.scope:
+                    last[scope][lanes] = len(moments) - 1
 
-    def _fenced(self, clocks: Clocks) -> tuple[Array, Array, list[Moment]]:
-        """For each lane of a wave, the index of the moment of its last fence, of device scope and of any."""
+    def _fenced(self, clocks: Clocks) -> tuple[list[Array], list[Moment]]:
+        """By scope, for each lane of a wave, the index of the moment of its last fence of that scope or a wider one."""
         if clocks.number not in self._fences:
-            lanes = clocks.state.wave.lanes
-            self._fences[clocks.number] = np.full(lanes, -1), np.full(lanes, -1), []
+            self._fences[clocks.number] = [np.full(clocks.state.wave.lanes, -1) for _ in Scope], []
         return self._fences[clocks.number]
 
     def barrier(self, clocks: Clocks, lanes: Array) -> None:
         """These lanes are about to pass a barrier."""
-        self._acquire_all(clocks, lanes, block_only=False, fenced=False)
+        self._acquire_all(clocks, lanes, Scope.DEVICE, fenced=False)
 
-    def _acquire_all(self, clocks: Clocks, lanes: Array, block_only: bool, fenced: bool = True) -> None:
+    def _acquire_all(self, clocks: Clocks, lanes: Array, scope: Scope, fenced: bool = True) -> None:
         """These lanes acquire what they have read; without a fence, what they spun for is only waited for."""
         waiting = self._pending.get(clocks.number)
         if not waiting:
             return
         for lane in sorted(waiting & set(lanes.tolist())):
             thread = self._threads[clocks.number, lane]
-            found = thread.pending_in_block if block_only else joined((thread.pending, thread.pending_in_block))
-            thread.pending_in_block = None
-            if not block_only:
-                thread.pending = None
+            found = joined(tuple(thread.pending.pop(each, None) for each in Scope if each <= scope))
+            if scope is Scope.DEVICE:
                 waiting.discard(lane)
             if found is not None and thread.spun and not fenced:
                 found = Clock(np.zeros_like(found.epochs), flags=found.flags, unfenced=found.waited())
             if found is not None:
                 clocks.acquire(np.array([lane]), found)
-            thread.spun &= bool(block_only)
+            thread.spun &= scope is not Scope.DEVICE
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -182,40 +193,39 @@ class Flags:
             return
         if flag.version and thread.versions.get(code) == flag.version:
             if self.between.orders[operation.position].acquires:  # the value is old, the order is new
-                self._acquire_all(clocks, np.array([lane]), self.between.orders[operation.position].block_only)
+                self._acquire_all(clocks, np.array([lane]), self.between.orders[operation.position].scope)
             return
         thread.versions[code] = flag.version
         clocks.saw(lane, flag.performed | {code: flag.version + own})  # with or without a fence
-        order, block = self.between.orders[operation.position], _block(clocks, lane)
-        found = _through(code, flag, flag.seen(block, order.block_only))
+        order, teams = self.between.orders[operation.position], _teams(clocks, lane)
         if order.acquires:
-            if found is not None:
+            if (found := _through(code, flag, flag.seen(teams, order.scope))) is not None:
                 clocks.acquire(np.array([lane]), found)
             return
         self._pending.setdefault(clocks.number, set()).add(lane)
         thread.spun |= operation.position in self.between.polling
-        thread.pending = joined((thread.pending, found))
-        thread.pending_in_block = joined((thread.pending_in_block, _through(code, flag, flag.seen(block, True))))
+        for scope in Scope:
+            seen = _through(code, flag, flag.seen(teams, min(scope, order.scope)))
+            if (found := joined((thread.pending.get(scope), seen))) is not None:
+                thread.pending[scope] = found
 
     def _write(self, clocks: Clocks, operation: Operation[Any], lane: int, flag: _Flag, *, update: bool) -> None:
-        order, block = self.between.orders[operation.position], _block(clocks, lane)
+        order, teams = self.between.orders[operation.position], _teams(clocks, lane)
         if not update:
             flag.clear()
         if order.releases:
-            flag.add(clocks.release(lane), block, order.block_only)
+            flag.add(clocks.release(lane), teams, order.scope)
             return
-        if not order.block_only and (clock := self._published(clocks, lane, any_scope=False)) is not None:
-            flag.add(clock, block, block_only=False)
-        if (clock := self._published(clocks, lane, any_scope=True)) is not None:
-            flag.add(clock, block, block_only=True)
+        for scope in Scope:
+            if scope <= order.scope and (clock := self._published(clocks, lane, scope)) is not None:
+                flag.add(clock, teams, scope)
 
-    def _published(self, clocks: Clocks, lane: int, any_scope: bool) -> Clock | None:
-        """What the lane's last fence made visible, and the fences of its block before the last barrier."""
-        wide, narrow, moments = self._fenced(clocks)
-        last = narrow if any_scope else wide
+    def _published(self, clocks: Clocks, lane: int, scope: Scope) -> Clock | None:
+        """What the lane's last fence of a scope made visible, and those of its block before the last barrier."""
+        last, moments = self._fenced(clocks)
         threads = clocks.state.wave.threads
         start = int(clocks.state.block[lane]) * threads
-        here, epochs = last[start : start + threads], clocks.now().epochs
+        here, epochs = last[scope][start : start + threads], clocks.now().epochs
         clock: Clock | None = None
         for index in np.unique(here[here >= 0]):
             moment, lanes = moments[index], start + np.flatnonzero(here == index)
@@ -230,5 +240,8 @@ def _through(code: int, flag: _Flag, clock: Clock | None) -> Clock | None:
     return None if clock is None else replace(clock, flags=clock.flags | {code: flag.version})
 
 
-def _block(clocks: Clocks, lane: int) -> int:
-    return int(clocks.state.wave.blocks[clocks.state.block[lane]])
+def _teams(clocks: Clocks, lane: int) -> Teams:
+    state = clocks.state
+    block = int(state.block[lane])
+    first = block // state.wave.cluster_blocks * state.wave.cluster_blocks
+    return int(state.wave.blocks[block]), int(state.wave.blocks[first]), 0

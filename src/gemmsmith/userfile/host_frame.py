@@ -64,7 +64,7 @@ class Sizes:
     """Sizes of a problem: by path in this frame (``bound``), by whole expressions, by usual names where the source
     tells no value, and by numbers that stand for them (``literals``)."""
 
-    bound: Mapping[str, frozenset[int] | frozenset[int | Fraction]] = field(default_factory=dict)
+    bound: Mapping[str, frozenset[int | Fraction]] = field(default_factory=dict)
     usual: Mapping[str, int] = field(default_factory=dict)
     expressions: Mapping[str, frozenset[int]] = field(default_factory=dict)
     literals: Mapping[int, frozenset[int]] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from gemmsmith.userfile.launch_triple import triple
 from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.site_roles import Roles
 from gemmsmith.userfile.syntax import descend, words
-from gemmsmith.userfile.values import evaluate, evaluate_int
+from gemmsmith.userfile.values import Number, evaluate, evaluate_int
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -167,7 +167,7 @@ class _Rounds:
         update = loop.child_by_field_name("update")
         return _assigned(self.code, loop if update is None else update)
 
-    def _sizes_in(self, condition: str, bound: Mapping[str, frozenset[int]]) -> list[str]:
+    def _sizes_in(self, condition: str, bound: Mapping[str, frozenset[Number]]) -> list[str]:
         """Parameters of the function, or variables that hold a number, which stand for no size yet."""
         frame = self.values.site.frame
         assert frame.function is not None

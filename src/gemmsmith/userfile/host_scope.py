@@ -216,9 +216,9 @@ class _Walk:
                 if text:
                     self.scope.choices[each] = (text, len(self.scope.changed.get(each, ())))
         elif node.type == "while_statement" and (loop := while_loop(self.code, node)) is not None:
-            known = self.scope.changed.get(loop.name)
+            is_changed = bool(self.scope.changed.get(loop.name))
             self._may_change(node)
-            if not known:
+            if not is_changed:
                 self.scope.loops[loop.name] = loop
         else:
             self._may_change(node)

@@ -78,8 +78,8 @@ class HostScope(HostTypes):
 
     def whole(self, text: str) -> Value | None:
         """The size that a whole expression stands for: ``B * T`` or ``dims[0]``, if the launch passes that for M."""
-        found = self.sizes.expressions.get(plain_expression(text)) if self.sizes.expressions else None
-        found = found or self.sizes.bound.get(path_of(text))
+        spelled = self.sizes.expressions.get(plain_expression(text)) if self.sizes.expressions else None
+        found = spelled or self.sizes.bound.get(path_of(text))
         if found is None:
             return None
         self.asked.sized = True
@@ -194,7 +194,7 @@ class HostScope(HostTypes):
         """The caller's scope; sizes bound to parameters here are bound to its arguments there."""
         if self.frame.caller is None:
             return None
-        bound: dict[str, frozenset[int]] = {}
+        bound: dict[str, frozenset[Number]] = {}
         for parameter, text in self._passed():
             if parameter.name in self.sizes.bound:
                 bound[path_of(text)] = bound.get(path_of(text), frozenset()) | self.sizes.bound[parameter.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardKind
@@ -33,8 +34,20 @@ class RaceReporter(Marker):
         """One report: the first race in full, the others by their lines. Before it a barrier that the wrong threads may
         complete, since that is what makes others race."""
         barriers = [hazard for hazard in hazards if hazard.kind is HazardKind.BARRIER_REUSED]
-        races = tuple(hazard for hazard in hazards if hazard.kind is not HazardKind.BARRIER_REUSED)
-        return [self._barrier(hazard) for hazard in barriers[:1]] + self._memory_races(races)
+        ended = [hazard for hazard in hazards if hazard.kind is HazardKind.ENDED_BLOCK]
+        races = tuple(hazard for hazard in hazards if hazard not in barriers and hazard not in ended)
+        made = [self._barrier(hazard) for hazard in barriers[:1]] + self._memory_races(races)
+        if not made:
+            return []  # each as it is
+        notes = (f"and {self._ended(hazard)}" for hazard in ended[:1])
+        return [*made[:-1], replace(made[-1], notes=(*made[-1].notes, *notes))]
+
+    def _ended(self, hazard: Hazard) -> str:
+        """An access to the shared memory of a block that may have ended, in words."""
+        place = re.search(r":(\d+)$", hazard.first.where)
+        line = f"line {place[1]}" if place else hazard.first.where
+        return (f"the {hazard.first.verb} of {line} reaches the shared memory of another block, which may have ended "
+                f"by then: {hazard.remedy}")  # fmt: skip
 
     def _memory_races(self, hazards: tuple[Hazard, ...]) -> list[FaultReport]:
         # What orders two blocks or warps orders the lanes of one warp too.

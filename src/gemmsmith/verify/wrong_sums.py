@@ -24,6 +24,7 @@ _LARGEST_K = 1024  # the search for a missing part compares all pairs of ends
 _LARGEST_C = 1 << 20  # outputs, for the search for moved rows
 _CLOSE = 2e-4  # of the sum of magnitudes: far above rounding, far below a term of random data
 _TOO_FEW = 3
+_MOSTLY = 0.75  # of the outputs are wrong where the layout is another one
 
 
 def sums(problem: Problem, data: Operands, got: Array, expected: Array, wrong: Mask) -> list[str]:
@@ -53,6 +54,8 @@ def _statements(problem: Problem, data: Operands, got: Array, expected: Array, w
         return bool((np.abs(one - other) <= _CLOSE * scale).all())
 
     full = terms.sum(axis=1)
+    if more := _offset(had - expected[rows, columns]):
+        yield [more]
     if problem.beta and close(had, problem.alpha * full):
         yield ["the wrong outputs equal alpha * A * B: beta * C is not in them"]
     if problem.alpha != 1 and close(had, full + before):
@@ -63,19 +66,27 @@ def _statements(problem: Problem, data: Operands, got: Array, expected: Array, w
         yield [f"each wrong output is {factor:g} times what it should be"]
     if got.size <= _LARGEST_C and (moved := _moved(got, expected, wrong)):
         yield [moved]
-    if problem.alpha and (other := _seen(problem, data, a, b, got)):
+    if problem.alpha and (other := _seen(problem, data, a, b, got, relaid=bool(wrong.mean() > _MOSTLY))):
         yield [other]
 
 
-def _seen(problem: Problem, data: Operands, a: Array, b: Array, got: Array) -> str:
-    """Which elements were multiplied, if every output is finite. The layout of a wrong kernel may be another one than
-    was assumed: then the same memory is a matrix with rows and columns swapped."""
+def _offset(differences: Array) -> str:
+    """A number that all wrong outputs are off by, exactly."""
+    first = float(differences[0])
+    if not first or not first.is_integer() or not (differences == first).all():
+        return ""
+    return f"each wrong output is {abs(first):g} {'more' if first > 0 else 'less'} than it should be"
+
+
+def _seen(problem: Problem, data: Operands, a: Array, b: Array, got: Array, *, relaid: bool) -> str:
+    """Which elements were multiplied, if every output is finite. ``relaid``: the layout may be another one than was
+    assumed; then the same memory is a matrix with rows and columns swapped."""
     before = problem.beta * data.c.astype(np.float64) if problem.beta else 0.0
     product = (got - before) / problem.alpha
     other_a, other_b = (np.ascontiguousarray(x).reshape(x.shape[::-1]).T for x in (a, b))
     readings = (("", a, b), ("if B is stored transposed, ", a, other_b), ("if A is stored transposed, ", other_a, b),
                 ("if A and B are stored transposed, ", other_a, other_b))  # fmt: skip
-    for said, left, right in readings:
+    for said, left, right in readings if relaid else readings[:1]:
         if found := seen_operands(left, right, product):
             return said + found
     return ""

@@ -10,6 +10,7 @@ import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UsageError
+from gemmsmith.verify.trial import BATCH
 
 
 class Labelled(Protocol):
@@ -33,10 +34,15 @@ class TrialOptions(OptionGroup):
     ] = ""
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the PTX instructions of a fault as well.")] = False
 
-    def chosen(self, trials: Sequence[T], skipped: Sequence[tuple[str, str]] = ()) -> list[T]:
-        """The trials to run: all, or those with the name that was given."""
+    def chosen(
+        self, trials: Sequence[T], skipped: Sequence[tuple[str, str]] = (), beyond: Sequence[str] = ()
+    ) -> list[T]:
+        """The trials to run: all, or those with the name that was given. What is judged ``beyond`` the trials follows
+        the first of them, and a batch: a kernel that was mended may have that in its place."""
         if not self.trial:
             return list(trials)
+        if self.trial in beyond:
+            return [trial for i, trial in enumerate(trials) if i == 0 or trial.label == BATCH]
         found = [trial for trial in trials if trial.label == self.trial]
         if not found:
             reason = next((f": it is skipped, {why}" for label, why in skipped if label == self.trial), "")

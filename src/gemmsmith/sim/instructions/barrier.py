@@ -84,8 +84,13 @@ class Meet:
 
     def describe(self, machine: Execution, step: Bundle[Any], lane: int) -> str:
         numbers, _ = _named(machine, step, np.array([lane]))
-        meeting = machine.unit(NamedBarriers).open[int(machine.block[lane]), int(numbers[0])]
-        return f"barrier {int(numbers[0])} never completes: {meeting.arrived} of {meeting.count} threads arrived"
+        barriers, key = machine.unit(NamedBarriers), (int(machine.block[lane]), int(numbers[0]))
+        meeting, hasty = barriers.open[key], barriers.hasty.get(key)
+        twice = "" if hasty is None else (f"; before, thread {machine.thread_name(hasty)} arrived twice (bar.arrive) "
+                                          "while others had not come, and was counted in their place: it must wait for "
+                                          "them, at a barrier at which they arrive when they are done with the "
+                                          "data")  # fmt: skip
+        return f"barrier {key[1]} never completes: {meeting.arrived} of {meeting.count} threads arrived{twice}"
 
 
 def _named(machine: Execution, step: Bundle[Any], lanes: Lanes) -> tuple[Array, Array]:

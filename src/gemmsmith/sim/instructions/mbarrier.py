@@ -20,6 +20,8 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.lowering import Lowering, Refused, operands
 from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, expected_count, pending_count, phase_number, state
 from gemmsmith.sim.memory import RAW, resolve_generic
+from gemmsmith.sim.memory_order import memory_order
+from gemmsmith.sim.operation import Lowered
 from gemmsmith.sim.syntax import SINK, Address, Immediate, Instruction
 from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
 from gemmsmith.sim.types import Array
@@ -99,10 +101,21 @@ class Arrival:
     drop: bool
     completes: bool
     expects: bool = False
+    relaxed: bool = False
 
 
 def _decode_arrive(m: Modifiers) -> Arrival:
-    return Arrival("space" not in m, m["op"] == "arrive_drop", "noComplete" not in m, "expect_tx" in m)
+    return Arrival("space" not in m, m["op"] == "arrive_drop", "noComplete" not in m, "expect_tx" in m, _is_relaxed(m))
+
+
+def _is_relaxed(m: Modifiers) -> bool:
+    return "order" in m and m["order"] == "relaxed"
+
+
+def has_fences(lowered: Lowered) -> bool:
+    """Whether a fence may order what a relaxed arrival or wait does not."""
+    return any(memory_order(operation).fence and "mbarrier_init" not in operation.instruction.name
+               for operation in lowered.operations)  # fmt: skip
 
 
 def _lower_arrive(code: Lowering, i: Instruction, form: Arrival) -> Draft[Arrival]:
@@ -123,7 +136,8 @@ def _arrive(machine: Execution, step: Bundle[Arrival], lanes: Lanes) -> None:
     if form.expects:
         barriers.expect(index, counts)
         counts = np.ones_like(counts)
-    moment = None if machine.shadow is None else machine.shadow.arrive(mine)
+    releases = not form.relaxed or machine.lowered.fact(has_fences)
+    moment = None if machine.shadow is None or not releases else machine.shadow.arrive(mine)
     found = barriers.arrive(mine, index, counts, moment, form.drop, form.completes)
     if step.targets:
         machine.put(step.targets[0], lanes, found)
@@ -161,6 +175,7 @@ class PhaseWait:
     generic: bool
     parity: bool
     polls: bool = True
+    relaxed: bool = False
 
     def arrive(self, machine: Execution, step: Bundle[Any], lanes: Lanes) -> None:
         """Waiting changes nothing."""
@@ -207,7 +222,7 @@ class PhaseWait:
 
 
 def _decode_wait(m: Modifiers) -> PhaseWait:
-    return PhaseWait("space" not in m, "parity" in m)
+    return PhaseWait("space" not in m, "parity" in m, relaxed=_is_relaxed(m))
 
 
 def _lower_wait(code: Lowering, i: Instruction, form: PhaseWait) -> Draft[PhaseWait]:
@@ -223,7 +238,8 @@ def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
     barriers.asked_again(lanes)
     barriers.repeated[mine] = np.where(done, -1, step.first.position)
     barriers.note(step.first, mine, index)
-    barriers.acquire(mine[done], index[done])
+    if not step.detail.relaxed or machine.lowered.fact(has_fences):
+        barriers.acquire(mine[done], index[done])
     machine.put(step.targets[0], lanes, done)
 
 

@@ -1,0 +1,98 @@
+"""Flags, fences and barriers between blocks: an order or a scope that is too weak, a fence or barrier that lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gemmsmith.cure.code import Function, Program, statements_at
+from gemmsmith.cure.edit import Candidate, Edit
+from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.slots import Slot, chain, parting
+
+_RELAXED = re.compile(r"\.(?P<call>load|store|fetch_\w+|exchange)\s*\([^;]*?memory_order_(?P<order>relaxed)")
+_INSTRUCTION = re.compile(
+    r"\b(?P<call>ld|st|red|atom|mbarrier\.(?:arrive|try_wait\.parity|test_wait\.parity)(?:\.expect_tx)?|"
+    r"barrier\.cluster\.arrive)\.(?P<order>relaxed)\b"
+)
+_BLOCK_SCOPE = re.compile(r"\bthread_scope_(?P<scope>block)\b|\.(?:release|acquire|acq_rel|relaxed)\.(?P<word>cta)\b")
+_WRITES = ("store", "st", "red", "mbarrier.arrive", "barrier.cluster")
+_CLUSTER = re.compile(r"\b(?P<name>\w+)\s*=\s*(?:\w+::)*this_cluster\s*\(\s*\)")
+_BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
+_MOST = 4
+
+
+def memory_orders(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """For accesses of different blocks."""
+    if not any(race.across_blocks for race in fault.races):
+        return
+    for function in program.reached:
+        yield from _stronger(function)
+        yield from _wider(function)
+    yield from _fences(program, fault)
+    yield from _cluster_barriers(program, fault)
+
+
+def _stronger(function: Function) -> Iterator[Candidate]:
+    """Release for a write that is relaxed, acquire for a read, both for an update whose result may be used."""
+    code = function.code
+    for pattern in (_RELAXED, _INSTRUCTION):
+        for match in pattern.finditer(code.text, function.body.start_byte, function.body.end_byte):
+            call, line = match["call"], code.line(match.start("order"))
+            new = "release" if call.startswith(_WRITES) else "acquire" if "load" in call or call == "ld" else "acq_rel"
+            new = "acquire" if "wait" in call else new
+            what = "does not make visible what was written before it" if new == "release" else \
+                "does not order what is read after it"  # fmt: skip
+            yield Candidate("weak-order", f"the `{call}` of line {line} is relaxed: it {what}",
+                            f"write `{new}` for `relaxed` in line {line}",
+                            (Edit(code.path, match.start("order"), match.end("order"), new),))  # fmt: skip
+
+
+def _wider(function: Function) -> Iterator[Candidate]:
+    """Device scope for block scope."""
+    code = function.code
+    for match in _BLOCK_SCOPE.finditer(code.text, function.body.start_byte, function.body.end_byte):
+        group, new = ("scope", "device") if match["scope"] else ("word", "gpu")
+        line = code.line(match.start(group))
+        yield Candidate("narrow-scope", f"line {line} synchronises threads of one block only, and the accesses are of "
+                        "two blocks", f"write `{new}` for `{match[group]}` in line {line}",
+                        (Edit(code.path, match.start(group), match.end(group), new),))  # fmt: skip
+
+
+def _fences(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """`__threadfence()` after a write to global memory that another block reads behind a counter."""
+    texts = "\n".join(function.code.of(function.body) for function in program.reached)
+    if not re.search(r"\batomic\w+\s*\(", texts):
+        return
+    for place in dict.fromkeys(
+        race.first.place for race in fault.races if race.is_global and race.first.verb == "write"
+    ):
+        for function in program.reached:
+            if function.code is not program.file(place[0]) or not function.holds(place[1]):
+                continue
+            for statement in statements_at(function, place[1])[:1]:
+                block, index = next(iter(chain(statement, function)), (None, 0))
+                if block is not None:
+                    slot = Slot(function.code, block, index)
+                    yield Candidate("missing-fence", f"nothing makes the write of line {place[1]} visible to other "
+                                    "blocks before the atomic that tells them of it", "insert `__threadfence();` "
+                                    f"after line {slot.after_line}", (slot.insertion("__threadfence();"),))  # fmt: skip
+
+
+def _cluster_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """A barrier of the cluster: in place of one of the block, and where it parts the accesses."""
+    kernel = program.kernel
+    named = _CLUSTER.search(kernel.code.of(kernel.body)) if kernel is not None else None
+    if kernel is None or named is None:
+        return
+    text, code = f"{named['name']}.sync();", kernel.code
+    cause = "the accesses are of two blocks of a cluster"
+    for match in _BARRIER.finditer(code.text, kernel.body.start_byte, kernel.body.end_byte):
+        line = code.line(match.start())
+        yield Candidate("narrow-barrier", f"the `__syncthreads()` of line {line} makes the threads of one block wait, "
+                        f"and {cause}", f"write `{text}` in line {line}",
+                        (Edit(code.path, match.start(), match.end(), text),))  # fmt: skip
+    for race in (race for race in fault.races[:1] if race.across_blocks):
+        for slot in parting(program, race.first.place, race.second.place)[:_MOST]:
+            yield Candidate("missing-barrier", f"no barrier between {race.first} and {race.second}, and {cause}",
+                            f"insert `{text}` after line {slot.after_line}", (slot.insertion(text),))  # fmt: skip
