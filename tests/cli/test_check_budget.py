@@ -87,7 +87,7 @@ def test_seconds_count_from_the_start_of_the_command(
     assert "no time in 15 s" in found["certificate"]["reason"]
 
 
-@pytest.mark.parametrize(("used", "given", "seconds"), [(3.0, False, 10.0), (9.0, False, 6.0), (14.5, False, 4.0),
+@pytest.mark.parametrize(("used", "given", "seconds"), [(2.0, False, 10.0), (7.0, False, 6.0), (14.5, False, 4.0),
                                                         (14.5, True, 10.0)])  # fmt: skip
 def test_causes_get_what_a_check_left(used: float, given: bool, seconds: float) -> None:
     asked: Any = SimpleNamespace(cures=10.0, cures_given=given, budget=15.0)

@@ -46,12 +46,12 @@ void run(float* A, float* B, float* C, int batch, int M, int N, int K) {
 MADE = "\n    auto c = torch::empty({M, N}, a.options());"
 
 
-def mistake(source: str, folder: Path) -> tuple[str, str] | None:
+def mistake(source: str, folder: Path, sizes: tuple[int, int, int] = (32, 64, 96)) -> tuple[str, str] | None:
     """The name of the check that fails, and its reason."""
     path = folder / "k.cu"
     path.write_text(source, encoding="utf-8")
     spec = user_kernel(path, UserOptions())
-    problem = spec.problem(32, 64, 96)
+    problem = spec.problem(*sizes)
     like = Verdict("k", "", problem, "sim", "float", "normal", 0, 0.0, 16.0, 0.0, None, None, None, 0, 0, 1, False, (),
                    (), "gemmsmith check k.cu")  # fmt: skip
     found = launch_mistake(spec, spec.config(), problem, like)
@@ -82,6 +82,27 @@ def test_sizes_of_tensors(sizes: str, named: str, tmp_path: Path) -> None:
     assert found is not None
     assert found[0] == TENSORS
     assert f"takes {named} for" in found[1]
+
+
+def test_one_number_for_all_sizes_may_come_from_any_axis(tmp_path: Path) -> None:
+    square = """
+#include <torch/extension.h>
+__global__ void rows(const float* A, const float* B, float* C, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int j = 0; i < size && j < size; ++j) {
+        float sum = 0;
+        for (int k = 0; k < size; ++k) sum += A[i * size + k] * B[k * size + j];
+        C[i * size + j] = sum;
+    }
+}
+torch::Tensor product(torch::Tensor a, torch::Tensor b) {
+    int size = (int)a.size(0);
+    torch::Tensor c = torch::empty_like(b);
+    rows<<<(size + 15) / 16, 16>>>(a.data_ptr<float>(), b.data_ptr<float>(), c.data_ptr<float>(), size);
+    return c;
+}
+"""
+    assert mistake(square, tmp_path, (64, 64, 64)) is None
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ _LIBCUXX_MACROS = """#include <cuda/std/version>
 #define _CUDA_VPTX ::cuda::ptx
 #endif
 """
-# Types of host APIs that kernels take.
+# Types of host APIs that kernels take, and limits that g++ defines itself.
 _HOST_TYPES = {
     "CUtensorMap": "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
     "CUtexObject": "typedef unsigned long long CUtexObject;\n",
@@ -131,7 +131,11 @@ _HOST_TYPES = {
     "__u?int(?:8|16|32|64)_t": "".join(
         f"typedef {kind}{n}_t __{kind}{n}_t;\n" for kind in ("int", "uint") for n in (8, 16, 32, 64)
     ),  # of glibc
-}
+    **{f"__{kind}_{end}__": f"#ifndef __{kind}_{end}__\n#define __{kind}_{end}__ {kind}_{end}\n#endif\n"
+       for kind in ("FLT", "DBL") for end in ("MAX", "MIN", "EPSILON")},
+    "__INT_MAX__": "#ifndef __INT_MAX__\n#define __INT_MAX__ INT_MAX\n#endif\n",
+    "__LONG_LONG_MAX__": "#ifndef __LONG_LONG_MAX__\n#define __LONG_LONG_MAX__ LLONG_MAX\n#endif\n",
+}  # fmt: skip
 # Functions of the device runtime that NVRTC does not declare: programmatic dependent launch.
 _RUNTIME = {
     "cudaGridDependencySynchronize": "griddepcontrol.wait;",

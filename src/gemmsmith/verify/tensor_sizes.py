@@ -28,6 +28,8 @@ def wrong_tensor_size(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
     if spec.is_rung or site is None or site.frame.function is None or spec.signature.column_major:
         return None
     body = site.frame.function.body
+    if not {argument.role for argument in spec.signature.arguments}.issuperset(_EXTENTS):
+        return None  # one number stands for several extents, which are equal then
     if _may_have_more_axes(body) or "blockIdx.z" in site.kernel.body or _RESHAPED.search(body) or problem.batch > 1:
         return None
     for expression, extent in _sizes(spec, site, body):

@@ -77,20 +77,6 @@ using nullptr_t = decltype(nullptr);
 #define LLONG_MAX 9223372036854775807LL
 #define LLONG_MIN (-LLONG_MAX - 1LL)
 #define ULLONG_MAX 18446744073709551615ULL
-#ifndef __FLT_MAX__
-#define __FLT_MAX__ FLT_MAX
-#define __FLT_MIN__ FLT_MIN
-#define __FLT_EPSILON__ FLT_EPSILON
-#define __DBL_MAX__ DBL_MAX
-#define __DBL_MIN__ DBL_MIN
-#define __DBL_EPSILON__ DBL_EPSILON
-#endif
-#ifndef __INT_MAX__
-#define __INT_MAX__ INT_MAX
-#endif
-#ifndef __LONG_LONG_MAX__
-#define __LONG_LONG_MAX__ LLONG_MAX
-#endif
 #define INT8_MIN (-128)
 #define INT8_MAX 127
 #define UINT8_MAX 255
