@@ -29,6 +29,34 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 """
 
 
+UNKNOWN_BYTES = """
+extern size_t bytes_of(int);
+__global__ void rows(const float* A, const float* B, float* C, int M, int N, int K) {
+    extern __shared__ float row[];
+    int i = blockIdx.y, j = blockIdx.x * 64 + threadIdx.x;
+    for (int k = threadIdx.x; k < K; k += 64) row[k] = A[i * K + k];
+    __syncthreads();
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += row[k] * B[k * N + j];
+    C[i * N + j] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    rows<<<dim3(N / 64, M), 64, bytes_of(K)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_unknown_bytes_of_shared_memory_give_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "rows.cu"
+    path.write_text(UNKNOWN_BYTES, encoding="utf-8")
+    spec, config = find_kernel(str(path), KernelOptions())
+    found = timed(spec, config, spec.problem(64, 64, 64), H200)
+    assert found.predicted is None
+    assert "--smem" in found.missing
+    spec, config = find_kernel(str(path), KernelOptions(smem="4*K"))
+    assert timed(spec, config, spec.problem(64, 64, 64), H200).predicted is not None
+
+
 def predictor(name: str, size: int) -> Predictor:
     spec = rung_named(name)
     return Predictor(spec, spec.config(), spec.problem(size, size, size), H200)

@@ -48,6 +48,9 @@ STYLES = {
         "template <typename T, int N> struct Array { T data[N]; };\n"
         "struct Storage { Array<float, 256> a; Array<short, 512> b; };\n" + KERNEL
         + _host("mine<<<grid, 256, sizeof(Storage)>>>"), 2048),
+    "barriers of CUDA's C++ library": (
+        "#include <cuda/barrier>\n" + KERNEL
+        + _host("mine<<<grid, 256, 1024 + 3 * sizeof(cuda::barrier<cuda::thread_scope::thread_scope_block>)>>>"), 1048),
     "a pointer to a function": (
         f"struct Storage {{ void (*call)(int, float); float a[10]; void method() {{}} }};\n{KERNEL}"
         + _host("mine<<<grid, 256, sizeof(Storage)>>>"), 48),

@@ -238,7 +238,7 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     if not asked.fitted and (dispatch := dispatch_of(spec)) is not None:
         skipped += [(t.label, _FOR_ANOTHER) for t in trials if not taken(spec, dispatch, t.problem)]
         trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]
-    if not asked.options.smem and getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
+    if getattr(spec.geometry, "guesses_smem", lambda _: False)(base):
         skipped.append(("accesses beyond its dynamic shared memory", _SMEM_UNKNOWN))
     trials = asked.trial.chosen(trials, skipped, BEYOND)
     report = Report(spec, prepared.compiled, base, launch, trials, skipped, checks.strict or spec.is_rung,

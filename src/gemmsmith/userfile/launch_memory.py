@@ -20,6 +20,7 @@ from gemmsmith.userfile.host_tensor_maps import HostMap, described, host_maps
 from gemmsmith.userfile.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.scratch import adds_into, cleared_bytes, is_zeroed, sets_to_zero
 from gemmsmith.userfile.site_roles import roles_of
 
@@ -39,6 +40,7 @@ class LaunchMemory:
     site: SiteValues | None
     template: Mapping[str, str]
     signature: Signature
+    options: UserOptions
     maps: tuple[HostMap, ...]
     swapped: bool
     second: LaunchSite | None
@@ -55,8 +57,9 @@ class LaunchMemory:
         return self.site is None and _EXTERN_SHARED.search(self.facts.reached) is not None
 
     def guesses_smem(self, problem: Problem) -> bool:
-        """Whether the bytes of dynamic shared memory are as many as a GPU has, since host code's are not known."""
-        return self._known_smem(problem) is None or self._lacks_smem
+        """Whether the bytes of dynamic shared memory are as many as a GPU has, since neither host code's nor the user's
+        are known."""
+        return not self.options.smem and (self._known_smem(problem) is None or self._lacks_smem)
 
     def shown_smem(self, problem: Problem) -> str:
         known = self._known_smem(problem)

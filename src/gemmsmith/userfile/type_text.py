@@ -15,6 +15,7 @@ _BYTES = {
     "nv_bfloat162": 4, "__nv_bfloat162": 4, "long": 8, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8,
     "float2": 8, "int2": 8, "uint2": 8, "float4": 16, "int4": 16, "uint4": 16, "double2": 16, "float3": 12,
 }  # fmt: skip
+_BLOCK_BARRIER = re.compile(r"(?:cuda\s*::\s*)?barrier\s*<\s*(?:\w+\s*::\s*)*thread_scope_block\s*>")
 
 
 def bare(kind: str) -> str:
@@ -40,6 +41,8 @@ def size_of_type(kind: str) -> int:
     plain = plain.removeprefix("std::").removeprefix("::")
     if plain in _BYTES:
         return _BYTES[plain]
+    if _BLOCK_BARRIER.fullmatch(plain):
+        return 8  # one mbarrier
     parts = [part for part in plain.split() if part not in ("unsigned", "signed", "int")]
     if all(part in ("long", "short", "char") for part in parts):
         return _BYTES[parts[0]] if parts else 4

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
+from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
 from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
@@ -37,6 +38,9 @@ class Predictor(Rounds):
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
                  model: GpuParameters | None = None) -> None:  # fmt: skip
+        if getattr(spec.geometry, "guesses_smem", lambda _: False)(problem):
+            raise UnsupportedError("how many blocks an SM holds is not known, since the bytes of dynamic shared memory "
+                                   "are not: --smem gives them")  # fmt: skip
         self.spec, self.problem, self.gpu = spec, problem, gpu
         self.model = model or parameters_of(gpu)
         self.arch = f"sm_{gpu.arch}a" if spec.arch_specific == gpu.arch else f"sm_{gpu.arch}"
