@@ -149,3 +149,22 @@ def test_other_conditions_exclude_nothing(tmp_path: Path, body: str) -> None:
     for problem in (LARGE, Problem(65, 63, 67), LARGE.with_(alpha=2.0, beta=-1.0)):
         found = launch_of(tmp_path, body).launched(problem)
         assert (found.excluded, found.unread) == (None, None)
+
+
+LEFT_OUT = {
+    "a debug build": ("#ifdef DEBUG\nif (K % 4 != 0) return;\n#endif\nOTHER", False),
+    "a defined word": ("#define CAREFUL\n#ifdef CAREFUL\nassert(K % 4 == 0);\n#endif\nOTHER", True),
+    "unless told": ("#ifndef FAST\nif (K % 4 != 0) return;\n#endif\nOTHER", True),
+    "the other build": ("#if defined(DEBUG)\nprintf(0);\n#else\nif (K % 4 != 0) return;\n#endif\nOTHER", True),
+    "the launch's own build": ("#ifdef DEBUG\nif (K % 4 != 0) return;\nOTHER\n#endif", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "counts"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_the_preprocessor_leaves_out_is_no_condition(tmp_path: Path, body: str, counts: bool) -> None:
+    path = tmp_path / "k.cu"
+    text = KERNEL.replace("template <bool PLAIN> ", "").replace("PLAIN ? s : ", "")
+    path.write_text(f"{text}\nvoid run({TAKEN}) {{\n{body.replace('OTHER', 'k' + HOW)}\n}}\n", encoding="utf-8")
+    launch = user_kernel(path, UserOptions()).geometry
+    assert isinstance(launch, UserLaunch)
+    assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts

@@ -40,15 +40,17 @@ def _after_if(code: str, node: Node) -> list[tuple[str, bool]]:
     """An if whose branch leaves: what follows runs where the condition does not hold."""
     then, other = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
     if other is not None and other.type == "else_clause":
-        other = next((each for each in other.named_children if each.type != "comment"), None)
-    if _leaves(code, then):
+        other = _without_else(other)
+    if leaves(code, then):
         more = _after_if(code, other) if other is not None and other.type == "if_statement" else []
         return [(condition_text(code, node), False), *more]
-    return [(condition_text(code, node), True)] if other is not None and _leaves(code, other) else []
+    return [(condition_text(code, node), True)] if other is not None and leaves(code, other) else []
 
 
-def _leaves(code: str, node: Node | None) -> bool:
+def leaves(code: str, node: Node | None) -> bool:
     """Whether a branch ends with a return, or ends the program."""
+    if node is not None and node.type == "else_clause":
+        node = _without_else(node)
     if node is not None and node.type == "compound_statement":
         node = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
     if node is None:
@@ -61,6 +63,10 @@ def _leaves(code: str, node: Node | None) -> bool:
             call.type == "call_expression" and last_name(text_of(code, call.child_by_field_name("function"))) in _ENDS
         )
     return node.type in _LEAVES
+
+
+def _without_else(node: Node) -> Node | None:
+    return next((each for each in node.named_children if each.type != "comment"), None)
 
 
 def _checked(code: str, call: Node) -> str:

@@ -132,10 +132,11 @@ class _Walk:
 
     def _is_excluded(self, node: Node) -> bool:
         """Whether the preprocessor leaves ``node`` out wherever it keeps the place."""
-        if not self.branches.lines:
-            return False
-        place = self.first_line + self.code.count("\n", 0, self.place)
-        return self.branches.exclude(self.first_line + node.start_point[0], place)
+        return bool(self.branches.lines) and self.branches.exclude(*self._lines(node))
+
+    def _lines(self, node: Node) -> tuple[int, int]:
+        """The lines of ``node`` and of the place."""
+        return self.first_line + node.start_point[0], self.first_line + self.code.count("\n", 0, self.place)
 
     def _enter(self, node: Node) -> None:
         """Conditions and variables that ``node`` brings for what is inside."""
@@ -181,7 +182,8 @@ class _Walk:
 
     def _passed(self, node: Node) -> None:
         """A statement that has run, or may have run, before the place."""
-        for known in known_after(self.code, node):
+        is_compiled = not self.branches.lines or not self.branches.adds_nothing(*self._lines(node))
+        for known in known_after(self.code, node) if is_compiled else ():
             self.scope.checked.append(known)
             self.scope.lines[known] = self.first_line + node.start_point[0]
         if node.type == "declaration":
