@@ -86,7 +86,7 @@ class _Chain:
 
 
 def branches(directives: Iterable[tuple[int, str, str]], left_out: Container[int] = ()) -> Branches:
-    """Of directives as line, word and rest, in order. ``left_out``: which of them open branches that are not compiled."""
+    """Of directives as line, word and rest, in order. ``left_out``: which of them open branches not compiled."""
     lines, holds, fails, out = [], [], [], []
     open_: list[_Chain] = []
     for at, (line, word, rest) in enumerate(directives):

@@ -15,6 +15,9 @@ _CHECK = re.compile(r"(?:\w+_)?(?:assert|assertm|check|dcheck|enforce|require|ex
 _COMPARED = {"eq": "==", "ne": "!=", "neq": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LEAVES = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 _ENDS = frozenset(("exit", "_exit", "abort", "quick_exit", "terminate", "__builtin_trap"))
+_STOPS = re.compile(r"\b(?:return|throw|goto|break|continue|asm|__asm__)\b")
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_PRINTS = frozenset(("if", "while", "void", "printf", "fprintf", "puts", "fputs", "fflush", "perror", "sizeof"))
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
 
 
@@ -27,6 +30,18 @@ def known_after(code: str, node: Node) -> list[tuple[str, bool]]:
     call = node.named_children[0]
     found = _checked(code, call) if call.type == "call_expression" else ""
     return [(found, True)] if found else []
+
+
+def check_name(code: str, node: Node) -> str:
+    """The name of the check that a statement is; '' for others."""
+    call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+    is_call = call is not None and call.type == "call_expression"
+    return last_name(text_of(code, call.child_by_field_name("function"))) if call is not None and is_call else ""
+
+
+def only_tells(body: str) -> bool:
+    """Whether a macro that is called as a check prints at most, and host code goes on."""
+    return not _STOPS.search(body) and set(_CALLED.findall(body)) <= _PRINTS
 
 
 def condition_text(code: str, node: Node) -> str:
