@@ -6,6 +6,7 @@ from typing import cast
 
 from gemmsmith.cli.check_cures import _limited
 from gemmsmith.compile.compiled import CompiledKernel
+from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -13,7 +14,9 @@ from gemmsmith.verify.trial_runner import TrialRunner
 
 def _timeout(own: float, seconds: float) -> float:
     compiled = cast(CompiledKernel, None)
-    runner = TrialRunner(cast(KernelSpec, None), {}, compiled, lambda *_: SimDevice(timeout=own), lambda *_: compiled)
+    runner = TrialRunner(
+        cast(KernelSpec, None), cast(Config, None), compiled, lambda *_: SimDevice(timeout=own), lambda *_: compiled
+    )
     device = _limited(runner, seconds).open_device("lockstep", False)
     assert isinstance(device, SimDevice)
     return device.timeout
