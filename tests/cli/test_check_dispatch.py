@@ -106,3 +106,20 @@ def test_an_instantiation_of_a_switch_that_is_asked_for_is_judged_alone(
 ) -> None:
     source = SWITCHED.replace("FIRST", "1.f")
     assert check(tmp_path, source, capsys, "--entry", "k<8>", "--trial", "random data")[0] == 0
+
+
+def test_instantiations_that_scalars_choose_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No size alone tells which of the others is launched: they are not judged."""
+    source = KERNEL.replace("<bool WHOLE>", "<bool WHOLE, bool ADDS>").replace("int K)", "int K, float beta)")
+    source = source.replace("= sum;", "= ADDS ? sum + beta * C[row * N + col] : sum;")
+    launch = "k<{0}, {1}><<<grid, block>>>(A, B, C, M, N, K, beta);"
+    start = source.index("    if (K % 8")
+    branches = "\n".join([
+        "    if (K % 8 == 0 && beta == 0.f) " + launch.format("true", "false"),
+        "    else if (K % 8 == 0) " + launch.format("true", "true"),
+        "    else if (beta == 0.f) " + launch.format("false", "false"),
+        "    else " + launch.format("false", "true"),
+    ])  # fmt: skip
+    code, found = check(tmp_path, source[:start] + branches + "\n}\n", capsys)
+    assert code == 0
+    assert sum("not judged" in line for line in found["found"]) == 3

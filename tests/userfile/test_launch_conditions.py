@@ -149,3 +149,56 @@ def test_other_conditions_exclude_nothing(tmp_path: Path, body: str) -> None:
     for problem in (LARGE, Problem(65, 63, 67), LARGE.with_(alpha=2.0, beta=-1.0)):
         found = launch_of(tmp_path, body).launched(problem)
         assert (found.excluded, found.unread) == (None, None)
+
+
+LEFT_OUT = {
+    "a debug build": ("#ifdef DEBUG\nif (K % 4 != 0) return;\n#endif\nOTHER", False),
+    "a defined word": ("#define CAREFUL\n#ifdef CAREFUL\nassert(K % 4 == 0);\n#endif\nOTHER", True),
+    "unless told": ("#ifndef FAST\nif (K % 4 != 0) return;\n#endif\nOTHER", True),
+    "the other build": ("#if defined(DEBUG)\nprintf(0);\n#else\nif (K % 4 != 0) return;\n#endif\nOTHER", True),
+    "the launch's own build": ("#ifdef DEBUG\nif (K % 4 != 0) return;\nOTHER\n#endif", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "counts"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_the_preprocessor_leaves_out_is_no_condition(tmp_path: Path, body: str, counts: bool) -> None:
+    path = tmp_path / "k.cu"
+    text = KERNEL.replace("template <bool PLAIN> ", "").replace("PLAIN ? s : ", "")
+    path.write_text(f"{text}\nvoid run({TAKEN}) {{\n{body.replace('OTHER', 'k' + HOW)}\n}}\n", encoding="utf-8")
+    launch = user_kernel(path, UserOptions()).geometry
+    assert isinstance(launch, UserLaunch)
+    assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts
+
+
+LATER = {
+    "an assignment": "if (K % 4 != 0) return; K = M; OTHER",
+    "around the launch": "if (K % 4 == 0) { K /= 2; OTHER }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", LATER.values(), ids=LATER)
+def test_a_condition_on_an_earlier_value_is_not_read(tmp_path: Path, body: str) -> None:
+    found = launch_of(tmp_path, body.replace("OTHER", "PLAIN")).launched(LARGE.with_(k=67))
+    assert found.excluded is None
+    assert found.unread is not None
+
+
+@pytest.mark.parametrize(("label", "counts"), [("here: PLAIN", False), ("PLAIN\nhere: return;", True)])
+def test_a_goto_leaves_only_for_a_label_behind_the_launch(tmp_path: Path, label: str, counts: bool) -> None:
+    launch = launch_of(tmp_path, f"if (K % 4 != 0) goto here;\n{label}")
+    assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts
+
+
+MACROS = {
+    "warns": ('do { if (!(x)) fprintf(stderr, "slow: %s\\n", #x); } while (0)', False),
+    "nothing": ("((void)0)", False),
+    "ends": ('do { if (!(x)) { printf("no\\n"); exit(1); } } while (0)', True),
+    "a function": ("require(x, __LINE__)", True),
+    "leaves": ("if (!(x)) return", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "counts"), MACROS.values(), ids=MACROS)
+def test_a_check_that_only_warns_is_no_condition(tmp_path: Path, body: str, counts: bool) -> None:
+    launch = launch_of(tmp_path, "CHECK(K % 4 == 0); PLAIN", before=f"#define CHECK(x) {body}")
+    assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts

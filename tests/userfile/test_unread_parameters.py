@@ -46,6 +46,7 @@ def test_scalars(tmp_path: Path, result: str, passed: str, alpha: str, beta: str
     ("add<<<m, n>>>(c, d, beta);", "0"),  # it goes on with the result
     ("other<<<m, n>>>(a, b, c, m, n, k, alpha, beta);", "beta"),  # another version of the product
     ("other<<<m, n>>>(a, b, d, m, n, k, alpha, beta);", "beta"),
+    ("if (m > 8) return; add<<<m, n>>>(c, d, beta);", "0"),
 ])  # fmt: skip
 def test_a_scalar_for_the_kernel_that_goes_on(tmp_path: Path, launch: str, beta: str) -> None:
     path = tmp_path / "product.cu"
@@ -95,3 +96,17 @@ def test_numbers(tmp_path: Path, parameters: str, inner: str, columns: str, name
     path.write_text(UNGUARDED.replace("PARAMETERS", parameters).replace("INNER", inner).replace("COLUMNS", columns))
     roles = {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
     assert roles[name] == role
+
+
+@pytest.mark.parametrize("around", [
+    "if (alpha == 0.0f) { add<<<m, n>>>(c, d, beta); } else { LAUNCH }",
+    "if (alpha == 0.0f) { add<<<m, n>>>(c, d, beta); return; } LAUNCH",
+    "if (alpha != 0.0f) LAUNCH else add<<<m, n>>>(c, d, beta);",
+])  # fmt: skip
+def test_a_kernel_in_another_branch_does_not_go_on(tmp_path: Path, around: str) -> None:
+    path = tmp_path / "product.cu"
+    text = PRODUCT.replace("RESULT", "alpha * sum").replace("PASSED", "alpha, beta")
+    launch = next(line for line in text.splitlines() if "<<<" in line)
+    path.write_text(text.replace(launch, around.replace("LAUNCH", launch)))
+    roles = {arg.name: arg.role for arg in user_kernel(path, UserOptions()).signature.arguments}
+    assert (roles["alpha"], roles["beta"]) == ("alpha", "beta")

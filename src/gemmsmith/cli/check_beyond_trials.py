@@ -28,7 +28,17 @@ def _again(verdict: Verdict, label: str) -> Verdict:
     return replace(verdict, repeat=f"{verdict.repeat.partition(' --trial ')[0]} --trial {shlex.quote(label)}")
 
 
-def is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
+def is_right_beyond_trials(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+    """Whether all that is judged here is right, after trials that passed."""
+    return (
+        _is_cleared(prepared, report, free)
+        and _is_launched_right(prepared, report, config, free)
+        and _are_right(prepared, report)
+        and _are_modes_right(prepared, report, config)
+    )
+
+
+def _is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     """Whether host code that sets C to zero, for a kernel that adds to it, does so for all of it."""
     trial, last = report.verdicts[-1]
     found = not_cleared(prepared.spec, prepared.distinct, last, free) if _is_asked(report, CLEARED) else None
@@ -37,7 +47,7 @@ def is_cleared(prepared: Prepared, report: Report, free: bool) -> bool:
     return found is None
 
 
-def is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
+def _is_launched_right(prepared: Prepared, report: Report, config: Config, free: bool) -> bool:
     """Whether host code launches blocks that a GPU has, and passes the sizes and strides that the kernel needs."""
     trial, last = report.verdicts[-1]
     if not free or not _is_asked(report, *LAUNCH_MISTAKES):
@@ -49,7 +59,7 @@ def is_launched_right(prepared: Prepared, report: Report, config: Config, free: 
     return found is None
 
 
-def are_right(prepared: Prepared, report: Report) -> bool:
+def _are_right(prepared: Prepared, report: Report) -> bool:
     """Whether several products are right whose matrices do not follow one another."""
     (trial, last), places = report.verdicts[-1], prepared.places
     if places is None or not _is_asked(report, HEADS):
@@ -61,7 +71,7 @@ def are_right(prepared: Prepared, report: Report) -> bool:
     return not places.wrong
 
 
-def are_modes_right(prepared: Prepared, report: Report, config: Config) -> bool:
+def _are_modes_right(prepared: Prepared, report: Report, config: Config) -> bool:
     """Whether the kernel gives a product with other values of the numbers that choose a layout."""
     (trial, last), spec = report.verdicts[-1], prepared.spec
     if spec.is_rung or not _is_asked(report, MODES) or prepared.blocks is not None or prepared.bench.kind != "sim":

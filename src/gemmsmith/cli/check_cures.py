@@ -26,6 +26,8 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.run.device import Device
+from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
@@ -70,9 +72,11 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
             seen = runner.run(racing)
             trial, verdict = (racing, seen) if seen.hazards else (trial, verdict)
         budget = _HASTY_BUDGET_S if hasty else _COPY_BUDGET_S
-        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None, certified=False)
-        bench = _CopyBench(report, runner, whole, check, trial, names)
         fault, seconds = fault_of(verdict, names), _seconds(report, asked)
+        limit = min(asked.timeout, seconds)
+        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None, certified=False,
+                        timeout=limit)  # fmt: skip
+        bench = _CopyBench(report, _limited(runner, limit), whole, check, trial, names)
         fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
@@ -81,6 +85,18 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
+
+
+def _limited(runner: TrialRunner, seconds: float) -> TrialRunner:
+    """The runner, where no launch takes longer: a copy may wait for ever."""
+
+    def opened(schedule: str, hazards: bool) -> Device:
+        device = runner.open_device(schedule, hazards)
+        if isinstance(device, SimDevice):
+            device.timeout = min(device.timeout, seconds)
+        return device
+
+    return replace(runner, open_device=opened)
 
 
 def _seconds(report: Report, asked: Asked) -> float:

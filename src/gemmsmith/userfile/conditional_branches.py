@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 _OPENS, _TURNS = ("if", "ifdef", "ifndef"), ("elif", "else", "elifdef", "elifndef")
@@ -25,16 +25,19 @@ _NEGATED = re.compile(r"!(\w+|defined\(\w+\)|\([^()]*\))")
 
 @dataclass(frozen=True)
 class Branches:
-    """``lines`` ascend; from each on, the conditions of ``holds`` are met and those of ``fails`` are not."""
+    """``lines`` ascend; from each on, the conditions of ``holds`` are met and those of ``fails`` are not. ``left_out``:
+    by what the file defines, nothing is compiled from there on."""
 
     lines: tuple[int, ...] = ()
     holds: tuple[frozenset[str], ...] = ()
     fails: tuple[frozenset[str], ...] = ()
+    left_out: tuple[bool, ...] = ()
 
     def within(self, first: int, last: int) -> Branches:
         """What a function on these lines needs of it."""
         begin, end = max(0, bisect_right(self.lines, first) - 1), bisect_right(self.lines, last)
-        return Branches(self.lines[begin:end], self.holds[begin:end], self.fails[begin:end])
+        own = slice(begin, end)
+        return Branches(self.lines[own], self.holds[own], self.fails[own], self.left_out[own])
 
     def exclude(self, one: int, other: int) -> bool:
         """Whether no build compiles both lines."""
@@ -43,6 +46,12 @@ class Branches:
             return True
         wanted, theirs = _values(met), _values(their_met)
         return any(theirs.get(name, value) != value for name, value in wanted.items())
+
+    def adds_nothing(self, one: int, other: int) -> bool:
+        """Whether a line is left out, as the file stands, in a build that compiles the ``other``: #ifdef DEBUG."""
+        at = bisect_right(self.lines, one) - 1
+        (met, unmet), (their_met, their_unmet) = self._at(one), self._at(other)
+        return at >= 0 and self.left_out[at] and not (met <= their_met and unmet <= their_unmet)
 
     def _at(self, line: int) -> tuple[frozenset[str], frozenset[str]]:
         at = bisect_right(self.lines, line) - 1
@@ -64,9 +73,11 @@ class _Chain:
     unmet: list[tuple[str, bool]] = field(default_factory=list)
     met: tuple[str, bool] | None = None
     branches: int = 1
+    left_out: bool = False
 
-    def turn(self, met: tuple[str, bool] | None) -> None:
+    def turn(self, met: tuple[str, bool] | None, left_out: bool) -> None:
         """The next branch. Of very many nothing is told."""
+        self.left_out = left_out
         self.branches += 1
         self.unmet += [self.met] if self.met else []
         self.met = met
@@ -74,15 +85,16 @@ class _Chain:
             self.unmet, self.met = [], None
 
 
-def branches(directives: Iterable[tuple[int, str, str]]) -> Branches:
-    """Of directives as line, word and rest, in order."""
-    lines, holds, fails = [], [], []
+def branches(directives: Iterable[tuple[int, str, str]], left_out: Container[int] = ()) -> Branches:
+    """Of directives as line, word and rest, in order. ``left_out``: which of them open branches not compiled."""
+    lines, holds, fails, out = [], [], [], []
     open_: list[_Chain] = []
-    for line, word, rest in directives:
+    for at, (line, word, rest) in enumerate(directives):
         if word in _OPENS:
-            open_.append(_Chain(met=_condition(word, rest)))
+            open_.append(_Chain(met=_condition(word, rest), left_out=at in left_out))
         elif word in _TURNS and open_:
-            open_[-1].turn(None if word == "else" else _condition(word.removeprefix("el"), rest))
+            met = None if word == "else" else _condition(word.removeprefix("el"), rest)
+            open_[-1].turn(met, at in left_out)
         elif word == "endif" and open_:
             open_.pop()
         else:
@@ -94,7 +106,8 @@ def branches(directives: Iterable[tuple[int, str, str]]) -> Branches:
         lines.append(line)
         holds.append(frozenset(text for text, sign in signed if sign))
         fails.append(frozenset(text for text, sign in signed if not sign))
-    return Branches(tuple(lines), tuple(holds), tuple(fails))
+        out.append(any(chain.left_out for chain in open_))
+    return Branches(tuple(lines), tuple(holds), tuple(fails), tuple(out))
 
 
 def _condition(word: str, rest: str) -> tuple[str, bool]:

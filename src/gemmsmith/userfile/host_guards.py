@@ -15,6 +15,9 @@ _CHECK = re.compile(r"(?:\w+_)?(?:assert|assertm|check|dcheck|enforce|require|ex
 _COMPARED = {"eq": "==", "ne": "!=", "neq": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LEAVES = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 _ENDS = frozenset(("exit", "_exit", "abort", "quick_exit", "terminate", "__builtin_trap"))
+_STOPS = re.compile(r"\b(?:return|throw|goto|break|continue|asm|__asm__)\b")
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_PRINTS = frozenset(("if", "while", "void", "printf", "fprintf", "puts", "fputs", "fflush", "perror", "sizeof"))
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
 
 
@@ -29,6 +32,18 @@ def known_after(code: str, node: Node) -> list[tuple[str, bool]]:
     return [(found, True)] if found else []
 
 
+def check_name(code: str, node: Node) -> str:
+    """The name of the check that a statement is; '' for others."""
+    call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+    is_call = call is not None and call.type == "call_expression"
+    return last_name(text_of(code, call.child_by_field_name("function"))) if call is not None and is_call else ""
+
+
+def only_tells(body: str) -> bool:
+    """Whether a macro that is called as a check prints at most, and host code goes on."""
+    return not _STOPS.search(body) and set(_CALLED.findall(body)) <= _PRINTS
+
+
 def condition_text(code: str, node: Node) -> str:
     """The condition of an if."""
     condition = node.child_by_field_name("condition")
@@ -40,15 +55,17 @@ def _after_if(code: str, node: Node) -> list[tuple[str, bool]]:
     """An if whose branch leaves: what follows runs where the condition does not hold."""
     then, other = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
     if other is not None and other.type == "else_clause":
-        other = next((each for each in other.named_children if each.type != "comment"), None)
-    if _leaves(code, then):
+        other = _without_else(other)
+    if leaves(code, then):
         more = _after_if(code, other) if other is not None and other.type == "if_statement" else []
         return [(condition_text(code, node), False), *more]
-    return [(condition_text(code, node), True)] if other is not None and _leaves(code, other) else []
+    return [(condition_text(code, node), True)] if other is not None and leaves(code, other) else []
 
 
-def _leaves(code: str, node: Node | None) -> bool:
+def leaves(code: str, node: Node | None) -> bool:
     """Whether a branch ends with a return, or ends the program."""
+    if node is not None and node.type == "else_clause":
+        node = _without_else(node)
     if node is not None and node.type == "compound_statement":
         node = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
     if node is None:
@@ -61,6 +78,10 @@ def _leaves(code: str, node: Node | None) -> bool:
             call.type == "call_expression" and last_name(text_of(code, call.child_by_field_name("function"))) in _ENDS
         )
     return node.type in _LEAVES
+
+
+def _without_else(node: Node) -> Node | None:
+    return next((each for each in node.named_children if each.type != "comment"), None)
 
 
 def _checked(code: str, call: Node) -> str:

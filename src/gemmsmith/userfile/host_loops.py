@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.host_frame import Frame
+from gemmsmith.userfile.host_guards import leaves
 from gemmsmith.userfile.host_scope import body_tree
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.syntax import descend
@@ -107,6 +108,29 @@ def reader_after(site: LaunchSite, array: str) -> str:
         ):
             return f"{launch.kernel} at {site.file.name}:{launch.line}"
     return ""
+
+
+def launches_beside(site: LaunchSite) -> list[tuple[str, ...]]:
+    """What the function of a launch passes to kernels where it makes that launch, too: not in another branch."""
+    frame = site.frame
+    if frame.function is None:
+        return []
+    code, body, shift = body_tree(frame.function)
+    own = [each for each in frame.source.launches if frame.source.functions[each.function] == frame.function]
+    return [each.arguments for each in own if not _either(code, body, each.start + shift, frame.start + shift)]
+
+
+def _either(code: str, body: Node, one: int, other: int) -> bool:
+    """Whether one call runs at most one of two places: they are in branches of one if, or the first one's leaves."""
+    first, second = sorted((one, other))
+    for node in descend(body, _EVERYWHERE):
+        if node.type == "if_statement" and node.start_byte <= first < node.end_byte:
+            then, otherwise = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
+            at = [each for each in (then, otherwise) if each is not None and each.start_byte <= first < each.end_byte]
+            is_inside = second < node.end_byte
+            if at and not at[0].start_byte <= second < at[0].end_byte and (is_inside or leaves(code, at[0])):
+                return True
+    return False
 
 
 def plain_array(text: str) -> str:

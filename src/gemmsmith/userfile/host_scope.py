@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
-from gemmsmith.userfile.host_guards import condition_text, known_after
+from gemmsmith.userfile.host_guards import check_name, condition_text, known_after
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ANYWHERE: frozenset[str] = frozenset()
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _CHOICES = frozenset({"if_statement", "switch_statement", "call_expression", "binary_expression"})
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 
@@ -37,6 +38,8 @@ class LocalScope:
     conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
     checked     conditions that hold, or do not, since host code goes on only then: asserts, early returns
     lines       where each of both kinds is written
+    checks      the name of the check that tells a condition
+    outdated    those with a variable that was assigned after them, and before the place
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -48,6 +51,8 @@ class LocalScope:
     conditions: list[tuple[str, bool]] = field(default_factory=list)
     checked: list[tuple[str, bool]] = field(default_factory=list)
     lines: dict[tuple[str, bool], int] = field(default_factory=dict)
+    checks: dict[tuple[str, bool], str] = field(default_factory=dict)
+    outdated: set[tuple[str, bool]] = field(default_factory=set)
 
     def with_values(self, values: Iterable[tuple[str, str, str]]) -> LocalScope:
         """The same scope, where these names (with types and texts) have these values."""
@@ -132,10 +137,11 @@ class _Walk:
 
     def _is_excluded(self, node: Node) -> bool:
         """Whether the preprocessor leaves ``node`` out wherever it keeps the place."""
-        if not self.branches.lines:
-            return False
-        place = self.first_line + self.code.count("\n", 0, self.place)
-        return self.branches.exclude(self.first_line + node.start_point[0], place)
+        return bool(self.branches.lines) and self.branches.exclude(*self._lines(node))
+
+    def _lines(self, node: Node) -> tuple[int, int]:
+        """The lines of ``node`` and of the place."""
+        return self.first_line + node.start_point[0], self.first_line + self.code.count("\n", 0, self.place)
 
     def _enter(self, node: Node) -> None:
         """Conditions and variables that ``node`` brings for what is inside."""
@@ -181,8 +187,11 @@ class _Walk:
 
     def _passed(self, node: Node) -> None:
         """A statement that has run, or may have run, before the place."""
-        for known in known_after(self.code, node):
+        self._outdate(node)
+        is_compiled = not self.branches.lines or not self.branches.adds_nothing(*self._lines(node))
+        for known in known_after(self.code, node) if is_compiled and not self._leads_on(node) else ():
             self.scope.checked.append(known)
+            self.scope.checks[known] = check_name(self.code, node)
             self.scope.lines[known] = self.first_line + node.start_point[0]
         if node.type == "declaration":
             for variable in variables(self.code, node):
@@ -222,6 +231,20 @@ class _Walk:
                 self.scope.loops[loop.name] = loop
         else:
             self._may_change(node)
+
+    def _outdate(self, node: Node) -> None:
+        """Conditions that ask for a variable which ``node`` assigns tell nothing of its value at the place."""
+        assigned = set(assigned_in(self.code, node))
+        for known in (*self.scope.conditions, *self.scope.checked):
+            if assigned & set(_NAME.findall(known[0])):
+                self.scope.outdated.add(known)
+
+    def _leads_on(self, node: Node) -> bool:
+        """Whether a goto in ``node`` leads to a label before the place."""
+        labels = {text_of(self.code, each.child_by_field_name("label")) for each in descend(node, _ANYWHERE)
+                  if each.type == "goto_statement"} if "goto" in text_of(self.code, node) else set()  # fmt: skip
+        ahead = self.code[node.end_byte : self.place]
+        return any(re.search(rf"\b{re.escape(label)}\s*:(?!:)", ahead) for label in labels)
 
     def _chosen(self, node: Node, name: str) -> str:
         """The value of ``name`` after an if as one expression; '' if the branches do more than assign it plainly."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.host_frame import Asked
+from gemmsmith.userfile.host_guards import only_tells
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.launch_values import SiteValues
@@ -187,15 +188,24 @@ def _answers(
         for around, listed in ((True, known.conditions), (False, known.checked)):
             for text, holds in listed:
                 condition = HostCondition(text, holds, f"{file}:{known.lines.get((text, holds), 0)}")
-                if asked is not None and condition not in asked:
+                if (asked is not None and condition not in asked) or _only_tells(text, holds, scope):
                     continue
                 scope.asked.sized, unknown = False, list[str]()
-                found = _truth(text, scope, unknown)
+                if (text, holds) in known.outdated:
+                    found, unknown = None, [text]
+                else:
+                    found = _truth(text, scope, unknown)
                 if found is None and any(_may_depend(part, scope, around) for part in unknown):
                     yield condition, None
                 elif scope.asked.sized:  # what is not known is no matter of sizes: it may be met
                     yield condition, found is None or found == holds
         scope = scope.outer()
+
+
+def _only_tells(text: str, holds: bool, scope: HostScope) -> bool:
+    """Whether a condition is checked by a macro of the file that prints a warning at most."""
+    macro = scope.frame.source.macros.get(scope.frame.locals.checks.get((text, holds), ""))
+    return macro is not None and only_tells(macro.body)
 
 
 # --- three-valued logic

@@ -68,7 +68,7 @@ def preprocess(text: str) -> Preprocessed:
     """``text`` without comments, literals and directives. Both sides of an ``#if`` stay where each is balanced."""
     plain, code = _blanked(plain_lines(text))
     found = [(m.start(), m.end(), m[1], plain[m.start(2) : m.end(2)]) for m in _DIRECTIVE.finditer(code)]
-    dropped, inactive = _inactive(code, found)
+    dropped, inactive, left_out = _inactive(code, found)
     macros: dict[str, Macro] = {}
     later: dict[str, Macro] = {}
     quoted: list[str] = []
@@ -81,7 +81,8 @@ def preprocess(text: str) -> Preprocessed:
     blanked = _without(code, [*dropped, *((start, end) for start, end, _, _ in found)])
     if re.search(r"<<\s+<", blanked):  # as some formatters write launches
         blanked = re.sub(r">>(\s+)>(?=\s*\()", r">>>\1", re.sub(r"<<(\s+)<", r"<<<\1", blanked))
-    return Preprocessed(blanked, {**later, **macros}, tuple(quoted), tuple(angled), branches(_with_lines(code, found)))
+    compiled = branches(_with_lines(code, found), left_out)
+    return Preprocessed(blanked, {**later, **macros}, tuple(quoted), tuple(angled), compiled)
 
 
 def _with_lines(code: str, found: list[tuple[int, int, str, str]]) -> Iterator[tuple[int, str, str]]:
@@ -156,11 +157,12 @@ class _Group:
     branches: list[tuple[bool, int, int]] = field(default_factory=list)
 
 
-def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[tuple[int, int]], set[int]]:
-    """Spans of code to drop, and the directives in branches that are not taken."""
+def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[tuple[int, int]], set[int], set[int]]:
+    """Spans of code to drop, the directives in branches that are not taken, and those that open such branches."""
     dropped: list[tuple[int, int]] = []
     skipped: list[tuple[int, int]] = []
     opened: list[_Group] = []
+    left_out: set[int] = set()
     defined: dict[str, str] = {}
     braces = _Braces(code)
     all_known = True  # no header of the project was included so far
@@ -181,10 +183,11 @@ def _inactive(code: str, found: list[tuple[int, int, str, str]]) -> tuple[list[t
             balanced = all(braces.balanced(*span) for span in spans)
             for i, (holds, directive, _) in enumerate(branches):
                 if not holds:
+                    left_out.add(directive)
                     skipped.append((directive + 1, edges[i + 1]))
                     if not balanced or found[directive][3].strip() in ("0", "false"):
                         dropped.append(spans[i])
-    return dropped, _union(skipped)
+    return dropped, _union(skipped), left_out
 
 
 def _union(ranges: list[tuple[int, int]]) -> set[int]:

@@ -29,7 +29,7 @@ from gemmsmith.userfile.entry_choice import Entry, choose_entry
 from gemmsmith.userfile.found_value import FoundValue
 from gemmsmith.userfile.given_values import with_given_conditions
 from gemmsmith.userfile.host_allocations import may_be_null
-from gemmsmith.userfile.host_loops import counters_at
+from gemmsmith.userfile.host_loops import counters_at, launches_beside
 from gemmsmith.userfile.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.kernel_facts import SAMPLE, KernelFacts, problem_sizes
@@ -56,7 +56,6 @@ from gemmsmith.userfile.translation_unit import translation_unit
 from gemmsmith.userfile.user_launch import UserLaunch
 from gemmsmith.userfile.vector_product import vector_product
 
-_LAUNCHES = re.compile(r"<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
 _SHOWN = 6  # kernels of headers that a message names
 __all__ = ["UserOptions", "found_values", "geometry_source", "user_kernel"]
 
@@ -330,10 +329,10 @@ def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> fro
 def _passed_on(parameters: list[tuple[str, str]], passed: tuple[str, ...], site: SiteValues | None) -> frozenset[str]:
     """The names among the arguments of a kernel that goes on with the result: it takes an array that this one may
     write, and not two of the others, as another version of the product does."""
-    function = site.site.frame.function if site is not None else None
     arrays = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind}
     written = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind and "const" not in kind}
-    listed = [set(re.findall(r"\w+", texts)) for texts in _LAUNCHES.findall(function.body)] if function else []
+    beside = launches_beside(site.site) if site is not None else []
+    listed = [{word for text in texts for word in re.findall(r"\w+", text)} for texts in beside]
     return frozenset(word for words in listed if words & written and len(arrays - words) > 1 for word in words)
 
 
