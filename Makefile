@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process compiles all modules agai
 climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 	$(BIN)/gemmsmith climb
 
-test: check  ## what a change most likely breaks: under six minutes on two cores
+test: check  ## what a change most likely breaks: under eight minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not nightly"
 
 test-all: $(STAMP)  ## a seventh of the longer tests that need no GPU (tests/tiers.toml): about three minutes on two cores
