@@ -159,7 +159,7 @@ def nine_in_ten(ratios: list[float]) -> tuple[float, float]:
 
 def picture() -> str:
     """All points: measured time across, predicted over measured time up; grey is within 20 %."""
-    width, height, left, top, right, bottom = 760, 410, 60, 80, 20, 50
+    width, height, left, top, right, bottom = 760, 424, 60, 94, 20, 50
     before = [p for p in points_before() if p["set"] != "third"]  # whose first predictions are of rules not kept
     third = [p for p in points_today() if p["set"] == "third"]
     points = [p for p in [*load("time_model.json")["points"], *before, *third, *fourth_points()] if "ratio" in p]
@@ -209,7 +209,7 @@ def picture() -> str:
         at += 30 + 6 * len(_NAMES[name])
     parts.append(
         f'<text x="{left}" y="{height - 10}">measured time; up: predicted / measured; grey: within 20 %; '
-        "hollow: fitted; below 0.5 drawn there</text></svg>"
+        "hollow: fitted; below 0.5 and above 2 drawn there</text></svg>"
     )
     return "\n".join(parts) + "\n"
 
