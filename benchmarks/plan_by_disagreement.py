@@ -117,9 +117,9 @@ def planned(each: Considered) -> Planned:
 
 
 def rows_of(works: Sequence[Planned], kernels: int) -> list[dict[str, Any]]:
-    compiled, found = plan_candidates.kernels(works, kernels), []
+    compiled, found = plan_candidates.kernels(works, kernels, FEWEST), []
     for each in works:
-        some = taken(each, compiled, MOST)
+        some = taken(each, compiled, MOST, PER_SIZE)
         if len(some) >= LEAST:
             found.append({"shape": asdict(each.shape),
                           "candidates": [{"kernel": c.spec.name, "config": dict(c.config)} for c in some]})  # fmt: skip
@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--shapes", type=int, default=550, help="to time, about")
     parser.add_argument("--kernels", type=int, default=1300, help="that are compiled, at most")
     options = parser.parse_args()
-    plan_candidates.FEWEST, plan_candidates.PER_SIZE, seed = FEWEST, PER_SIZE, options.seed
+    seed = options.seed
     pools = [
         fitting(shape_sets.log_uniform(options.random, seed), MOST_RANDOM_FLOPS),
         fitting([replace(s, dtype="bf16", out="bf16") for s in kinds_shapes.shapes_of("narrow", seed, options.narrow)

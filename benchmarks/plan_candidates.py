@@ -100,35 +100,35 @@ def planned(shape: Shape, also: dict[str, Any]) -> Planned:
     return Planned(shape, chosen, near)
 
 
-def kernels(works: Sequence[Planned], most: int) -> set[tuple[Any, ...]]:
-    """Those to compile. The shape that needs the fewest new ones to have FEWEST candidates, what is chosen there among
-    them, comes next, until there are ``most``."""
+def kernels(works: Sequence[Planned], most: int, fewest: int = FEWEST) -> set[tuple[Any, ...]]:
+    """Those to compile. The shape that needs the fewest new ones to have ``fewest`` candidates, what is chosen there
+    among them, comes next, until there are ``most``."""
     found: set[tuple[Any, ...]] = set()
     left = [([(each.code, c.name) for c in each.chosen], [(each.code, c.name) for c in each.near]) for each in works]
 
     def missing(each: tuple[list[Any], list[Any]]) -> tuple[int, int]:
         chosen, near = each
         there = len(found.intersection(near).union(chosen))
-        return len(set(chosen) - found) + max(0, FEWEST - there), -there
+        return len(set(chosen) - found) + max(0, fewest - there), -there
 
     while left and len(found) < most:
         chosen, near = left.pop(min(range(len(left)), key=lambda i: missing(left[i])))
         found.update(chosen)
         there = found.intersection(near).union(chosen)
-        found.update([name for name in near if name not in there][: max(0, FEWEST - len(there))])
+        found.update([name for name in near if name not in there][: max(0, fewest - len(there))])
     return found
 
 
-def taken(each: Planned, compiled: set[tuple[Any, ...]], most: int) -> list[Candidate]:
-    """What is chosen, and the fastest predictions among what is compiled, of each tile size at most two; none where
-    what is chosen is not compiled."""
+def taken(each: Planned, compiled: set[tuple[Any, ...]], most: int, per_size: int = PER_SIZE) -> list[Candidate]:
+    """What is chosen, and the fastest predictions among what is compiled, of each tile size at most ``per_size``;
+    none where what is chosen is not compiled."""
     found = {chosen.name: chosen for chosen in each.chosen if (each.code, chosen.name) in compiled}
     if not found:
         return []
     sizes: Counter[tuple[int, int, int]] = Counter()
     for candidate in each.near:
         size = _size(candidate.config)
-        if (each.code, candidate.name) in compiled and sizes[size] < PER_SIZE and len(found) < most:
+        if (each.code, candidate.name) in compiled and sizes[size] < per_size and len(found) < most:
             sizes[size] += candidate.name not in found
             found.setdefault(candidate.name, candidate)
     return list(found.values())

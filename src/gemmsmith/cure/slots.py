@@ -159,7 +159,7 @@ def _between(function: Function, first: Node, second: Node) -> Iterator[Slot]:
         yield from (Slot(function.code, block, index) for index in range(i, j))
         yield from _before_in_loops(function, second, block)
     elif not any(each.parent is not None and each.parent.type in LOOPS for each, _, _ in shared):
-        # Whoever came first in this run: they happen once, and in the order of the text.
+        # Outside loops each access is made once, in the order of the source, whichever came first in this run.
         yield from (Slot(function.code, block, index) for index in range(j, i))
     in_order = i < j
     for block, i, j in shared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gemmsmith.sim.syntax import Immediate, Instruction, Negated, Register, Symbol, Vector
 from gemmsmith.verify.integer_ops import conversion, type_of
@@ -48,7 +48,10 @@ def read_registers(each: Instruction) -> list[str]:
 
 JUMPS = ("bra", "brx", "ret", "exit", "trap")
 BARRIERS = ("bar", "barrier")
-CONTROL = ("bra", "brx", "ret", "exit", "trap", *BARRIERS)
+CONTROL = (*JUMPS, *BARRIERS)
+_OWN = ("%tid", "%laneid", "%warpid", "%lanemask")  # values of a thread or warp
+_LOADS = ("ld", "ldu", "atom", "shfl", "vote", "match", "redux", "mma", "wmma", "wgmma", "ldmatrix", "tex",
+          "activemask")  # fmt: skip
 
 
 def has_site(each: Instruction) -> bool:
@@ -75,35 +78,23 @@ def needed_registers(instructions: Sequence[Instruction], is_site: Sites = has_s
     for each in instructions:
         for name in written_registers(each):
             writers.setdefault(name, []).append(each)
-    pending = list(needed)
+    return _all_reached(needed, writers, read_registers)
+
+
+def _all_reached(names: set[str], through: Mapping[str, Sequence[Instruction]],
+                 further: Callable[[Instruction], Sequence[str]]) -> set[str]:  # fmt: skip
+    """``names``, and all registers that lead from these: those that ``further`` has of the instructions ``through``."""
+    found, pending = set(names), list(names)
     while pending:
-        for each in writers.get(pending.pop(), ()):
-            fresh = [name for name in read_registers(each) if name not in needed]
-            needed.update(fresh)
+        for each in through.get(pending.pop(), ()):
+            fresh = [name for name in further(each) if name not in found]
+            found.update(fresh)
             pending += fresh
-    return needed
+    return found
 
 
 def is_kept(each: Instruction, needed: set[str], is_site: Sites = has_site) -> bool:
     return each.opcode in CONTROL or is_site(each) or any(name in needed for name in written_registers(each))
-
-
-_OWN = ("%tid", "%laneid", "%warpid", "%lanemask")
-_MEMORY = (
-    "ld",
-    "ldu",
-    "atom",
-    "shfl",
-    "vote",
-    "match",
-    "redux",
-    "mma",
-    "wmma",
-    "wgmma",
-    "ldmatrix",
-    "tex",
-    "activemask",
-)
 
 
 def thread_registers(instructions: Sequence[Instruction]) -> set[str]:
@@ -114,13 +105,7 @@ def thread_registers(instructions: Sequence[Instruction]) -> set[str]:
         for name in read_registers(each):
             readers.setdefault(name, []).append(each)
         special = any(isinstance(o, Symbol) and o.name.startswith(_OWN) for o in each.operands)
-        loaded = each.opcode in _MEMORY and ".param" not in each.name
+        loaded = each.opcode in _LOADS and ".param" not in each.name
         if special or loaded:
             own.update(written_registers(each))
-    pending = list(own)
-    while pending:
-        for each in readers.get(pending.pop(), ()):
-            fresh = [name for name in written_registers(each) if name not in own]
-            own.update(fresh)
-            pending += fresh
-    return own
+    return _all_reached(own, readers, written_registers)
