@@ -240,11 +240,12 @@ class HostScope(HostTypes):
         parts = scope.split("::") if scope else []
         spellings = ["::".join((*parts[:i], name)) for i in range(len(parts), 0, -1)] + [name]
         spellings += ["::".join((*parts[i:], name)) for i in range(1, len(parts))]
-        for source in self.frame.sources:
-            for store in (source.constants, source.variables):
-                for spelling in spellings:
-                    if spelling in store:
-                        return evaluate(store[spelling], self)
+        for of_classes in (False, True):
+            for source in self.frame.sources:
+                for store in (source.constants, source.variables):
+                    for spelling in spellings:
+                        if spelling in store and (of_classes or spelling not in source.members):
+                            return evaluate(store[spelling], self)
         if "::" in name:
             return self._member(name)
         if text := macro_constant(name, self.frame):
