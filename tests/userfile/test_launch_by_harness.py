@@ -71,3 +71,11 @@ def test_a_condition_asks_for_the_value_before_it(text: str, blocks: int, tmp_pa
                     f" {text} mine<<<count, 64>>>(A, B, C, M, N, K); }}")  # fmt: skip
     kernel = user_kernel(path, UserOptions())
     assert kernel.geometry(PROBLEM, kernel.config()).grid == (blocks, 1, 1)
+
+
+def test_members_that_are_assigned_leave_the_grid_open(tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text(KERNEL + "void run(float* a, float* b, float* c, int m, int n, int k) {"
+                    " dim3 blocks(1); blocks.y = 4; if (blocks.y == 1) blocks = dim3(7, 7);"
+                    " product<<<blocks, dim3(16, 16)>>>(a, b, c, m, n, k); }")  # fmt: skip
+    assert geometry_source(path, UserOptions(), PROBLEM) == "block launch site, grid guessed"

@@ -152,7 +152,10 @@ class HostScope(HostTypes):
 
     def before_changes(self, name: str) -> Value:
         """The value that a variable is declared with, or that a parameter was passed."""
-        if (variable := self.frame.locals.variables.get(name)) is not None:
+        scope = self.frame.locals
+        if any(member.startswith(f"{name}.") for member in scope.members):
+            raise UnknownValueError(f"members of {name} are assigned, before its changes or after them")
+        if (variable := scope.variables.get(name)) is not None:
             return converted(variable.type, evaluate(variable.value, self))
         if (found := self._parameter(name)) is None:
             raise UnknownValueError(f"{name} has no value")
