@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from gemmsmith.kernel.axis_strides import strides_of_pointers
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.passed_roles import as_passed
 from gemmsmith.kernel.signature import Argument, Signature
@@ -36,3 +39,24 @@ def test_pitches_may_be_in_bytes() -> None:
     assert [arg.role for arg in next(iter(readings(own))).arguments[6:]] == ["4*lda", "4*ldb", "4*ldc"]
     named = replace(own, arguments=arguments(*(replace(arg, name=arg.role) for arg in pitches)))
     assert all("*" not in arg.role for other in readings(named) for arg in other.arguments)
+
+
+_INDEXED = (
+    "S[i * s_stride_n + j * s_stride_d] = Q[i * q_stride_n + p * q_stride_d] * K[j * k_stride_n + p * k_stride_d];"
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "body", "expected"),
+    [
+        ("q_stride_n q_stride_d k_stride_n k_stride_d s_stride_n s_stride_d", _INDEXED, "lda,1,ldb,1,ldc,1"),
+        # Heads are counted, not multiplied with a stride of this pointer.
+        ("q_stride_n q_stride_d k_stride_n k_stride_d s_stride_n s_stride_d", _INDEXED.replace("* q_stride_d", ""), ""),
+        ("q_stride_n q_stride_d k_stride_n k_stride_d s_stride_n s_tile_d", _INDEXED, ""),
+    ],
+    ids=["all", "one is no factor", "one is no stride"],
+)
+def test_strides_that_are_named_after_their_pointers(names: str, body: str, expected: str) -> None:
+    numbers = dict(enumerate(names.split(), 3))
+    found = strides_of_pointers(numbers, {"Q": "A", "K": "B", "S": "C"}, body)
+    assert ",".join(found[place] for place in sorted(found)) == expected

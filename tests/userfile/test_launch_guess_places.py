@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.launch_guess import LaunchGuess
 
@@ -27,3 +28,19 @@ ROW, COL = "int row = blockIdx.y * blockDim.y + threadIdx.y;", "int col = thread
 def test_one_element_a_thread(body: str, expected: bool) -> None:
     guess = LaunchGuess(Signature("mine", ()), body, body, "", {})
     assert guess.one_element_a_thread is expected
+
+
+@pytest.mark.parametrize(
+    ("threads", "col", "block"),
+    [
+        ({"TM": 8, "TN": 4}, "threadIdx.x * TN", (16, 16, 1)),
+        ({"TM": 8}, "threadIdx.x", (64, 16, 1)),
+        ({"TM": 8, "TN": 8}, "threadIdx.x", (64, 16, 1)),  # the constant of another kernel
+        ({}, "threadIdx.x", (32, 32, 1)),
+    ],
+    ids=["tile", "column", "column beside tiles", "neither"],
+)
+def test_a_thread_may_compute_one_column(threads: dict[str, int], col: str, block: Dim3) -> None:
+    body = f"int row = blockIdx.y * BM + threadIdx.y * TM, col = blockIdx.x * BN + {col};"
+    guess = LaunchGuess(Signature("mine", ()), body, body, "", {"BM": 128, "BN": 64, **threads})
+    assert guess._block() == block

@@ -18,7 +18,7 @@ def stride_roles(
 ) -> dict[int, str]:
     """The roles of strides among the integers ``names`` that are not ``known``, by place: those of both axes, and the
     one number beside M, N and K that is a pitch. ``matrices``: the role of each pointer, by its name."""
-    found = axis_strides(names, known)
+    found = axis_strides(names, known) or strides_of_pointers(names, matrices, body)
     lacking = [place for place in names if not known.get(place) and place not in found]
     if len(lacking) == 1 and {"M", "N", "K"} <= set(known.values()):
         extents = [names[place] for place, role in known.items() if role in ("M", "N", "K") and place in names]
@@ -40,6 +40,37 @@ def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int
         meant = {first: "1" if by_column else f"ld{matrix}", second: f"ld{matrix}" if by_column else "1"}
         found |= {place: role for place, role in meant.items() if not known.get(place)}
     return found
+
+
+def strides_of_pointers(names: Mapping[int, str], matrices: Mapping[str, str], body: str) -> dict[int, str]:
+    """The roles of strides that are named after their pointer, two for each, whatever the axes are called: x_stride_n
+    and x_stride_d in x[i * x_stride_n + k * x_stride_d]. The first one is that of rows. Empty unless all have them."""
+    found: dict[int, str] = {}
+    for pointer, role in matrices.items():
+        named = {place: name for place, name in names.items() if _is_stride_of(pointer, name)}
+        own = [place for place, name in named.items() if _is_factor(name, pointer, body)]
+        if len(own) != 2 or role not in ("A", "B", "C"):
+            return {}
+        found |= {own[0]: f"ld{role.lower()}", own[1]: "1"}
+    return found if len(matrices) == 3 else {}
+
+
+def _is_stride_of(pointer: str, name: str) -> bool:
+    told, own = words(name), words(pointer)
+    if told[: len(own)] == own:
+        told = told[len(own) :]
+    elif told[-len(own) :] == own:
+        told = told[: -len(own)]
+    else:
+        return False
+    return len(told) == 2 and sum(each in _NOISE for each in told) == 1
+
+
+def _is_factor(name: str, pointer: str, body: str) -> bool:
+    """Whether an index of the pointer has a product with ``name``."""
+    indices = re.findall(rf"\b{re.escape(pointer)}\s*\[([^\[\]]*)\]", body)
+    word = rf"\b{re.escape(name)}\b"
+    return any(re.search(rf"\*\s*{word}|{word}\s*\*", index) for index in indices)
 
 
 def pitch_by_use(name: str, matrices: Mapping[str, str], body: str, extents: Sequence[str] = ()) -> str:

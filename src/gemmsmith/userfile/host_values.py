@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.aggregate_values import member_text
+from gemmsmith.userfile.changed_values import chosen, looped
 from gemmsmith.userfile.cute_values import cute_call
 from gemmsmith.userfile.declared import Variable
 from gemmsmith.userfile.host_choices import path_of
@@ -25,7 +26,6 @@ from gemmsmith.userfile.values import Number, UnknownValueError, Value, converte
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
 _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
           ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
-_MOST_ROUNDS = 4096  # of a while loop
 _DEVICE = {
     "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
     "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
@@ -123,7 +123,7 @@ class HostScope(HostTypes):
 
     def _local(self, name: str, scope: LocalScope) -> Value:
         variable = scope.variables.get(name)
-        if name in scope.loops and len(scope.changed[name]) == 1 and (value := self._looped(name, scope)) is not None:
+        if name in scope.loops and len(scope.changed[name]) == 1 and (value := looped(self, name)) is not None:
             return value
         for text in scope.changed.get(name, ()):
             if text is None:
@@ -132,8 +132,8 @@ class HostScope(HostTypes):
                 evaluate(text, self)
             except UnknownValueError:
                 continue  # read from the command line, for example: the initial value stands
-            if (chosen := self._choice(name, scope)) is not None:
-                return chosen
+            if (value := chosen(self, name)) is not None:
+                return value
             raise UnknownValueError(f"{name} is decided at run time")
         if variable is None:
             found = self._parameter(name)
@@ -145,34 +145,21 @@ class HostScope(HostTypes):
             raise UnknownValueError(f"{name} has no value")
         return converted(variable.type, evaluate(text, self))
 
-    def _choice(self, name: str, scope: LocalScope) -> Value | None:
-        """The value that an if gives ``name``, where its conditions are known here; None otherwise."""
-        text, changes = scope.choices.get(name, ("", 0))
-        if changes != len(scope.changed[name]) or not text:
-            return None
-        try:
-            found = evaluate(text, self)
-        except UnknownValueError:
-            return None
-        return converted(scope.variables[name].type, found) if name in scope.variables else found
+    def where(self, texts: Mapping[str, str]) -> HostScope:
+        """The same scope, where these names have these values."""
+        given = {name: text for name, text in self.given.items() if name not in texts}
+        return HostScope(self.frame, given, self.sizes, self.asked, {**self.overrides, **texts})
 
-    def _looped(self, name: str, scope: LocalScope) -> Value | None:
-        """The value of ``name`` after a while loop that changes nothing else; None where that is not known."""
-        loop, variable = scope.loops[name], scope.variables.get(name)
-        if variable is None or not variable.value:
-            return None
-        kind = variable.type
-        try:
-            value = number(converted(kind, evaluate(variable.value, self)))
-            for _ in range(_MOST_ROUNDS):
-                at = HostScope(self.frame, self.given, self.sizes, self.asked, {**self.overrides, name: str(value)})
-                at.given = {each: text for each, text in self.given.items() if each != name}
-                if not evaluate(loop.condition, at):
-                    return value
-                value = number(converted(kind, evaluate(loop.following, at)))
-        except UnknownValueError:
-            return None
-        return None
+    def before_changes(self, name: str) -> Value:
+        """The value that a variable is declared with, or that a parameter was passed."""
+        scope = self.frame.locals
+        if any(member.startswith(f"{name}.") for member in scope.members):
+            raise UnknownValueError(f"members of {name} are assigned, before its changes or after them")
+        if (variable := scope.variables.get(name)) is not None:
+            return converted(variable.type, evaluate(variable.value, self))
+        if (found := self._parameter(name)) is None:
+            raise UnknownValueError(f"{name} has no value")
+        return evaluate(found[0], found[1])
 
     def _with_members(self, variable: Variable, scope: LocalScope) -> str:
         """A dim3 whose parts are set one by one."""
@@ -256,11 +243,12 @@ class HostScope(HostTypes):
         parts = scope.split("::") if scope else []
         spellings = ["::".join((*parts[:i], name)) for i in range(len(parts), 0, -1)] + [name]
         spellings += ["::".join((*parts[i:], name)) for i in range(1, len(parts))]
-        for source in self.frame.sources:
-            for store in (source.constants, source.variables):
-                for spelling in spellings:
-                    if spelling in store:
-                        return evaluate(store[spelling], self)
+        for of_classes in (False, True):
+            for source in self.frame.sources:
+                for store in (source.constants, source.variables):
+                    for spelling in spellings:
+                        if spelling in store and (of_classes or spelling not in source.members):
+                            return evaluate(store[spelling], self)
         if "::" in name:
             return self._member(name)
         if text := macro_constant(name, self.frame):

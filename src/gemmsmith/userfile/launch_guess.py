@@ -123,6 +123,9 @@ class LaunchGuess:
         upper = {name.upper(): value for name, value in self.constants.items() if value > 0}
         return next((upper[name] for name in names if name in upper), None)
 
+    def _mentions(self, *names: str) -> bool:
+        return any(word.upper() in names for word in re.findall(r"[A-Za-z_]\w*", self.reached))
+
     def _tile(self) -> int:
         return self._constant(*_TILES) or self._tile_of_arrays() or _DEFAULT_TILE
 
@@ -143,7 +146,11 @@ class LaunchGuess:
         bm, bn = self._constant(*_NAMES["BM"]), self._constant(*_NAMES["BN"])
         tm, tn = self._constant(*_NAMES["TM"]), self._constant(*_NAMES["TN"])
         if self.two_dimensional:
-            return (bn // tn, bm // tm, 1) if bm and bn and tm and tn else (self._tile(), self._tile(), 1)
+            if bm and bn and (tm or tn):  # a thread has one column, or one row, where only the other is used
+                used = [bool(size) and self._mentions(*_NAMES[side]) for size, side in ((tm, "TM"), (tn, "TN"))]
+                rows, cols = (each if not any(used) or told else 1 for each, told in zip((tm, tn), used, strict=True))
+                return bn // (cols or 1), bm // (rows or 1), 1
+            return self._tile(), self._tile(), 1
         if self.bounds:
             with suppress(UsageError):  # a template parameter that has no value yet
                 return evaluate_c(self.bounds, self.constants), 1, 1

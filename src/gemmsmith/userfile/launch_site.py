@@ -83,6 +83,14 @@ def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:
         homes = {k.file.resolve() for source in reached for k in source.kernels if k.qualified == kernel.qualified}
         if not homes or home in homes:
             yield reached[0]
+            helpers = [each for each in reached[1:] if each.path.resolve() not in seen and _launches_passed(each)]
+            seen |= {each.path.resolve() for each in helpers}
+            yield from helpers
+
+
+def _launches_passed(source: SourceFile) -> bool:
+    """Whether one of the file's functions launches a kernel that its caller passes."""
+    return any(_takes(source.functions[launch.function], launch.kernel) for launch in source.launches)
 
 
 def _sites_in(source: SourceFile, kernel: KernelSource, project: Project) -> Iterator[LaunchSite]:

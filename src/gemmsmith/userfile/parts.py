@@ -125,6 +125,7 @@ class SourceFile:
     qualified  types of this file by their last name, with namespaces
     class_templates, class_fields  of each class, by its last name
     class_bases, unions            the classes that a class inherits from; classes whose members share one place
+    members    names of constants and variables that only classes have here
     """
 
     path: Path
@@ -143,3 +144,4 @@ class SourceFile:
     class_fields: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
     class_bases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unions: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()

@@ -92,7 +92,7 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
         path, code, tuple(reader.kernels), tuple(reader.functions), tuple(reader.launches),
         {**plain, **reader.constants}, reader.aliases, cleaned.quoted, reader.variables, cleaned.macros,
         reader.qualified, tuple(reader.instantiations), reader.class_templates, reader.class_fields,
-        reader.class_bases, frozenset(reader.unions),
+        reader.class_bases, frozenset(reader.unions), frozenset(reader.members),
     )  # fmt: skip
 
 
@@ -158,6 +158,7 @@ class _Reader:
     class_fields: dict[str, tuple[Field, ...]] = field(default_factory=dict)
     class_bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unions: set[str] = field(default_factory=set)
+    members: set[str] = field(default_factory=set)
 
     def read(self, root: Node) -> None:
         stack: list[tuple[Node, tuple[str, ...], Node | None]] = [(root, (), None)]
@@ -172,7 +173,7 @@ class _Reader:
         """What to visit below ``node``, last first."""
         if node.type in _TRANSPARENT:
             if node.type == "field_declaration":
-                self._constants(node, scope)
+                self._constants(node, scope, member=True)
             return [(child, scope, template) for child in reversed(node.named_children)]
         if node.type == "namespace_definition":
             name = text_of(self.code, node.child_by_field_name("name"))
@@ -262,10 +263,16 @@ class _Reader:
         match = re.search(r"__launch_bounds__\s*\(\s*([^,()]+(?:\([^()]*\)[^,()]*)*)", head)
         return words(match[1]) if match else ""
 
-    def _constants(self, node: Node, scope: tuple[str, ...]) -> None:
+    def _constants(self, node: Node, scope: tuple[str, ...], member: bool = False) -> None:
+        """Variables with values. Outside its class a member's bare name means another variable, if there is one."""
         for variable in variables(self.code, node):
             if variable.value and not variable.name.startswith("["):
                 store = self.constants if variable.const else self.variables
+                if member and variable.name not in store:
+                    self.members.add(variable.name)
+                elif not member and variable.name in self.members:
+                    self.members.discard(variable.name)
+                    store.pop(variable.name, None)
                 self._store(store, variable.name, variable.value, scope)
 
     def _store(self, store: dict[str, str], name: str, value: str, scope: tuple[str, ...]) -> None:
