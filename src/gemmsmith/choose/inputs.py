@@ -26,7 +26,7 @@ _SMALLEST = 1e-4  # shares and extents below are alike
 _RATIOS = frozenset((
     "k_tiles_in_flight", "clocks_in_flight", "l2_per_clock", "arriving_per_clock", "waste", "waves", "exact_waves",
     "tile_kilobytes", "stages", "rows", "columns", "slices", "cluster", "sent_first", "sent_second", "down", "across",
-    "lines_first", "lines_second",
+    "lines_first", "lines_second", "beside", "below", "group", "stored_per_second",
     "busy", "box", "bytes_per_second", "clocks_per_second",
 ))  # fmt: skip
 
