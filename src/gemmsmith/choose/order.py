@@ -18,8 +18,9 @@ def stored_at_once(shapes: Shapes, tiles: Tiles, grid: TileGrid, sms: Column) ->
     """Bytes of a row of C that a wave stores, and the number of such rows."""
     t = tiles
     group = np.where(t.persistent > 0, np.minimum(t.group, grid.down), grid.down)
-    columns = np.minimum(ceil(np.minimum(sms, grid.down * grid.across) / group), grid.across)
-    rows, cols = np.minimum(group * t.bm, grid.rows), np.minimum(columns * t.bn, grid.cols)
+    columns = np.minimum(ceil(sms / group), grid.across)
+    groups = ceil(sms / (group * columns))  # where the columns of one do not fill a wave
+    rows, cols = np.minimum(groups * group * t.bm, grid.rows), np.minimum(columns * t.bn, grid.cols)
     swapped = t.swap > 0
     beside: Column = np.where(swapped, rows, cols) * shapes.out_bytes
     below: Column = np.where(swapped, cols, rows)
