@@ -68,7 +68,7 @@ def _shares(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seco
         "capped_products": flops / c.capped_flops / seconds,
         "capped_l2": grid.work * grid.steps * BOX_ROW * from_l2 / c.capped_bytes / seconds,
         "capped_dram": traffic / c.capped_dram / seconds,
-        "m": shapes.m, "n": shapes.n, "k": shapes.k, "tile_side_rows": grid.rows, "tile_side_columns": grid.cols,
+        "k": shapes.k, "tile_side_rows": grid.rows, "tile_side_columns": grid.cols,
         "work": grid.work, "together": together, "microseconds": seconds * 1e6, "batch": shapes.batch,
     }  # fmt: skip
 
