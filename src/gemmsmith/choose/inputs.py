@@ -1,5 +1,5 @@
 """What the correcting networks (networks.py) are asked about: what trees are asked about, how full tiles and waves are,
-what share of the predicted time each of the cost model's limits has, and the problem's extents."""
+what share of the predicted time each of the cost model's limits has, and extents of K and of the sides of tiles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def inputs(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, secon
 
 def _shares(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column) -> dict[str, Any]:
     """Of a k-step: products, L2, the way into the SM, waiting. Of the whole: steps, outputs, DRAM, what the cap asks
-    for. And the problem's extents."""
+    for. And extents."""
     c, t, grid, sms = constants, tiles, tile_grid(shapes, tiles), used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
     together = np.minimum(resident, ceil(grid.work / sms))
