@@ -5,8 +5,8 @@
     python benchmarks/fit_choice.py --trees    the same, but only the trees; the cost model's constants stay
     python benchmarks/fit_choice.py --trees --beside earlier_trees.json
                                                the mean of an earlier fit and of this one: they err independently
-    python benchmarks/fit_choice.py --networks [--trees]
-                                               the networks too; they take a minute
+    python benchmarks/fit_choice.py --networks [--trees] [--cupy]
+                                               the networks too; they take minutes, with CuPy on a GPU seconds
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json with the date of the
@@ -23,6 +23,7 @@ The fastest configurations of named and public shapes of the fitting set also go
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import sys
@@ -155,7 +156,7 @@ def _grown(bins: NDArray[np.int64], cuts: Sequence[Column], left: Floats, weight
 
 
 def network_rows(shapes: Sequence[Timed], constants: Constants) -> Rows:
-    tables, errors, weights, owner = [], [], [], []
+    tables, errors, weights, owner, earlier = [], [], [], [], []
     for number, each in enumerate(shapes):
         columns = each.columns
         predicted = predicted_seconds(*columns, CHIP, constants)
@@ -165,8 +166,9 @@ def network_rows(shapes: Sequence[Timed], constants: Constants) -> Rows:
         weight = (each.seconds.min() / each.seconds) ** NEAR
         weights.append(each.weight * weight / weight.sum())
         owner.append(np.full(len(weight), number))
-    table, error, weight, of = (np.concatenate(each) for each in (tables, errors, weights, owner))
-    return Rows(tuple(values), table, error, weight, of)
+        earlier.append(np.full(len(weight), 1.0 - each.current_kernels))
+    table, error, weight, of, before = (np.concatenate(each) for each in (tables, errors, weights, owner, earlier))
+    return Rows(tuple(values), table, error, weight, of, before)
 
 
 # --- report
@@ -213,6 +215,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
     parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--cupy", action="store_true", help="fit networks on a GPU")
     parser.add_argument("--kernels", default="", help="the date of the kernels whose times are packed")
     parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
     parser.add_argument("--table", action="store_true")
@@ -248,7 +251,8 @@ def main() -> int:
             f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
         print({name: float(f"{value:.3g}") for name, value in plain(constants).items()}, f"error {found.error:.3f}")
     if options.networks:
-        fields = network_fields(fitted_networks(network_rows(learned, constants)))
+        module = importlib.import_module("cupy" if options.cupy else "numpy")
+        fields = network_fields(fitted_networks(network_rows(learned, constants), arrays=module))
         constants = replace(constants, networks=networks_from_fields(fields))
         head = {"constants": plain(constants)} | {name: each for name, each in fields.items() if name != "networks"}
         rows = ",\n  ".join(json.dumps(row) for row in fields["networks"])

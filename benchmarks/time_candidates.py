@@ -47,6 +47,7 @@ FROM, ROUNDS_CAPPED = 4e9, 3  # FLOP from which products are timed under the cap
 WRITTEN = 8  # shapes after which the record is written again
 AHEAD = 60  # shapes among which the next is one whose kernels are compiled
 WARM = Mode("warm", 1e-3, 0.01, 0.01)
+SHORT, SHORT_FLOPS, ROUNDS_SHORT = Mode("short", 4e-4, 4e-4, 4e-4), 4e9, 3  # of "quick" shapes below so many FLOP
 # On a GPU that nothing else uses: time under the cap over that of short samples, and the longest of a kernel's samples
 # over the shortest.
 ALONE, ALIKE = (0.85, 1.6), 2.0
@@ -58,6 +59,7 @@ class Sampling:
 
     rounds: int
     again: int
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def timed_shape(rig: Rig, shape: Shape, candidates: list[Candidate], failures: d
     large = shape.problem.flops >= LARGE and cap is None
     mode = QUICK_LARGE if large else QUICK
     sampling = replace(sampling, rounds=ROUNDS_LARGE) if large else sampling
+    if sampling.quick and shape.problem.flops < SHORT_FLOPS:
+        mode, sampling = SHORT, replace(sampling, rounds=ROUNDS_SHORT)
     found: list[dict[str, Any]] = []
     contenders = []
     with rig.operands(shape) as sets:
@@ -204,7 +208,8 @@ def main() -> int:
         candidates = [Candidate(spec, spec.config(row["config"]), 0.0)
                       for row in each["candidates"] for spec in [rung_named(row["kernel"])]]  # fmt: skip
         cap = LONGER if each.get("sustained") else CAPPED if options.both and not each.get("quick") else None
-        sampling = Sampling(options.rounds, 0 if each.get("quick") else options.again)
+        quick = bool(each.get("quick"))
+        sampling = Sampling(options.rounds, 0 if quick else options.again, quick)
         work.append((Shape(**each["shape"]), candidates, cap, sampling))
     record: list[dict[str, Any]] = []
     stream = torch.cuda.ExternalStream(watch.stream)

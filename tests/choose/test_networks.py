@@ -61,7 +61,7 @@ def test_what_are_no_networks_is_said(change: dict[str, object]) -> None:
 
 
 def test_networks_count_where_rows_are_aligned_only() -> None:
-    constants = Constants(trees=TREES, networks=replace(NETWORKS, inputs=("rows", "log_m")))
+    constants = Constants(trees=TREES, networks=replace(NETWORKS, inputs=("rows", "log_k")))
     for n, is_aligned in ((4096, True), (4095, False)):
         problem = Problem(300, n, 1024, BF16, BF16, trans_b=True)
         shape = shape_of(problem, alignment(problem))

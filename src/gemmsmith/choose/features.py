@@ -8,6 +8,7 @@ import numpy as np
 from gemmsmith.choose.columns import Column, Shapes, Tiles, ceil
 from gemmsmith.choose.half_aligned import half_aligned_seconds, starts_half_aligned
 from gemmsmith.choose.lines import lines_of_boxes
+from gemmsmith.choose.order import stored_at_once
 from gemmsmith.choose.waves import Chip, tile_grid, used_sms
 from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 
@@ -27,11 +28,13 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
     clocks = t.bm / 64 * np.maximum(t.bn / 2, 16 + t.bn / 4)  # of the tensor cores for 16 of k
     loaded = t.bm / t.cluster_n + t.bn / t.cluster_m
     busy = np.minimum(work, sms)
-    moved = (rows + cols) * shapes.k * 2.0 * shapes.batch + rows * cols * shapes.batch * shapes.out_bytes
+    outputs = rows * cols * shapes.batch * shapes.out_bytes
+    moved = (rows + cols) * shapes.k * 2.0 * shapes.batch + outputs
     half_first = np.where(t.swap > 0, shapes.half_aligned_b, shapes.half_aligned_a)
     half_second = np.where(t.swap > 0, shapes.half_aligned_a, shapes.half_aligned_b)
     sent_first, sent_second = t.bm / t.cluster_n / clocks, t.bn / t.cluster_m / clocks
     lines = lines_of_boxes(shapes, tiles)
+    beside, below = stored_at_once(shapes, tiles, grid, sms)
     found = {
         "rows": t.bm, "columns": t.bn, "consumers": t.consumers, "cluster_m": t.cluster_m, "cluster_n": t.cluster_n,
         "cluster": t.cluster_m * t.cluster_n, "k_tiles_in_flight": t.stages * t.depth, "swap": t.swap,
@@ -50,6 +53,7 @@ def features(shapes: Shapes, tiles: Tiles, chip: Chip, seconds: Column) -> dict[
         "lines_first": lines[0] / clocks, "lines_second": lines[1] / clocks, "sent_first": sent_first,
         "sent_second": sent_second, "exact_waves": np.minimum(work / sms, _MOST_WAVES),
         "clocks_per_second": steps * waves * clocks / seconds / 1e9, "down": np.minimum(rows / t.bm, _MOST_TILES),
-        "across": np.minimum(cols / t.bn, _MOST_TILES),
+        "across": np.minimum(cols / t.bn, _MOST_TILES), "beside": beside, "below": below, "group": t.group,
+        "stored_per_second": outputs / seconds / 1e12, "stored_beside": outputs / seconds / 1e12 * np.log(beside),
     }  # fmt: skip
     return {name: np.broadcast_to(np.asarray(value, np.float64), t.bm.shape) for name, value in found.items()}

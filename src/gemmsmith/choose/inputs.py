@@ -1,5 +1,5 @@
 """What the correcting networks (networks.py) are asked about: what trees are asked about, how full tiles and waves are,
-what share of the predicted time each of the cost model's limits has, and the problem's extents."""
+what share of the predicted time each of the cost model's limits has, and extents of K and of the sides of tiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALLEST = 1e-4  # shares and extents below are alike
 _RATIOS = frozenset((
     "k_tiles_in_flight", "clocks_in_flight", "l2_per_clock", "arriving_per_clock", "waste", "waves", "exact_waves",
     "tile_kilobytes", "stages", "rows", "columns", "slices", "cluster", "sent_first", "sent_second", "down", "across",
-    "lines_first", "lines_second",
+    "lines_first", "lines_second", "beside", "below", "group", "stored_per_second",
     "busy", "box", "bytes_per_second", "clocks_per_second",
 ))  # fmt: skip
 
@@ -47,7 +47,7 @@ def inputs(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, secon
 
 def _shares(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seconds: Column) -> dict[str, Any]:
     """Of a k-step: products, L2, the way into the SM, waiting. Of the whole: steps, outputs, DRAM, what the cap asks
-    for. And the problem's extents."""
+    for. And extents."""
     c, t, grid, sms = constants, tiles, tile_grid(shapes, tiles), used_sms(tiles, chip)
     resident = np.where(t.persistent > 0, 1, resident_blocks(tiles, chip))
     together = np.minimum(resident, ceil(grid.work / sms))
@@ -68,7 +68,7 @@ def _shares(shapes: Shapes, tiles: Tiles, chip: Chip, constants: Constants, seco
         "capped_products": flops / c.capped_flops / seconds,
         "capped_l2": grid.work * grid.steps * BOX_ROW * from_l2 / c.capped_bytes / seconds,
         "capped_dram": traffic / c.capped_dram / seconds,
-        "m": shapes.m, "n": shapes.n, "k": shapes.k, "tile_side_rows": grid.rows, "tile_side_columns": grid.cols,
+        "k": shapes.k, "tile_side_rows": grid.rows, "tile_side_columns": grid.cols,
         "work": grid.work, "together": together, "microseconds": seconds * 1e6, "batch": shapes.batch,
     }  # fmt: skip
 

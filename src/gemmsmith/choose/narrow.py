@@ -79,7 +79,7 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     swap, bm, split = config["SWAP"], config["BM"], config["SPLIT"]
     many, along_k = (p.n, p.trans_b) if swap else (p.m, not p.trans_a)
     short_k_major = not p.trans_a if swap else p.trans_b
-    of_large = 16 if swap else 8
+    of_large, of_short = (16, 8) if swap else (8, 16)
     in_large_clusters = chip.sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
     usable = max(1, in_large_clusters if split > 2 else chip.sms)
     blocks = ceil_div(many, bm) * split
@@ -88,7 +88,9 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     rate = min(c.ingress if along_k else c.ingress_across, in_flight / c.latency)
     rows = bm + config["BN"] * c.short_row
     k_tile = c.k_tile + rows * BOX_ROW / rate
-    k_tile += bm * wgmma_costs().half_aligned_row if alignment & of_large and along_k else 0.0
+    slow = bm if alignment & of_large and along_k else 0
+    slow += config["BN"] if alignment & of_short and short_k_major else 0
+    k_tile = _soft_maximum(k_tile, slow * wgmma_costs().half_aligned_row)
     if not short_k_major:
         k_tile = max(k_tile, BOX * c.short_row_across / min(p.m, p.n))
     on_sms = busiest * ceil_div(ceil_div(p.k, BOX), split) * k_tile
@@ -97,6 +99,13 @@ def predicted_seconds(problem: Problem, config: Config, chip: Chip, resident: in
     more = c.more_rows if min(p.m, p.n) > _FEW else 1.0
     more *= c.low_tile if bm <= _LOW and split == 1 else 1.0
     return more * (fixed + max(on_sms, many * p.k * p.dtype.itemsize / c.dram))
+
+
+def _soft_maximum(one: float, other: float) -> float:
+    """Two limits of a k-tile: 28 times of 10 products with half-aligned rows are within 6 % (root mean square) of it,
+    32 % faster than the sum in the mean (2026-11-18)."""
+    sharpness = wgmma_costs().overlap_sharpness
+    return float((one**sharpness + other**sharpness) ** (1 / sharpness))
 
 
 def _configs(many: int, width: int, swap: int, along_k: bool, short_k_major: bool, most_parts: int,
