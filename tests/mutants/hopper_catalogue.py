@@ -235,9 +235,9 @@ _IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not t
 # All but the last leave as they arrive, under every schedule.
 _LEAVE_AT_ONCE = (
     Edit(SLICES, "add_acquire_release(word, 1);", "add_acquire_release(word, 1 + (LEFT << slice));"),
-    Edit(SLICES, "add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? 1u << slice : 0;", "0;"),
+    Edit(SLICES, "return add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
 )
-_BARRIER_OF_SLICES = "        named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
+_BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = (
     "                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before\n"
 )
@@ -269,20 +269,14 @@ SWAPPED_AND_SLICED = (
     mistake("the last does not add for those who left", "wgmma_cluster", "",
             _IMPATIENT, *_LEAVE_AT_ONCE, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
     mistake("one leaves when the last has arrived", "wgmma_cluster", "",
-            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? 1u << slice : 0;", "% ARRIVED == slices ? 0 : 0;"),
-            config=SLICED),
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? 0 : 0;"), config=SLICED),
     mistake("one that leaves adds its part as well", "wgmma_cluster", RACE,
-            _IMPATIENT, Edit(SLICES, "slice) % ARRIVED == slices ? 1u << slice : 0;", "slice), 1u << slice;"),
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? own : own;"),
             config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}        if (thread == 0) store", "        if (thread == 0) store"),
-            config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // This thread", "    // This thread"), config=SLICED),
     mistake("only the leader waits for the slices", "wgmma_cluster", "",
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}        return load", "        return load"), config=SLICED),
-    mistake("one that leaves does not write its own part", "wgmma_cluster", "",
-            _IMPATIENT, *_LEAVE_AT_ONCE, gone(SLICES, " write(Of::begin_of(own) + i, mine[i])"), config=SLICED),
-    mistake("a slice adds its own part from where nobody wrote it", "wgmma_cluster", "",
-            Edit(SLICES, "part == own ? own : -1, mine", "-1, mine"), config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}    for (unsigned parts", "    for (unsigned parts"), config=SLICED),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
