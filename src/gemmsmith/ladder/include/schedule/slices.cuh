@@ -34,19 +34,28 @@ __device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
     return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
 }
 
+// Tile number t in such an order, of `tiles` that `clusters` clusters of two take in turns: those of a GPC have eight that
+// follow each other. Of the last turn, if it has fewer than 64 tiles, the order is as it was.
+__device__ __forceinline__ unsigned tile_by_gpc(unsigned t, unsigned tiles, unsigned clusters) {
+    const unsigned c = t % clusters, first = t - c;
+    return clusters < 64 || tiles - first < 64 ? t : first + numbered_by_gpc(c);
+}
+
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
-// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a
-// GPC that read the same lines at the same time share one request to the L2, so the tiles of a slice should share a GPC.
+// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two; whole
+// tiles also where there are more. SMs of a GPC that read the same lines at the same time share one request to the L2, so
+// the tiles of a slice should share a GPC.
 // Blocks wait for each other, so every slice must have its own cluster; where there are too few, tiles have one slice.
 template <int Most, int Order = 0>
 struct Slices {
-    unsigned tiles, count;
+    unsigned tiles, count, clusters;
     bool by_gpc;
 
-    __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
-        : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1),
-          by_gpc(Order == 2 && clusters == 64 && gridDim.x == 128) {}
+    __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters_)
+        : tiles(tiles_), count(tiles_ * Most <= clusters_ ? Most : 1), clusters(clusters_),
+          by_gpc(Order == 2 && clusters_ == 64 && gridDim.x == 128) {}
     __device__ __forceinline__ unsigned tile(unsigned t) const {
+        if (Most == 1 && Order == 2) return tile_by_gpc(t, tiles, clusters);
         if (Most == 1 || count == 1) return t;
         return Order == 1 ? t / count : (by_gpc ? numbered_by_gpc(t) : t) % tiles;
     }
