@@ -84,9 +84,9 @@ def test_slices_by_gpc_are_all_computed() -> None:
     assert_close(*product(config, problem), FP32)
 
 
-@pytest.mark.parametrize(("down", "across"), [(7, 9), (8, 8), (13, 9)])
+@pytest.mark.parametrize(("down", "across"), [(3, 5), (7, 9), (8, 8), (13, 9)])
 def test_tiles_by_gpc_are_all_computed(down: int, across: int) -> None:
-    """Fewer than 64 pairs of tiles, 64, and two turns of 66, the second with fewer."""
+    """Fewer than 64 pairs of tiles, 64, and two turns: one of 66, and one of fewer."""
     problem = problem_of(128 * down, 16 * across, 64, out=FP32)
     config = {"BN": 16, "CLUSTER_M": 2, "GROUP": 4}
     found, expected = product(config | {"SLICE_ORDER": 2}, problem)

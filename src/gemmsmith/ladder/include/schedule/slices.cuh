@@ -34,28 +34,43 @@ __device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
     return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
 }
 
-// Tile number t in such an order, of `tiles` that `clusters` clusters of two take in turns: those of a GPC have eight that
-// follow each other. Of the last turn, if it has fewer than 64 tiles, the order is as it was.
-__device__ __forceinline__ unsigned tile_by_gpc(unsigned t, unsigned tiles, unsigned clusters) {
-    const unsigned c = t % clusters, first = t - c;
-    return clusters < 64 || tiles - first < 64 ? t : first + numbered_by_gpc(c);
+// How many of the first n of up to 64 clusters come before cluster c in that order. All threads of a warp must call it.
+__device__ __forceinline__ unsigned rank_by_gpc(unsigned c, unsigned n) {
+    const auto before = [&](unsigned other) {
+        return __popc(__ballot_sync(0xFFFFFFFF, other < n && numbered_by_gpc(other) < numbered_by_gpc(c)));
+    };
+    return before(threadIdx.x % 32) + before(threadIdx.x % 32 + 32);
 }
 
+// Tiles in that order, which clusters of two take in turns: those of a GPC have some that follow each other. `c` is the
+// number of the caller's cluster, t of a tile.
+struct TilesByGpc {
+    unsigned c, tiles, clusters, in_turn, in_last_turn;
+
+    __device__ __forceinline__ TilesByGpc(unsigned c_, unsigned tiles_, unsigned clusters_)
+        : c(c_), tiles(tiles_), clusters(clusters_), in_turn(clusters_ < 64 ? c_ : numbered_by_gpc(c_)) {
+        const unsigned last = (tiles - 1) % clusters + 1;
+        in_last_turn = last < 64 ? rank_by_gpc(c, last) : in_turn;
+    }
+    __device__ __forceinline__ unsigned operator()(unsigned t) const {
+        const unsigned first = t - c;
+        return first + (tiles - first <= clusters ? in_last_turn : in_turn);
+    }
+};
+
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
-// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two; whole
-// tiles also where there are more. SMs of a GPC that read the same lines at the same time share one request to the L2, so
+// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a GPC that read the same lines at the same time share one request to the L2, so
 // the tiles of a slice should share a GPC.
 // Blocks wait for each other, so every slice must have its own cluster; where there are too few, tiles have one slice.
 template <int Most, int Order = 0>
 struct Slices {
-    unsigned tiles, count, clusters;
+    unsigned tiles, count;
     bool by_gpc;
 
-    __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters_)
-        : tiles(tiles_), count(tiles_ * Most <= clusters_ ? Most : 1), clusters(clusters_),
-          by_gpc(Order == 2 && clusters_ == 64 && gridDim.x == 128) {}
+    __device__ __forceinline__ Slices(unsigned tiles_, unsigned clusters)
+        : tiles(tiles_), count(tiles_ * Most <= clusters ? Most : 1),
+          by_gpc(Order == 2 && clusters == 64 && gridDim.x == 128) {}
     __device__ __forceinline__ unsigned tile(unsigned t) const {
-        if (Most == 1 && Order == 2) return tile_by_gpc(t, tiles, clusters);
         if (Most == 1 || count == 1) return t;
         return Order == 1 ? t / count : (by_gpc ? numbered_by_gpc(t) : t) % tiles;
     }
@@ -63,6 +78,17 @@ struct Slices {
         if (Most == 1 || count == 1) return 0;
         return Order == 1 ? t % count : (by_gpc ? numbered_by_gpc(t) : t) / tiles;
     }
+};
+
+// Without slices: whole tiles, by GPC where there are clusters of two.
+template <>
+struct Slices<1, 2> {
+    static constexpr unsigned count = 1;
+    TilesByGpc tile;
+
+    __device__ __forceinline__ Slices(unsigned tiles, unsigned clusters)
+        : tile(blockIdx.x / (gridDim.x / clusters), tiles, clusters) {}
+    static __device__ __forceinline__ unsigned slice(unsigned) { return 0; }
 };
 
 // The word that the warpgroups of a tile meet at: how many have arrived, and above that a bit for each that left.
