@@ -28,3 +28,10 @@ def test_order_of_tiles_varies_by_a_factor_of_two_and_to_those_of_the_menu(group
     config = rung_named("wgmma_cluster").config({"GROUP": group})
     changes = steps(dict(config), Problem(4096, 4096, 4096, BF16, BF16, trans_b=True))
     assert [change["GROUP"] for change in changes if "GROUP" in change] == others
+
+
+@pytest.mark.parametrize(("values", "orders"), [({}, [2]), ({"SLICE_ORDER": 2}, [0]), ({"SLICES": 2}, [1, 2])])
+def test_tiles_go_by_gpc_or_not(values: dict[str, int], orders: list[int]) -> None:
+    config = rung_named("wgmma_cluster").config(values)
+    changes = steps(dict(config), Problem(1024, 1024, 8192, BF16, BF16, trans_b=True))
+    assert [change["SLICE_ORDER"] for change in changes if "SLICE_ORDER" in change] == orders

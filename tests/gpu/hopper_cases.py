@@ -176,6 +176,7 @@ DIVIDED_K = (
     {"BM": 64, "BN": 104, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2, "CLUSTER_K": 2, "SWAP": 1, "SEND": 1},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 1, "SLICES": 8, "SLICE_ORDER": 2},
     {"BM": 128, "BN": 128, "SLICES": 4, "SLICE_ORDER": 1},
+    {"BM": 64, "BN": 16, "CONSUMERS": 1, "CLUSTER_M": 1, "CLUSTER_N": 2, "GROUP": 4, "SLICE_ORDER": 2},  # by GPC
 )  # fmt: skip
 
 

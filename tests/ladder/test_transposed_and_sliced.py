@@ -11,6 +11,7 @@ from cluster_product import SMALL, SPEC, assert_close, problem_of, product
 from ptx_only import copy_kernel, find_file
 
 from gemmsmith.call.binding import specialized_config
+from gemmsmith.errors import ConfigError
 from gemmsmith.kernel.renamed import DIRECT, TMA
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import BF16, FP16, FP32, DType
@@ -81,6 +82,21 @@ def test_slices_by_gpc_are_all_computed() -> None:
     config = {"BN": 16, "CLUSTER_M": 2, "SLICES": 4, "SLICE_ORDER": 2}
     assert SPEC.geometry(problem, SPEC.config(SMALL | config)).grid[0] == 128
     assert_close(*product(config, problem), FP32)
+
+
+@pytest.mark.parametrize(("down", "across"), [(3, 5), (7, 9), (8, 8), (13, 9)])
+def test_tiles_by_gpc_are_all_computed(down: int, across: int) -> None:
+    """Fewer than 64 pairs of tiles, 64, and two turns: one of 66, and one of fewer."""
+    problem = problem_of(128 * down, 16 * across, 64, out=FP32)
+    config = {"BN": 16, "CLUSTER_M": 2, "GROUP": 4}
+    found, expected = product(config | {"SLICE_ORDER": 2}, problem)
+    assert_close(found, expected, FP32)
+
+
+def test_tiles_by_gpc_need_pairs_of_blocks() -> None:
+    for other in ({"CLUSTER_M": 1}, {"CLUSTER_M": 2, "CLUSTER_N": 2}, {"CLUSTER_M": 2, "SLICE_ORDER": 1}):
+        with pytest.raises(ConfigError, match="SLICE_ORDER"):
+            SPEC.config(SMALL | {"SLICE_ORDER": 2} | other)
 
 
 @pytest.mark.parametrize("config", [{"BN": 64, "SLICES": 3}, SWAPPED | {"SLICES": 4}, SWAPPED], ids=str)

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gemmsmith.choose.by_gpc import ordered_by_gpc, seconds_by_gpc
 from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
 from gemmsmith.choose.cluster_menu import (
     cluster_configs,
@@ -140,7 +141,9 @@ def ranked(
     tiles = joined([each for _, each in considered])  # all menus at once: NumPy's calls take most of the time
     plain = predicted_seconds(shape, tiles, chip, constants)
     seconds = corrected_seconds(shape, tiles, chip, constants, plain, float(plain.min()))
-    by_gpc = slices_by_gpc(shape, tiles)
+    plain = seconds
+    seconds = seconds_by_gpc(shape, tiles, chip, plain)
+    by_gpc = slices_by_gpc(shape, tiles) | (seconds < plain)
     near, found, first = np.flatnonzero(seconds <= seconds.min() * within), [], 0
     for each, (index, _) in zip(menus, considered, strict=True):
         for i in near[(near >= first) & (near < first + len(index))]:
@@ -168,7 +171,9 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
 
 def with_slices(config: Config, slices: int, by_gpc: bool) -> Config:
     """The configuration with this number of slices, where it has more than one."""
-    return config if slices == 1 else config.with_(SLICES=slices, SLICE_ORDER=2 if by_gpc else 0)
+    if slices == 1:
+        return ordered_by_gpc(config) if by_gpc else config
+    return config.with_(SLICES=slices, SLICE_ORDER=2 if by_gpc else 0)
 
 
 def stored_along_rows(shape: Shapes, tiles: Tiles) -> NDArray[np.bool_]:

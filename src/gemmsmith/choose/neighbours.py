@@ -63,6 +63,8 @@ def steps(values: Mapping[str, int], problem: Problem) -> list[dict[str, int]]:
     if values.get("SLICES", 1) > 1:
         changes += [{"SLICES": values["SLICES"] + step} for step in (-1, 1)]
         changes += [{"SLICE_ORDER": order} for order in (0, 1, 2) if order != values.get("SLICE_ORDER", 0)]
+    elif "SLICE_ORDER" in values:  # tiles by GPC, or not
+        changes += [{"SLICE_ORDER": 2 - values["SLICE_ORDER"]}]
     if values.get("CLUSTER_K", 1) > 1:  # sums that are sent need room
         send = values.get("SEND", 0)
         changes += [{"SEND": 1 - send, "STAGES": values["STAGES"] + step} for step in ((0, 1) if send else (-1, 0))]

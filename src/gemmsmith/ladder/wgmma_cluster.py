@@ -52,7 +52,9 @@ SPEC = hopper.rung(
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster that share a tile, each with a part of K"),
         Parameter("DEPTH", 1, (1, 2, 4), "k-tiles of a stage, which are loaded and released together"),
         Parameter("SEND", 0, (0, 1), "1: blocks of a cluster send each other the partial sums of CLUSTER_K"),
-        Parameter("SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, by GPC"),
+        Parameter(
+            "SLICE_ORDER", 0, (0, 1, 2), "blocks in the order of 0: slices, 1: tiles, 2: slices, or tiles, by GPC"
+        ),
     ),
     presets=(
         preset("128x256-2x1"),
@@ -77,7 +79,11 @@ SPEC = hopper.rung(
         Requires("CLUSTER_M*CLUSTER_N*CLUSTER_K <= 8", "{CLUSTER_M*CLUSTER_N*CLUSTER_K} blocks in a cluster; 8 fit"),
         Requires("CLUSTER_K == 1 or SLICES == 1", "{CLUSTER_K} and {SLICES} divide K both; one of them must be 1"),
         Requires("SEND == 0 or CLUSTER_K > 1", "{SEND} needs CLUSTER_K"),
-        Requires("SLICE_ORDER == 0 or SLICES > 1", "{SLICE_ORDER} needs SLICES"),
+        Requires("SLICE_ORDER != 1 or SLICES > 1", "{SLICE_ORDER} needs SLICES"),
+        Requires(
+            "SLICE_ORDER == 0 or SLICES > 1 or TAIL_BN == 0 and CLUSTER_M*CLUSTER_N*CLUSTER_K == 2",
+            "{SLICE_ORDER} needs SLICES, or clusters of two blocks and no TAIL_BN",
+        ),
         Requires(
             "CLUSTER_K == 1 or SEND == 1 or BM*BN <= STAGES*DEPTH*32*(BM+BN)",
             "{4*BM*BN} B of partial sums do not fit into the {:STAGES*DEPTH*128*(BM+BN)} B of the stages",

@@ -34,9 +34,33 @@ __device__ __forceinline__ unsigned numbered_by_gpc(unsigned c) {
     return c < 64 ? (1 + j % 7) * 8 + 4 + j / 7 : c;
 }
 
+// How many of the first n of up to 64 clusters come before cluster c in that order. All threads of a warp must call it.
+__device__ __forceinline__ unsigned rank_by_gpc(unsigned c, unsigned n) {
+    const auto before = [&](unsigned other) {
+        return __popc(__ballot_sync(0xFFFFFFFF, other < n && numbered_by_gpc(other) < numbered_by_gpc(c)));
+    };
+    return before(threadIdx.x % 32) + before(threadIdx.x % 32 + 32);
+}
+
+// Tiles in that order, which clusters of two take in turns: those of a GPC have some that follow each other. `c` is the
+// number of the caller's cluster, t of a tile.
+struct TilesByGpc {
+    unsigned c, tiles, clusters, in_turn, in_last_turn;
+
+    __device__ __forceinline__ TilesByGpc(unsigned c_, unsigned tiles_, unsigned clusters_)
+        : c(c_), tiles(tiles_), clusters(clusters_), in_turn(clusters_ < 64 ? c_ : numbered_by_gpc(c_)) {
+        const unsigned last = (tiles - 1) % clusters + 1;
+        in_last_turn = last < 64 ? rank_by_gpc(c, last) : in_turn;
+    }
+    __device__ __forceinline__ unsigned operator()(unsigned t) const {
+        const unsigned first = t - c;
+        return first + (tiles - first <= clusters ? in_last_turn : in_turn);
+    }
+};
+
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
-// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a
-// GPC that read the same lines at the same time share one request to the L2, so the tiles of a slice should share a GPC.
+// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a GPC that read the same lines at the same time share one request to the L2, so
+// the tiles of a slice should share a GPC.
 // Blocks wait for each other, so every slice must have its own cluster; where there are too few, tiles have one slice.
 template <int Most, int Order = 0>
 struct Slices {
@@ -54,6 +78,17 @@ struct Slices {
         if (Most == 1 || count == 1) return 0;
         return Order == 1 ? t % count : (by_gpc ? numbered_by_gpc(t) : t) / tiles;
     }
+};
+
+// Without slices: whole tiles, by GPC where there are clusters of two.
+template <>
+struct Slices<1, 2> {
+    static constexpr unsigned count = 1;
+    TilesByGpc tile;
+
+    __device__ __forceinline__ Slices(unsigned tiles, unsigned clusters)
+        : tile(blockIdx.x / (gridDim.x / clusters), tiles, clusters) {}
+    static __device__ __forceinline__ unsigned slice(unsigned) { return 0; }
 };
 
 // The word that the warpgroups of a tile meet at: how many have arrived, and above that a bit for each that left.
