@@ -58,7 +58,7 @@ int main() {
                     for (int lanes : {1, 32})
                         for (int size : {16, 32, 64, 128, 256, 512, 1024, 2048, 4096}) {
                             if ((busy == 1 && same) || (apart && size > 256)) continue;
-                            int count = size > 1024 ? 128 : 512;
+                            int count = size * 512 > 262144 ? 262144 / size : 512;  // an mbarrier counts up to 1 MB
                             double found[2], issue = 0;
                             for (int twice = 0; twice < 2; ++twice) {
                                 double least = 1e30;

@@ -28,7 +28,8 @@ class SmParameters:
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
                           l2_tma_bytes_cycle: by TMA, of data that neighbours read too
     dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM; dram_tma_bytes_cycle: by TMA
-    tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
+    tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next;
+                          bulk_gap: from one bulk copy to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
@@ -45,7 +46,7 @@ class SmParameters:
     imad: float = 2.0
     imad_wide: float = 4.0
     alu: float = 2.0
-    half: float = 1.5
+    half: float = 2.0
     fp64: float = 2.0
     xu: float = 8.0
     uniform: float = 2.0
@@ -91,6 +92,7 @@ class SmParameters:
     mbarrier: float = 30.0
     tma_latency: float = 150.0
     tma_gap: float = 45.0
+    bulk_gap: float = 16.0
     tma_bytes_cycle: float = 107.0
     tma_store_bytes_cycle: float = 32.0
     tma_store_all_bytes_cycle: float = 19.2

@@ -49,8 +49,9 @@ class Unit(IntEnum):
     XU = 5
     TENSOR = 6
     UNIFORM = 7
-    HALF = 8
+    HALF = 8  # both halves of the FMA pipe: pairs of 16-bit numbers
     MIO = 9
+    HALF_MMA = 10  # HFMA2.MMA, which ptxas makes of every other product of pairs
 
 
 class Row(NamedTuple):
@@ -178,7 +179,7 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
     if i.opcode == "DMMA":
         return Unit.FP64, dmma_cycles(i, model)
     if pipe is Pipe.TENSOR:
-        return (Unit.FMA, model.fma) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
+        return (Unit.HALF_MMA, model.half) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
     return Unit.NONE, 1
 
 
