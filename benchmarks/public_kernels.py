@@ -14,8 +14,8 @@ before it was timed. The third set was named, and predicted by rules that were f
 timed; those rules were not kept (docs/log/2026-11-17-first-reads.md). The fourth set was named and predicted by three
 sets of rules before any of it was timed. The fifth was
 named before anything of it was predicted. The sixth has other sizes; it was predicted before any of it was timed, and
-each of its kernels had been run once at 1024. The seventh and the eighth were named before anything of them was predicted,
-except that each kernel was executed once, to see that it can be. ``--today`` has what the model says now.
+each of its kernels had been run once at 1024. The seventh and the eighth were named before anything of them was
+predicted, except that each kernel was executed once, to see that it can be. ``--today`` has what the model says now.
 """
 
 from __future__ import annotations
