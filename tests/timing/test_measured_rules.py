@@ -149,3 +149,35 @@ def test_beside_wgmma_half_of_the_fma_pipe_is_left() -> None:
     assert cycles_beside_wgmma(MODEL.sm, others, products) == pytest.approx(expected, rel=0.06)
     whole = cycles_beside_wgmma(replace(MODEL.sm, gmma_fma_halves=2), others, products)
     assert whole > 1.2 * expected, "with both halves FADD leave no cycle in which a product could be issued"
+
+
+def issued_by_one_warp(*texts: str, times: int = 60) -> float:
+    """Cycles of one warp that issues these instructions in turn, each as soon as its unit can take it."""
+    made = [read_instruction(text, 0, 0) for text in texts]
+    code = []
+    for n in range(times * len(made)):
+        i = made[n % len(made)]
+        kind = instruction_kind(i)
+        unit, busy = _unit(i, kind, MODEL.sm)
+        code.append(Row(n, kind, unit, busy, 1, -1, -1, (), 0, 0, 0, 0, 0.0, 0, 0, 0, False, n + 1, 0, i.opcode))
+    code.append(code[0]._replace(position=len(code), kind=Kind.EXIT, unit=Unit.NONE, busy=1))
+    places = tuple(row.position for row in code)
+    return Sm(code, [Stream(0, 0, places, (None,) * len(code))], MODEL.sm, Memory()).run().cycles / times
+
+
+@pytest.mark.parametrize(
+    ("what", "texts", "products"),
+    [
+        ("tile", ("HFMA2 R4, R8.H0_H0, R9, R4",), 1),
+        ("chain", ("HFMA2 R4, R4, R8, R9", "HFMA2.MMA R5, R5, R8, R9"), 2),
+        ("sums", ("HADD2 R4, R4, R8", "HFMA2.MMA R5, R5, R8, R9"), 2),
+        ("scale", ("HMUL2 R4, R4, R8", "HFMA2.MMA R5, R5, R8, -RZ"), 2),
+        ("mixed", ("HFMA2 R4, R8.H0_H0, R9, R4", "FFMA R5, R10, R11, R5"), 1),
+    ],
+    ids=["tile", "chain", "sums", "scale", "mixed"],
+)
+def test_products_of_pairs_issue_as_measured(what: str, texts: tuple[str, ...], products: int) -> None:
+    """The benchmark has register banks and a loop besides, a tenth and more of its cycles."""
+    rows = [row for row in recorded("h200_half_products.json") if row["what"] == what]
+    measured = next(row["cycles"] for row in rows if row["warps"] == 16)
+    assert issued_by_one_warp(*texts) / products == pytest.approx(measured, rel=0.13)
