@@ -4,7 +4,7 @@
     python benchmarks/public_kernels.py FOLDER --time benchmarks/results/h200_public.json              (needs a GPU)
     python benchmarks/public_kernels.py FOLDER --list LIST.json      for record_machine_counts.py --files LIST.json
     python benchmarks/public_kernels.py FOLDER --set second --predict benchmarks/results/public_second_predicted.json
-    python benchmarks/public_kernels.py FOLDER --today benchmarks/results/public_today.json      (sets 1 to 3)
+    python benchmarks/public_kernels.py FOLDER --today benchmarks/results/public_today.json      (``TODAY``)
     python benchmarks/public_kernels.py FOLDER --set fourth --today benchmarks/results/public_fourth_today.json
 
 FOLDER has the repositories, each as OWNER+NAME at the commit of ``KERNELS``; their files are not part of this project.
@@ -198,6 +198,7 @@ EIGHTH = (
 )  # fmt: skip
 SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH,
         "seventh": SEVENTH, "eighth": EIGHTH}  # fmt: skip
+TODAY = ("first", "second", "third", "seventh")  # sets of the record of what the model says now
 
 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
@@ -206,19 +207,20 @@ def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
     return find_kernel(str(kernel.file(folder)), KernelOptions(entry=kernel.entry))
 
 
-def predicted(folder: Path, kernels: Sequence[Public], sizes: Sequence[int]) -> dict[str, Any]:
+def predicted(folder: Path, sets: Sequence[str]) -> dict[str, Any]:
     from predicted_sizes import predicted_sizes
 
     rows: list[dict[str, Any]] = []
     compiler = ""
-    for kernel in kernels:
+    kernels = [(kernel, SIZES_OF.get(name, SIZES)) for name in sets for kernel in SETS[name]]
+    for kernel, sizes in kernels:
         spec, config = specified(kernel, folder)
         found, compiler = predicted_sizes(kernel.title, spec, config, sizes)
         rows += found
     return {"what": "times of public kernels, by rules of the model made before they were timed",
             "date": datetime.now(UTC).date().isoformat(), "compiler": compiler,
             "command": "python benchmarks/public_kernels.py FOLDER --predict OUTPUT",
-            "commits": {kernel.repository: kernel.commit for kernel in kernels}, "rows": rows}  # fmt: skip
+            "commits": {kernel.repository: kernel.commit for kernel, _ in kernels}, "rows": rows}  # fmt: skip
 
 
 def timed(folder: Path, kernels: Sequence[Public], sizes: Sequence[int], output: str) -> None:
@@ -244,7 +246,7 @@ def main() -> int:
     kernels, sizes = SETS[given.set], SIZES_OF.get(given.set, SIZES)
     if given.predict or given.today:
         earlier = given.today and given.set != "fourth"
-        made = predicted(given.folder, (*KERNELS, *SECOND, *THIRD) if earlier else kernels, sizes)
+        made = predicted(given.folder, TODAY if earlier else (given.set,))
         if given.today:
             made["what"] = "times of public kernels, as the model has them today"
             made["command"] = made["command"].replace("--predict", "--today" if earlier else "--set fourth --today")

@@ -13,7 +13,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "third": ("public_third_predicted.json", "h200_public_third.json"),
          "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json"),
          "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json"),
-         "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json")}  # fmt: skip
+         "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json"),
+         "eighth": ("public_eighth_predicted.json", "h200_public_eighth.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -36,7 +37,7 @@ def points_before(which: str = "") -> list[dict[str, Any]]:
 def points_today() -> list[dict[str, Any]]:
     """The public kernels with what the model says now."""
     found = []
-    for name in ("public", "second", "third"):
+    for name in ("public", "second", "third", "seventh"):
         times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
         for row in load(TODAY)["rows"]:
             us = times.get((row["kernel"], row["size"]))
@@ -90,6 +91,11 @@ def sixth_table() -> str:
 def seventh_table() -> str:
     """Kernels of a seventh set of repositories, at sizes that are no powers of two."""
     return _told("seventh")
+
+
+def eighth_table() -> str:
+    """Kernels of an eighth set of repositories."""
+    return _told("eighth")
 
 
 def fourth_table() -> str:
