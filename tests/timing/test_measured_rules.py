@@ -16,7 +16,7 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
-from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, tensor_flops
+from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, stall_of, tensor_flops
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MODEL = parameters_of(gpu_named("H200"))
@@ -181,3 +181,30 @@ def test_products_of_pairs_issue_as_measured(what: str, texts: tuple[str, ...], 
     rows = [row for row in recorded("h200_half_products.json") if row["what"] == what]
     measured = next(row["cycles"] for row in rows if row["warps"] == 16)
     assert issued_by_one_warp(*texts) / products == pytest.approx(measured, rel=0.13)
+
+
+def bulk_copies(size: int, warps: int, busy: int = 1) -> float:
+    """Cycles of an SM for one bulk copy, issued by every lane of so many warps."""
+    given = {"size": size, "warps": warps, "busy": busy, "lanes": 32, "apart": 0, "same": 0}
+    rows = [row for row in recorded("h200_bulk_copies.json") if given.items() <= row.items()]
+    return float(rows[0]["cycles"])
+
+
+@pytest.mark.parametrize("size", [16, 128, 512])
+def test_a_warp_whose_lanes_copy_in_turn_takes_what_was_measured(size: int) -> None:
+    counts = {"ELECT P2, URZ, PT": 13, "R2UR UR10, R18": 2, "R2UR UR11, R19": 2, "R2UR UR12, R16": 2,
+              "PLOP3.LUT P0, PT, P2, PT, PT, 0x8, 0x0": 2, "PLOP3.LUT P2, PT, PT, PT, PT, 0x8, 0x0": 9,
+              "UBLKCP.S.G [UR12], [UR10], UR8": 2, "BRA.U.ANY `(.L_x_4)": 5}  # fmt: skip
+    loop = sum(stall_of(read_instruction(text, 0, 0), count, MODEL.sm) for text, count in counts.items())
+    assert loop == pytest.approx(bulk_copies(size, warps=1), rel=0.02)
+
+
+@pytest.mark.parametrize("size", [16, 128, 2048, 4096])
+def test_bulk_copies_follow_one_another_as_measured(size: int) -> None:
+    """Of eight warps: by their number up to 512 bytes, by their bytes from 2 KB on."""
+    path = MemoryPath(1, replace(MODEL.sm, l2_tma_bytes_cycle=MODEL.sm.tma_bytes_cycle), Memory(), Outcome())
+    for _ in range(100):
+        path.tma(0, ("bulk", (64,), size, (0,)), 0.0)
+    last = max(when for when, *_ in path.events)
+    first = min(when for when, *_ in path.events)
+    assert (last - first) / 99 == pytest.approx(bulk_copies(size, warps=8), rel=0.02)
