@@ -149,14 +149,15 @@ def _told(which: str) -> str:
         times = [f"{p['measured_us']:,.1f}", f"{p['predicted_us']:,.1f}", f"{p['ratio']:.2f}"]
         rows.append([_shown(p["kernel"]), str(p["size"]), *times, "" if inside else "outside",
                      f"{p['measured_mhz']:.0f} and {p['mhz']:.0f}"])  # fmt: skip
-        rows[-1] += [f"{now[p['kernel'], p['size']]:.2f}"] if now else []
+        ratio = now.get((p["kernel"], p["size"]))  # not of what is timed in another way today
+        rows[-1] += [f"{ratio:.2f}" if ratio else ""] if now else []
     within = _near([p["ratio"] for p in points])
     columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
                "MHz, measured and predicted"]  # fmt: skip
     text = f"Within 10 %: {within[0]} of {len(points)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
     text += f" Inside their range: {sum(p['low_us'] <= p['measured_us'] <= p['high_us'] for p in points)}."
     if now:
-        text += " With today's rules: {}, {} and {}.".format(*_near(list(now.values())))
+        text += " With today's rules: {}, {} and {} of {}.".format(*_near(list(now.values())), len(now))
         columns.append("ratio today")
     return "\n".join([text, "", *table(columns, "lrrrrlrr"[: len(columns)], rows)])
 
