@@ -4,7 +4,7 @@
     python benchmarks/public_kernels.py FOLDER --time benchmarks/results/h200_public.json              (needs a GPU)
     python benchmarks/public_kernels.py FOLDER --list LIST.json      for record_machine_counts.py --files LIST.json
     python benchmarks/public_kernels.py FOLDER --set second --predict benchmarks/results/public_second_predicted.json
-    python benchmarks/public_kernels.py FOLDER --today benchmarks/results/public_today.json      (sets 1 to 3)
+    python benchmarks/public_kernels.py FOLDER --today benchmarks/results/public_today.json      (``TODAY``)
     python benchmarks/public_kernels.py FOLDER --set fourth --today benchmarks/results/public_fourth_today.json
 
 FOLDER has the repositories, each as OWNER+NAME at the commit of ``KERNELS``; their files are not part of this project.
@@ -14,8 +14,8 @@ before it was timed. The third set was named, and predicted by rules that were f
 timed; those rules were not kept (docs/log/2026-11-17-first-reads.md). The fourth set was named and predicted by three
 sets of rules before any of it was timed. The fifth was
 named before anything of it was predicted. The sixth has other sizes; it was predicted before any of it was timed, and
-each of its kernels had been run once at 1024. The seventh was named before anything of it was predicted, except that
-each kernel was executed once, to see that it can be. ``--today`` has what the model says now.
+each of its kernels had been run once at 1024. The seventh and the eighth were named before anything of them was
+predicted, except that each kernel was executed once, to see that it can be. ``--today`` has what the model says now.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SIZES = (1024, 2048, 4096)
-SIZES_OF = {"sixth": (512, 2048, 8192), "seventh": (768, 1536, 6144)}  # of sets with others
+SIZES_OF = {
+    "sixth": (512, 2048, 8192),
+    "seventh": (768, 1536, 6144),
+    "eighth": (1280, 2560, 5120),
+}  # of sets with others
 COUNTED = (512, 512, 128)  # M, N, K of what is counted: whole tiles of all of them
 
 
@@ -174,8 +178,27 @@ SEVENTH = (
     Public("caiwanxianhust/SGEMM-Optimization-Logs", "f505ce9b9fa52ffbd2735f2e4e6a6d520e7e1227", "SGEMM/sgemm.cu",
            "SgemmSmemKernel_v6"),
 )  # fmt: skip
+EIGHTH = (
+    Public("LessUp/sgemm-optimization", "4b39e857e13d110aa8a0dae9a8e2d001cc64192d",
+           "src/kernels/double_buffer_sgemm.cuh"),
+    Public("Sekka16/hgemm-sm120", "2775d031cc503a64bf874b484873cef6eb9ec26b", "hgemm.cu"),
+    Public("tyduc45/sgemm_optimization_log", "9f5f9bcd4caffc0971a4d663fe08be9d30c3cf21",
+           "include/matmul_sm_sliding.cuh"),
+    Public("JagjeevanAK/cuda-sgemm", "abe137cdaff976d0d16f85cfd010f4e8476389bf", "cuda_kernels/optimized_matmul.cu",
+           "optimized_matmul_kernel"),
+    Public("1shinham1/CUDA_matmul_opt", "e70f60b9b3b1e6ea90eb910ee39cd268867a833f",
+           "CUDA_matmul_opt/src/16_gemm_tc_swizzle.cu"),
+    Public("satgupta23/sgemm-cuda", "2f00e0c83558d825f23717c39d61ab258d29a735", "src/sgemm_v7.cu"),
+    Public("wat3rblastor/sgemm-kernels", "73129cbdfa034ca564e3e19a92e06c54b0e210d0", "kernels/kernel3.cu"),
+    Public("HumbabaZ/cuda_hgemm_WMMA", "901182220b1d8d663ce02ff275d8ec21b070290e",
+           "src/wmma/wmma_async_pg2s_ps2r.cu"),
+    Public("YangMingjiu/CUDA-GEMM-Learning", "4429bb018a60f4e30174eef6a2fd6b61ee955824",
+           "src/kernels/12_kernel_double_buffering.cuh"),
+    Public("gglou/gpu-matmul", "f691cadf272f15fadb178c5a0e4d8181ecf11276", "src/run_warptiling.cu"),
+)  # fmt: skip
 SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH,
-        "seventh": SEVENTH}  # fmt: skip
+        "seventh": SEVENTH, "eighth": EIGHTH}  # fmt: skip
+TODAY = ("first", "second", "third", "seventh")  # sets of the record of what the model says now
 
 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
@@ -184,19 +207,20 @@ def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
     return find_kernel(str(kernel.file(folder)), KernelOptions(entry=kernel.entry))
 
 
-def predicted(folder: Path, kernels: Sequence[Public], sizes: Sequence[int]) -> dict[str, Any]:
+def predicted(folder: Path, sets: Sequence[str]) -> dict[str, Any]:
     from predicted_sizes import predicted_sizes
 
     rows: list[dict[str, Any]] = []
     compiler = ""
-    for kernel in kernels:
+    kernels = [(kernel, SIZES_OF.get(name, SIZES)) for name in sets for kernel in SETS[name]]
+    for kernel, sizes in kernels:
         spec, config = specified(kernel, folder)
         found, compiler = predicted_sizes(kernel.title, spec, config, sizes)
         rows += found
     return {"what": "times of public kernels, by rules of the model made before they were timed",
             "date": datetime.now(UTC).date().isoformat(), "compiler": compiler,
             "command": "python benchmarks/public_kernels.py FOLDER --predict OUTPUT",
-            "commits": {kernel.repository: kernel.commit for kernel in kernels}, "rows": rows}  # fmt: skip
+            "commits": {kernel.repository: kernel.commit for kernel, _ in kernels}, "rows": rows}  # fmt: skip
 
 
 def timed(folder: Path, kernels: Sequence[Public], sizes: Sequence[int], output: str) -> None:
@@ -222,7 +246,7 @@ def main() -> int:
     kernels, sizes = SETS[given.set], SIZES_OF.get(given.set, SIZES)
     if given.predict or given.today:
         earlier = given.today and given.set != "fourth"
-        made = predicted(given.folder, (*KERNELS, *SECOND, *THIRD) if earlier else kernels, sizes)
+        made = predicted(given.folder, TODAY if earlier else (given.set,))
         if given.today:
             made["what"] = "times of public kernels, as the model has them today"
             made["command"] = made["command"].replace("--predict", "--today" if earlier else "--set fourth --today")

@@ -45,6 +45,9 @@ WHAT = {
     "lds_then_ffma": "loads of shared memory while their own warp multiplies or does logic",
     "tma_latency": "how long a block waits for boxes of TMA, one step at a time, from L2 and from DRAM",
     "l2_under_load": "how long a load from L2 takes while all SMs load at a given rate",
+    "bulk_copies": "bulk copies of 16 bytes to 4 KB, issued by one thread or by several",
+    "half_products": "products of pairs of 16-bit numbers, and FFMA beside them, by what their operands are",
+    "loads_beside": "loads from L2 and shared memory while other warps read shared memory and multiply",
     "wgmma_turns": "two warpgroups that multiply and then add, over and over: in turn, or in step",
 }
 

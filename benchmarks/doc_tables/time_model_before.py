@@ -13,7 +13,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "third": ("public_third_predicted.json", "h200_public_third.json"),
          "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json"),
          "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json"),
-         "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json")}  # fmt: skip
+         "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json"),
+         "eighth": ("public_eighth_predicted.json", "h200_public_eighth.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -36,7 +37,7 @@ def points_before(which: str = "") -> list[dict[str, Any]]:
 def points_today() -> list[dict[str, Any]]:
     """The public kernels with what the model says now."""
     found = []
-    for name in ("public", "second", "third"):
+    for name in ("public", "second", "third", "seventh"):
         times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
         for row in load(TODAY)["rows"]:
             us = times.get((row["kernel"], row["size"]))
@@ -92,6 +93,11 @@ def seventh_table() -> str:
     return _told("seventh")
 
 
+def eighth_table() -> str:
+    """Kernels of an eighth set of repositories."""
+    return _told("eighth")
+
+
 def fourth_table() -> str:
     """Kernels of a fourth set of repositories, by rules that were tried before they were timed, and as of today."""
     predicted = load("public_fourth_predicted.json")
@@ -143,14 +149,15 @@ def _told(which: str) -> str:
         times = [f"{p['measured_us']:,.1f}", f"{p['predicted_us']:,.1f}", f"{p['ratio']:.2f}"]
         rows.append([_shown(p["kernel"]), str(p["size"]), *times, "" if inside else "outside",
                      f"{p['measured_mhz']:.0f} and {p['mhz']:.0f}"])  # fmt: skip
-        rows[-1] += [f"{now[p['kernel'], p['size']]:.2f}"] if now else []
+        ratio = now.get((p["kernel"], p["size"]))  # not of what is timed in another way today
+        rows[-1] += [f"{ratio:.2f}" if ratio else ""] if now else []
     within = _near([p["ratio"] for p in points])
     columns = ["kernel", "M = N = K", "measured, µs", "predicted, µs", "ratio", "its range",
                "MHz, measured and predicted"]  # fmt: skip
     text = f"Within 10 %: {within[0]} of {len(points)}, within 15 %: {within[1]}, within 20 %: {within[2]}."
     text += f" Inside their range: {sum(p['low_us'] <= p['measured_us'] <= p['high_us'] for p in points)}."
     if now:
-        text += " With today's rules: {}, {} and {}.".format(*_near(list(now.values())))
+        text += " With today's rules: {}, {} and {} of {}.".format(*_near(list(now.values())), len(now))
         columns.append("ratio today")
     return "\n".join([text, "", *table(columns, "lrrrrlrr"[: len(columns)], rows)])
 

@@ -21,7 +21,7 @@ __device__ __forceinline__ unsigned load(const unsigned char* p) {
     return v;
 }
 
-constexpr int TIME = 60000, OWN = 96 << 10;  // cycles of a run; bytes of an SM
+constexpr int TIME = 60000, OWN = 64 << 10;  // cycles of a run; bytes of an SM
 
 template <int LINES> __global__ void __launch_bounds__(256) loads(const unsigned char* data, size_t stride, size_t span, const unsigned char* probe, int pause, long long* told, unsigned* out) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -39,18 +39,18 @@ template <int LINES> __global__ void __launch_bounds__(256) loads(const unsigned
             waited += now() - t, ++count;
         }
     } else {
-        size_t place = (size_t(warp) * 8191 * 128) % span;
+        size_t place = (size_t(warp) * 8191 * 128) & (span - 1);
         while (now() - begin < TIME) {
             long long t = now();
             unsigned v[LINES];
 #pragma unroll
-            for (int n = 0; n < LINES; ++n) v[n] = load(mine + (place + n * 128) % span + lane * 4);
+            for (int n = 0; n < LINES; ++n) v[n] = load(mine + ((place + n * 128) & (span - 1)) + lane * 4);
 #pragma unroll
             for (int n = 0; n < LINES; ++n) sum += v[n];
             if (sum == 12345) break;
             long long end = now();
             waited += end - t, ++count;
-            place = (place + LINES * 128 * 7) % span;
+            place = (place + LINES * 128 * 7) & (span - 1);
             while (now() - end < pause) {}
         }
     }
@@ -64,7 +64,7 @@ template <int LINES> static void tell(const unsigned char* data, const unsigned 
     const char* names[] = {"own", "same", "dram"};
     for (int from = 0; from < 3; ++from)
         for (int pause : {100000, 4000, 2000, 1000, 500, 250, 100, 0}) {
-            size_t stride = from == 0 ? OWN : from == 1 ? 0 : size_t(24) << 20, span = from == 2 ? size_t(24) << 20 : from == 1 ? 4 << 20 : OWN;
+            size_t stride = from == 0 ? OWN : from == 1 ? 0 : size_t(16) << 20, span = from == 2 ? size_t(16) << 20 : from == 1 ? 4 << 20 : OWN;  // powers of two: a division takes 200 cycles
             for (int turn = 0; turn < 2; ++turn) {
                 loads<LINES><<<132, 256>>>(data, stride, span, other, pause, told, out);
                 CHECK(cudaDeviceSynchronize());
@@ -85,7 +85,7 @@ int main() {
     unsigned char *data, *other;
     unsigned* out;
     long long* told;
-    size_t bytes = size_t(132) * (24 << 20);
+    size_t bytes = size_t(132) * (16 << 20);
     CHECK(cudaMalloc(&data, bytes)), CHECK(cudaMemset(data, 0, bytes)), CHECK(cudaMalloc(&other, 132 * 16384 + 65536)), CHECK(cudaMemset(other, 0, 132 * 16384));
     CHECK(cudaMalloc(&told, 132 * 8 * 24)), CHECK(cudaMalloc(&out, 4));
     tell<1>(data, other, told, out), tell<4>(data, other, told, out), tell<16>(data, other, told, out);

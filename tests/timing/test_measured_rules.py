@@ -16,7 +16,7 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
-from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, tensor_flops
+from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, stall_of, tensor_flops
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MODEL = parameters_of(gpu_named("H200"))
@@ -149,3 +149,62 @@ def test_beside_wgmma_half_of_the_fma_pipe_is_left() -> None:
     assert cycles_beside_wgmma(MODEL.sm, others, products) == pytest.approx(expected, rel=0.06)
     whole = cycles_beside_wgmma(replace(MODEL.sm, gmma_fma_halves=2), others, products)
     assert whole > 1.2 * expected, "with both halves FADD leave no cycle in which a product could be issued"
+
+
+def issued_by_one_warp(*texts: str, times: int = 60) -> float:
+    """Cycles of one warp that issues these instructions in turn, each as soon as its unit can take it."""
+    made = [read_instruction(text, 0, 0) for text in texts]
+    code = []
+    for n in range(times * len(made)):
+        i = made[n % len(made)]
+        kind = instruction_kind(i)
+        unit, busy = _unit(i, kind, MODEL.sm)
+        code.append(Row(n, kind, unit, busy, 1, -1, -1, (), 0, 0, 0, 0, 0.0, 0, 0, 0, False, n + 1, 0, i.opcode))
+    code.append(code[0]._replace(position=len(code), kind=Kind.EXIT, unit=Unit.NONE, busy=1))
+    places = tuple(row.position for row in code)
+    return Sm(code, [Stream(0, 0, places, (None,) * len(code))], MODEL.sm, Memory()).run().cycles / times
+
+
+@pytest.mark.parametrize(
+    ("what", "texts", "products"),
+    [
+        ("tile", ("HFMA2 R4, R8.H0_H0, R9, R4",), 1),
+        ("chain", ("HFMA2 R4, R4, R8, R9", "HFMA2.MMA R5, R5, R8, R9"), 2),
+        ("sums", ("HADD2 R4, R4, R8", "HFMA2.MMA R5, R5, R8, R9"), 2),
+        ("scale", ("HMUL2 R4, R4, R8", "HFMA2.MMA R5, R5, R8, -RZ"), 2),
+        ("mixed", ("HFMA2 R4, R8.H0_H0, R9, R4", "FFMA R5, R10, R11, R5"), 1),
+    ],
+    ids=["tile", "chain", "sums", "scale", "mixed"],
+)
+def test_products_of_pairs_issue_as_measured(what: str, texts: tuple[str, ...], products: int) -> None:
+    """The benchmark has register banks and a loop besides, a tenth and more of its cycles."""
+    rows = [row for row in recorded("h200_half_products.json") if row["what"] == what]
+    measured = next(row["cycles"] for row in rows if row["warps"] == 16)
+    assert issued_by_one_warp(*texts) / products == pytest.approx(measured, rel=0.13)
+
+
+def bulk_copies(size: int, warps: int, busy: int = 1) -> float:
+    """Cycles of an SM for one bulk copy, issued by every lane of so many warps."""
+    given = {"size": size, "warps": warps, "busy": busy, "lanes": 32, "apart": 0, "same": 0}
+    rows = [row for row in recorded("h200_bulk_copies.json") if given.items() <= row.items()]
+    return float(rows[0]["cycles"])
+
+
+@pytest.mark.parametrize("size", [16, 128, 512])
+def test_a_warp_whose_lanes_copy_in_turn_takes_what_was_measured(size: int) -> None:
+    counts = {"ELECT P2, URZ, PT": 13, "R2UR UR10, R18": 2, "R2UR UR11, R19": 2, "R2UR UR12, R16": 2,
+              "PLOP3.LUT P0, PT, P2, PT, PT, 0x8, 0x0": 2, "PLOP3.LUT P2, PT, PT, PT, PT, 0x8, 0x0": 9,
+              "UBLKCP.S.G [UR12], [UR10], UR8": 2, "BRA.U.ANY `(.L_x_4)": 5}  # fmt: skip
+    loop = sum(stall_of(read_instruction(text, 0, 0), count, MODEL.sm) for text, count in counts.items())
+    assert loop == pytest.approx(bulk_copies(size, warps=1), rel=0.02)
+
+
+@pytest.mark.parametrize("size", [16, 128, 2048, 4096])
+def test_bulk_copies_follow_one_another_as_measured(size: int) -> None:
+    """Of eight warps: by their number up to 512 bytes, by their bytes from 2 KB on."""
+    path = MemoryPath(1, replace(MODEL.sm, l2_tma_bytes_cycle=MODEL.sm.tma_bytes_cycle), Memory(), Outcome())
+    for _ in range(100):
+        path.tma(0, ("bulk", (64,), size, (0,)), 0.0)
+    last = max(when for when, *_ in path.events)
+    first = min(when for when, *_ in path.events)
+    assert (last - first) / 99 == pytest.approx(bulk_copies(size, warps=8), rel=0.02)

@@ -51,7 +51,7 @@ class Sample:
         readers: dict[tuple[int, ...], set[int]] = {}
         for stream in self.streams:
             for payload in stream.payloads:
-                if isinstance(payload, tuple) and payload and payload[0] == "tma":
+                if isinstance(payload, tuple) and payload and payload[0] in ("tma", "bulk"):
                     if len(payload[1]) > 1:  # several blocks get it
                         return False
                     readers.setdefault((self.cluster_of[stream.block], *payload[3]), set()).add(stream.block)

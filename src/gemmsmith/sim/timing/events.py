@@ -21,7 +21,8 @@ class EventRecorder:
 
     SYNCS            ("init", place, arrivals), ("arrive", ((place, arrivals), ...), bytes),
                      ("wait", place, parity, met)
-    UTMALDG, UBLKCP  ("tma", places of the mbarriers, bytes for each, where they come from)
+    UTMALDG          ("tma", places of the mbarriers, bytes for each, where they come from)
+    UBLKCP           ("bulk", the same)
     UTMASTG          ("store", bytes)
     STAS             ("stas", ((place, bytes), ...))
     BAR              ("barrier", number), where a register has the number
@@ -78,8 +79,9 @@ class EventRecorder:
     def bulk_load(self, machine: Any, operation: Any, lane: int, targets: list[Array], barriers: Array, nbytes: int,
                   source: Any) -> None:  # fmt: skip
         del targets
-        where = (source.address if source.box is None else source.box.address, *source.at)
-        self._note(machine, operation, lane, ("tma", tuple(barriers.tolist()), nbytes, where))
+        bulk = source.box is None
+        where = (source.address if bulk else source.box.address, *source.at)
+        self._note(machine, operation, lane, ("bulk" if bulk else "tma", tuple(barriers.tolist()), nbytes, where))
 
     def bulk_store(self, machine: Any, operation: Any, lane: int, chunks: Array, nbytes: int, source: Any) -> None:
         del chunks, source
@@ -121,7 +123,7 @@ def _moved(payload: Any, back: int) -> Any:
         return what, payload[1] - back, *payload[2:]
     if what == "arrive" or what == "stas":
         return what, tuple([(place - back, count) for place, count in payload[1]]), *payload[2:]
-    if what == "tma":
+    if what == "tma" or what == "bulk":
         return what, tuple([place - back for place in payload[1]]), *payload[2:]
     return payload
 

@@ -229,10 +229,11 @@ class MemoryPath:
             for place, nbytes in payload[1]:
                 self._later(now + self.model.cluster_barrier, place, nbytes)
             return
-        places, nbytes = payload[1], payload[2]
+        what, places, nbytes = payload[:3]
         sm, model = part // PARTS, self.model
         start = max(now, self.tma_free[sm])
-        self.tma_free[sm] = start + max(model.tma_gap, nbytes / model.tma_bytes_cycle)
+        gap = model.bulk_gap if what == "bulk" else model.tma_gap
+        self.tma_free[sm] = start + max(gap, nbytes / model.tma_bytes_cycle)
         arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
         for place in places:
             self._later(arrival, place, nbytes)

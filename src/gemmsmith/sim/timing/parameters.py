@@ -28,9 +28,11 @@ class SmParameters:
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
                           l2_tma_bytes_cycle: by TMA, of data that neighbours read too
     dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM; dram_tma_bytes_cycle: by TMA
-    tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next
+    tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next;
+                          bulk_gap: from one bulk copy to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
+    branch                until the instruction that a branch goes to; branch_any: after one that asks all lanes
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
     copy_sector           of the data stage for a sector of a copy past L1; copy_line: for a line of which it has one;
                           copy_l1: of a copy through L1, beyond a cycle a line; copy_tag: of L1's tags for a line
@@ -45,7 +47,7 @@ class SmParameters:
     imad: float = 2.0
     imad_wide: float = 4.0
     alu: float = 2.0
-    half: float = 1.5
+    half: float = 2.0
     fp64: float = 2.0
     xu: float = 8.0
     uniform: float = 2.0
@@ -91,6 +93,7 @@ class SmParameters:
     mbarrier: float = 30.0
     tma_latency: float = 150.0
     tma_gap: float = 45.0
+    bulk_gap: float = 6.8
     tma_bytes_cycle: float = 107.0
     tma_store_bytes_cycle: float = 32.0
     tma_store_all_bytes_cycle: float = 19.2
@@ -99,6 +102,7 @@ class SmParameters:
     cluster_barrier: float = 190.0
     fence: float = 590.0
     branch: float = 6.0
+    branch_any: int = 22
     store_bytes_cycle: float = 29.0
     store_all_bytes_cycle: float = 17.3
 

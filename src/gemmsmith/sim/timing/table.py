@@ -49,8 +49,9 @@ class Unit(IntEnum):
     XU = 5
     TENSOR = 6
     UNIFORM = 7
-    HALF = 8
+    HALF = 8  # both halves of the FMA pipe: pairs of 16-bit numbers
     MIO = 9
+    HALF_MMA = 10  # HFMA2.MMA, which ptxas makes of every other product of pairs
 
 
 class Row(NamedTuple):
@@ -113,11 +114,17 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         unit, busy = _unit(i, Kind(row.kind), model)
         latency = _latency(i, Kind(row.kind), model)
         hold = min(busy, model.mma_dispatch) - _narrow_sums(i) if i.opcode in WARP_PRODUCTS else 0.0
-        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold)
+        stall = stall_of(i, row.stall, model)
+        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold, stall=stall)
         if not model.register_banks:
             found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
                                                odd_alone=0)  # fmt: skip
     return found
+
+
+def stall_of(i: MachineInstruction, count: int, model: SmParameters) -> int:
+    """Cycles until the next instruction of the warp, at least: the stall ``count``, more for a branch on all lanes."""
+    return max(count, model.branch_any) if i.opcode == "BRA" and "ANY" in i.modifiers else count
 
 
 def _without_costs(program: Lowered) -> list[Row]:
@@ -178,7 +185,7 @@ def _unit(i: MachineInstruction, kind: Kind, model: SmParameters) -> tuple[Unit,
     if i.opcode == "DMMA":
         return Unit.FP64, dmma_cycles(i, model)
     if pipe is Pipe.TENSOR:
-        return (Unit.FMA, model.fma) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
+        return (Unit.HALF_MMA, model.half) if i.opcode == "HFMA2" else (Unit.TENSOR, mma_cycles(i, model))
     return Unit.NONE, 1
 
 
