@@ -24,11 +24,10 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that tiers.toml leaves to ``make test-all`` or ``make nightly``."""
     here = Path(__file__).parent
+    files = {path: path.relative_to(here).as_posix() for path in {item.path for item in items} if here in path.parents}
     for item in items:
-        if item.path.is_relative_to(here):
-            marker = tier(item.path.relative_to(here).as_posix(), item.name)
-            if marker:
-                item.add_marker(marker)
+        if item.path in files and (marker := tier(files[item.path], item.name)):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)
