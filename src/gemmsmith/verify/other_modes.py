@@ -74,7 +74,7 @@ def _others(spec: KernelSpec, own: Signature) -> Iterator[tuple[Signature, str]]
     """The signature with other values, and these as text; only of numbers that are named after a layout."""
     body = kernel_body(spec)
     named = [arg for arg in chosen_by_callers(own) if transposes(arg.name)]
-    modes = {arg: values for arg in named if (values := modes_of(arg, body, spec.code))}
+    modes = {arg: found for arg in named if (found := modes_of(arg, body, spec.code))}
     for _, chosen in zip(range(_MOST), product(*modes.values()) if modes else (), strict=False):
         values = dict(zip(modes, chosen, strict=True))
         if any(arg.role != value for arg, value in values.items()):
