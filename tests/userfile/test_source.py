@@ -116,7 +116,7 @@ SLOW: dict[str, Callable[[int], str]] = {  # texts of so many times a length
     "nested branches": lambda n: "#if A\n" * (2_500 * n) + "#endif\n" * (2_500 * n),
     "parentheses": lambda n: "int x = " + "(" * (25_000 * n) + "1" + ")" * (25_000 * n) + ";",
     "braces": lambda n: "{" * (25_000 * n),
-    "macros that expand for ever": lambda n: "#define A B __device__\n#define B A A A A A A A A\n" + "A B A\n" * (250 * n),
+    "macros in a circle": lambda n: "#define A B __device__\n#define B A A A A A A A A\n" + "A B A\n" * (250 * n),
     "a string": lambda n: 'const char* s = "' + "x" * (250_000 * n) + '";',
 }  # fmt: skip
 
