@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
-from gemmsmith.cli.check_notes import first_product_note, sampled_note, tied_note
 from gemmsmith.cli.check_products import with_places, with_products_of_the_grid, with_shared_operand
 from gemmsmith.cli.check_rounds import with_rounds
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -15,6 +14,7 @@ from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.untried_notes import first_product_note, sampled_note, tied_note
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
