@@ -12,7 +12,7 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is imported; every core has a worker
 
 from done_once import do_once
-from tiers import tier
+from tiers import in_make_test, tier
 
 
 def pytest_configure() -> None:
@@ -24,11 +24,13 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that tiers.toml leaves to ``make test-all`` or ``make nightly``."""
     here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            marker = tier(item.path.relative_to(here).as_posix(), item.name)
-            if marker:
-                item.add_marker(marker)
+    files = {path: path.relative_to(here).as_posix() for path in {item.path for item in items} if here in path.parents}
+    own = [item for item in items if item.path in files]
+    kept = in_make_test((files[item.path], item.name) for item in own)
+    for item in own:
+        test = files[item.path], item.name
+        if test not in kept and (marker := tier(*test)):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)

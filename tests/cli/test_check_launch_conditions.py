@@ -148,3 +148,29 @@ def test_a_grid_of_idle_blocks_is_refused_at_once(tmp_path: Path, capsys: pytest
     assert code == 2
     assert "blocks of 1,024 threads for the 4,096 outputs" in found
     assert "--grid" in found
+
+
+TWO_BLOCKS = """
+constexpr int SMALL = 8, WIDE = 16;
+template <int EDGE>
+__global__ void blocks(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * EDGE + threadIdx.y, col = blockIdx.x * EDGE + threadIdx.x;
+    if (row >= M || col >= N || (EDGE == 16 && row >= 64)) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    if (M > 64) blocks<SMALL><<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(A, B, C, M, N, K);
+    else blocks<WIDE><<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_launch_of_another_instance_tells_nothing_of_the_given_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With EDGE = 16 it is right up to 64 rows, and host code launches larger products with SMALL, which is 8."""
+    code, found = check(tmp_path, TWO_BLOCKS, capsys, "-D", "EDGE=16")
+    assert (code, found["status"]) == (0, "right"), found
+    assert "as its host code launches it: " in found["verdict"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.cli.check_prepare import rounds_of
+from gemmsmith.cli.check_rounds import rounds_of
 from gemmsmith.cli.main import run_command
 
 # A block of 64 threads for 8x8 outputs; STAGES k-tiles of 32 are loaded before the loop, whatever K is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -29,7 +30,8 @@ def sampled(spec: KernelSpec, legal: bool, count: int) -> list[Config]:
     rng = random.Random(spec.name)
     presets = [spec.config(), *(p.config for p in spec.presets)]
     found: dict[Config, None] = {}
-    for _ in range(20_000):
+    possible = math.prod(len(p.legal) for p in spec.parameters)
+    for _ in range(min(20_000, 20 * possible)):
         config = Config(tuple((p.name, rng.choice(p.legal)) for p in spec.parameters))
         if config not in presets and (not spec.illegal(config)) == legal and (not legal or cost(config) <= AFFORDABLE):
             found[config] = None

@@ -89,21 +89,24 @@ ACQUIRE = wait("FREE", "try_wait.parity.shared::cta.b64", "%r8", "%r9")
 CONSUME = wait("FULL", "test_wait.parity.shared.b64", "%r7", "%r4")
 
 
-def pipeline(acquire: str = ACQUIRE, consume: str = CONSUME, schedule: tuple[str, int] = ("lockstep", 0)) -> list[int]:
+def pipeline(acquire: str = ACQUIRE, consume: str = CONSUME, schedule: tuple[str, int] = ("lockstep", 0),
+             hazards: bool = True) -> list[int]:  # fmt: skip
     body = PIPELINE.format(own=OWN, acquire=acquire, consume=consume)
     return launch(body, words(128), grid=(2, 1, 1), block=(64, 1, 1), declarations=ROOM, schedule=scheduled(schedule),
-                  hazards=True)[0].tolist()  # fmt: skip
+                  hazards=hazards)[0].tolist()  # fmt: skip
 
 
+# Where no races are looked for, a wait that was refused is not asked again before a phase ends.
+@pytest.mark.parametrize("hazards", [True, False], ids=["races looked for", "results alone"])
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_a_producer_and_a_consumer_warp(schedule: tuple[str, int]) -> None:
+def test_a_producer_and_a_consumer_warp(schedule: tuple[str, int], hazards: bool) -> None:
     expected = []
     for lane in range(32):
         total = 0
         for step in range(6):
             total = total * 3 + 100 * step + 31 - lane
         expected.append(total)
-    assert pipeline(schedule=schedule) == ([0] * 32 + expected) * 2
+    assert pipeline(schedule=schedule, hazards=hazards) == ([0] * 32 + expected) * 2
 
 
 def hazards(acquire: str, consume: str) -> set[str]:

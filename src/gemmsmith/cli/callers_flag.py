@@ -10,7 +10,7 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.verify.kernel_body import kernel_body
-from gemmsmith.verify.mode_values import modes_of, shown_value
+from gemmsmith.verify.mode_values import chosen_by_callers, modes_of, with_values
 from gemmsmith.verify.trial_runner import TrialRunner
 
 _MOST = 4  # launches
@@ -36,11 +36,8 @@ def refuse_callers_flag(report: Report, runner: TrialRunner) -> None:
 def _others(report: Report) -> Iterator[tuple[Signature, str, str]]:
     """The signature with another value of one flag; the flag with its own value and with that one, as text."""
     signature, body = report.spec.signature, kernel_body(report.spec)
-    for flag in signature.arguments:
-        if not flag.role.isdecimal() or flag.passed:
-            continue
+    for flag in chosen_by_callers(signature):
         for value in modes_of(flag, body, report.spec.code):
             if value != flag.role:
-                changed = tuple(replace(each, role=value) if each is flag else each for each in signature.arguments)
-                own, other = (f"{flag.name} = {shown_value(each, flag)}" for each in (flag.role, value))
-                yield replace(signature, arguments=changed), own, other
+                changed, other = with_values(signature, {flag: value})
+                yield changed, with_values(signature, {flag: flag.role})[1], other

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.cli.check_products import with_places, with_products_of_the_grid, with_shared_operand
+from gemmsmith.cli.check_rounds import with_rounds
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.untried_notes import first_product_note, sampled_note, tied_note
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
-from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
@@ -35,12 +35,10 @@ from gemmsmith.verify.check_shapes import (
     refuse_idle_blocks,
     sample_of,
     sampled_blocks,
-    work_of,
 )
 from gemmsmith.verify.flagged_scalars import with_flagged_scalars
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.joined_lines import with_own_lines
-from gemmsmith.verify.kernel_edges import k_tile
 from gemmsmith.verify.launched_products import launched_shape
 from gemmsmith.verify.product_evidence import refuse_modular
 from gemmsmith.verify.product_places import ProductPlaces
@@ -54,12 +52,6 @@ _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a l
 BUDGET_S = 15.0  # on one core, from the start of the program to the verdict
 CURES_S = 10.0  # for causes, where the user gives no seconds
 
-_ROUNDS = 3  # of the loop over K
-_STAGED_ROUNDS = 6  # of a pipeline whose depth is not known
-_HANDED_OVER = re.compile(r"\bmbarrier\.(?:try|test)_wait|\b(?:bar|barrier)(?:\.cta)?\.arrive\b")
-_WAITS = re.compile(r"\bcp\.async\.(?:bulk\.)?wait_group\S*\s+(\d+)\s*;")
-_MOST_ROUNDS_WORK = 2**22  # multiply-adds
-_MOST_BLOCKS = 256  # of such a launch: more take too long
 _MEANINGS_S = 4.0  # for trying all meanings again on larger shapes
 _LARGER = 4  # times the first shape, at most
 _FEWEST_LAUNCHES = 4  # of trying them once
@@ -168,10 +160,10 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     settled = _settled(bench, spec, config, shapes, compiled, asked.options, blocks)
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
-    sampled = _sampled_note(spec, config, shapes, blocks, asserted is not None)
+    sampled = sampled_note(spec, config, shapes, blocks, asserted is not None)
     settled = replace(
         settled,
-        lines=(*flagged, *settled.lines, *older, *notes(spec), *sampled, *_tied_note(spec), *_first_product_note(spec)),
+        lines=(*flagged, *settled.lines, *older, *notes(spec), *sampled, *tied_note(spec), *first_product_note(spec)),
     )
     base = _problem(settled.spec, shapes.base, _bias(settled))
     settled = with_shared_operand(bench.open, with_products_of_the_grid(settled), config, base, compiled)
@@ -182,38 +174,8 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
         settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)
     base = _problem(settled.spec, shapes.base, _bias(settled))
     if asked.free and blocks is None and bench.kind == "sim" and not spec.is_rung:
-        shapes, base = _with_rounds(settled.spec, config, compiled, shapes, base)
+        shapes, base = with_rounds(settled.spec, config, compiled, shapes, base)
     return Prepared(settled, compiled, bench, shapes, base, blocks, places)
-
-
-def _with_rounds(
-    spec: KernelSpec, config: Config, compiled: CompiledKernel, shapes: CheckShapes, base: Problem
-) -> tuple[CheckShapes, Problem]:
-    """With a K of several k-tiles: one alone shows no race between a round and the next, and a pipeline uses a stage
-    again only after it has filled all of them."""
-    if spec.signature.fixed or spec.signature.square or spec.signature.tied:
-        return shapes, base
-    depth = k_tile(spec, config, compiled, base)
-    m, n, k = shapes.base
-    if k < depth and not no_launch(spec, config, base.with_(k=depth)):  # a kernel for whole k-tiles has none to add up
-        shapes, base = replace(shapes, base=(m, n, depth)), base.with_(k=depth)
-    wanted = rounds_of(compiled.ptx)
-    deeper = base.with_(k=wanted * depth)
-    is_enough = base.k > depth and (wanted == _ROUNDS or base.k >= deeper.k)
-    if is_enough or work_of(deeper) > _MOST_ROUNDS_WORK or no_launch(spec, config, deeper):
-        return shapes, base
-    if spec.geometry(deeper, config).blocks > _MOST_BLOCKS:
-        return shapes, base
-    return replace(shapes, base=(m, n, deeper.k)), deeper
-
-
-def rounds_of(ptx: str) -> int:
-    """Rounds of the loop over K in which every stage of a pipeline is used again: as many copies as may be in flight,
-    and two more rounds; of barriers between producers and consumers, which do not tell, a usual number."""
-    waits = [int(count) for count in _WAITS.findall(ptx)]
-    if waits:
-        return max(_ROUNDS, max(waits) + 4)
-    return _STAGED_ROUNDS if _HANDED_OVER.search(ptx) else _ROUNDS
 
 
 def _compiled(
@@ -265,35 +227,6 @@ def _asserted(
     m, n, k = found
     distinct = m, 2 * n if 2 * n != m else 3 * n, 2 * k
     return CheckShapes(distinct, distinct)
-
-
-def _sampled_note(
-    spec: KernelSpec, config: Config, shapes: CheckShapes, blocks: tuple[int, ...] | None, asserted: bool
-) -> tuple[str, ...]:
-    if blocks is None:
-        return ()
-    m, n, k = shapes.base
-    total = spec.geometry(_problem(spec, shapes.base), config).blocks
-    simulated = f"{len(blocks)} of its {total:,} blocks are simulated"
-    if asserted:
-        return (f"its asserts refuse small sizes, so {simulated} at {m}x{n}x{k}",)
-    return (f"its size is fixed at {m}x{n}x{k}, so {simulated}",)
-
-
-def _tied_note(spec: KernelSpec) -> tuple[str, ...]:
-    """Of a kernel that takes its sizes, and for which constants of its file fix them all the same."""
-    if spec.is_rung or not spec.signature.fixed or not all(spec.signature.has(role) for role in ("M", "N", "K")):
-        return ()
-    sizes = ", ".join(f"{role}={extent}" for role, extent in spec.signature.fixed)
-    return (f"constants of the file fix its sizes or leading dimensions, so it is judged only at {sizes}",)
-
-
-def _first_product_note(spec: KernelSpec) -> tuple[str, ...]:
-    """Of a kernel that is told which product of a batch to make."""
-    told = [arg.name for arg in spec.signature.arguments if arg.role == "0" and is_batch(arg.name)]
-    if spec.is_rung or not told:
-        return ()
-    return (f"{told[0]} tells which product of a batch it makes, here the first: where the others lie is not tried",)
 
 
 def _deeper(

@@ -41,9 +41,7 @@ class TuneOptions(OptionGroup):
     panel: ClassVar[str] = "Problem"
 
     shapes: Annotated[str, typer.Option("--shapes", help="Shapes: MxNxK,… or the name of a suite.")] = ""
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="Input type: bf16 or fp16, of which one tunes both; or fp32.")
-    ] = "bf16"
+    dtype: Annotated[str, typer.Option("--dtype", help="Input type: bf16 or fp16 (one tunes both), or fp32.")] = "bf16"
     layout: Annotated[str, typer.Option("--layout", help="NN, NT, TN or TT, comma-separated.")] = "NN"
     out_dtype: Annotated[
         str, typer.Option("--out-dtype", help="Output types: fp32, the input type, or both, comma-separated.")

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from gemmsmith.userfile.product_axis import product_number
 
-# Of an even number of products two in a row share a matrix, or of a batch of two all heads; of an odd number, none do.
-_SHARING = {1: "2-batch%2", 2: "batch//(2-batch%2)-(batch//(2-batch%2)-1)*(batch%2)"}
-_SHARED = {1: "batch//(2-batch%2)", 2: "1+(batch//(2-batch%2)-1)*(batch%2)"}
+# Formulas of the number of products. One parameter counts heads: two in a row share a matrix if their number is even,
+# else none do. Two count batches and heads: an even number is a batch of two, in which all heads share one.
+_SHARE = "2-batch%2"
+_HALF = f"batch//({_SHARE})"
+_IS_ODD = "(batch%2)"
+_SHARING = {1: _SHARE, 2: f"{_HALF}-({_HALF}-1)*{_IS_ODD}"}  # heads that share one
+_SHARED = {1: _HALF, 2: f"1+({_HALF}-1)*{_IS_ODD}"}  # matrices that are shared
 
 
 def groups_heads(role: str) -> bool:

@@ -245,17 +245,37 @@ _GROWTH = 4_000_000  # characters that expansion may add in all
 
 
 def expand(code: str, telling: Mapping[str, Macro]) -> str:
-    """``code`` with the ``telling`` macros expanded."""
-    macros, budget = telling, len(code) + _GROWTH
+    """``code`` with the ``telling`` macros expanded. One that comes back to itself is expanded once: the preprocessor
+    leaves it as it is inside its own expansion."""
+    macros, endless, budget = dict(telling), _endless(telling), len(code) + _GROWTH
     for _ in range(_LEVELS):
-        names = [name for name in telling if name in code]
+        names = [name for name in macros if name in code]
         if not names:
             break
         new = _expand_once(code, {name: macros[name] for name in names})
         if new == code or len(new) > budget:
             break
+        for name in endless & set(_WORD.findall(code)):
+            macros.pop(name, None)
         code = new
     return code
+
+
+def _endless(macros: Mapping[str, Macro]) -> set[str]:
+    """The macros that come back to themselves, or lead to one that does."""
+    uses = {name: set(_WORD.findall(macro.body)) & macros.keys() for name, macro in macros.items()}
+    users: dict[str, list[str]] = {name: [] for name in macros}
+    for name, used in uses.items():
+        for other in used:
+            users[other].append(name)
+    ends = [name for name, used in uses.items() if not used]
+    while ends:
+        end = ends.pop()
+        for user in users[end]:
+            uses[user].remove(end)
+            if not uses[user]:
+                ends.append(user)
+    return {name for name, used in uses.items() if used}
 
 
 def telling_macros(macros: Mapping[str, Macro]) -> dict[str, Macro]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,31 @@ UNREAD_C = "must not be read when beta = 0"
 NAN_FILLS = ("unset", "nan")  # of C, if beta is 0; only the second may be read
 
 
+@dataclass(frozen=True)
+class _GuardedMemory:
+    """Places matrices for one launch, freed with ``stack``, and tells ``seen`` of each."""
+
+    device: Device
+    spec: KernelSpec
+    guard_bytes: int
+    seen: Callable[[Operand], None]
+    stack: ExitStack
+
+    def matrix(self, name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int = 0) -> GuardedMatrix:
+        made = self.stack.enter_context(
+            GuardedMatrix.create(self.device, shape, ld, dtype, offset, name=name, guard_bytes=self.guard_bytes)
+        )
+        swapped = not self.spec.is_rung and self.spec.signature.column_major
+        rows, columns = shape[::-1] if swapped else shape
+        self.seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
+        return made
+
+    def input(self, name: str, values: Array, ld: int, dtype: DType, offset: int = 0) -> GuardedMatrix:
+        made = self.matrix(name, (values.shape[0], values.shape[1]), ld, dtype, offset)
+        made.upload(values)
+        return made
+
+
 def run_guarded(
     device: Device,
     spec: KernelSpec,
@@ -38,67 +63,63 @@ def run_guarded(
     seen: Callable[[Operand], None] = lambda _: None,
 ) -> tuple[Array, tuple[Damage, ...]]:
     """C after the launch, and all damage; the memory is always freed."""
-
-    def matrix(name: str, shape: tuple[int, int], ld: int, dtype: DType, offset: int) -> GuardedMatrix:
-        made = stack.enter_context(
-            GuardedMatrix.create(device, shape, ld, dtype, offset, name=name, guard_bytes=guard_bytes)
-        )
-        swapped = not spec.is_rung and spec.signature.column_major
-        rows, columns = shape[::-1] if swapped else shape
-        seen(Operand(name, made.address, rows, columns, ld, dtype.itemsize, swapped))
-        return made
-
     with ExitStack() as stack:
-        # The matrices of a batch are stacked by rows.
+        memory = _GuardedMemory(device, spec, guard_bytes, seen, stack)
         named = spec.signature.named if not spec.is_rung else str
-        spare = spare_bytes(spec, problem)
-        gaps, own = batch_gaps(problem), data.c
+        # The matrices of a batch are stacked by rows.
+        gaps = batch_gaps(problem)
         data = replace(data, a=with_gaps(data.a, problem.a_shape[0], gaps[0]),
                        b=with_gaps(data.b, problem.b_shape[0], gaps[1]),
-                       c=with_gaps(own, problem.m, gaps[2]))  # fmt: skip
-        in_a, in_b = (_followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize))
-                      for role, values, ld in (("A", data.a, problem.lda), ("B", data.b, problem.ldb)))  # fmt: skip
-        a = matrix(named("A"), in_a.shape, problem.lda, problem.dtype, offsets[0])
-        b = matrix(named("B"), in_b.shape, problem.ldb, problem.dtype, offsets[1])
-        c = matrix(named(spec.signature.output), data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
-        a.upload(in_a)
-        b.upload(in_b)
+                       c=with_gaps(data.c, problem.m, gaps[2]))  # fmt: skip
+        spare = spare_bytes(spec, problem)
+        a, b = (memory.input(named(role), _followed_by_zeros(values, spare.get(role, 0) // (ld * values.itemsize)), ld,
+                             problem.dtype, offset)
+                for role, values, ld, offset in (("A", data.a, problem.lda, offsets[0]),
+                                                 ("B", data.b, problem.ldb, offsets[1])))  # fmt: skip
+        output = named(spec.signature.output)
+        c = memory.matrix(output, data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
+        has_d = spec.signature.has("D")  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
         bias: GuardedMatrix | None = None
-        addend: GuardedMatrix | None = None
-        if spec.signature.has("D"):  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
-            addend = matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype, 0)
-        if data.bias is not None:
+        if has_d:
+            bias = memory.matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype)
+        elif data.bias is not None:
             kind = spec.bias_dtype(problem)
-            shape = (problem.biases, problem.bias_length)
-            bias = matrix("bias", shape, max(1, problem.bias_length), kind, 0)
-            bias.upload(data.bias.reshape(shape).astype(kind.numpy))
-        _set_c(device, problem, data, c if addend is None else addend, c_fill)
-        if addend is not None:
-            bias = addend
+            values = data.bias.reshape(problem.biases, problem.bias_length).astype(kind.numpy)
+            bias = memory.input("bias", values, max(1, problem.bias_length), kind)
+        _set_c(device, problem, data, bias if has_d and bias is not None else c, c_fill)
         if c_fill != "set":
             _forbid_reads(device, problem, a, b)
         addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
-        aside: tuple[Damage, ...] = ()
-        if problem.m and problem.n and problem.batch:
-            binding.check_simulated(device, spec, problem)
-            addresses = stack.enter_context(pointer_tables(device, spec.signature, problem, addresses))
-            plan = plan_launches(spec, config, problem, addresses, tables=True)
-            needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
-            workspace = matrix("workspace", (1, needed), needed, problem.dtype, 0) if needed else None
-            beside = workspace.address if workspace is not None else 0
-            for each in plan.scratch if workspace is not None else ():
-                count = each.array.nbytes // each.array.itemsize
-                seen(Operand(each.array.name, beside + each.offset, 0, count, count, each.array.itemsize))
-            start(plan, addresses, beside)
-            aside = workspace.damage(is_input=False) if workspace is not None else ()
-        inputs = a.damage(is_input=True) + b.damage(is_input=True)
-        inputs += bias.damage(is_input=True) if bias is not None else ()
+        beside = _launched(memory, config, problem, addresses, start)
+        inputs = tuple(each for matrix in (a, b, bias) if matrix is not None for each in matrix.damage(is_input=True))
         after = c.read_back(is_input=False)
-        values, between = without_gaps(after.values, problem.m, gaps[2])
-        if between.size and not _untouched(problem, data.c, between, c_fill, spec.signature.has("D")):
+        result, between = without_gaps(after.values, problem.m, gaps[2])
+        if between.size and not _untouched(problem, data.c, between, c_fill, has_d):
             row = problem.m  # of C as it lies in memory
-            aside += (Damage(named(spec.signature.output), "padding", row * problem.ldc, between.nbytes, row, 0),)
-        return values, inputs + after.damage + aside
+            beside += (Damage(output, "padding", row * problem.ldc, between.nbytes, row, 0),)
+        return result, inputs + after.damage + beside
+
+
+def _launched(
+    memory: _GuardedMemory, config: Config, problem: Problem, addresses: Addresses,
+    start: Callable[[LaunchPlan, Addresses, int], None],
+) -> tuple[Damage, ...]:  # fmt: skip
+    """Launch what the product takes, with its workspace; damage of that."""
+    if not (problem.m and problem.n and problem.batch):
+        return ()
+    binding.check_simulated(memory.device, memory.spec, problem)
+    addresses = memory.stack.enter_context(pointer_tables(memory.device, memory.spec.signature, problem, addresses))
+    plan = plan_launches(memory.spec, config, problem, addresses, tables=True)
+    needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
+    if not needed:
+        start(plan, addresses, 0)
+        return ()
+    workspace = memory.matrix("workspace", (1, needed), needed, problem.dtype)
+    for each in plan.scratch:
+        count = each.array.nbytes // each.array.itemsize
+        memory.seen(Operand(each.array.name, workspace.address + each.offset, 0, count, count, each.array.itemsize))
+    start(plan, addresses, workspace.address)
+    return workspace.damage(is_input=False)
 
 
 def spare_bytes(spec: KernelSpec, problem: Problem) -> dict[str, int]:

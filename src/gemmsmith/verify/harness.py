@@ -176,16 +176,7 @@ def verify_launch(
     fill = MODES.get(mode, "normal") if fill is None else fill
     if mode == "exact" and problem.activation and problem.activation == spec.own_activation in SMOOTH:
         mode = "float"  # its results are no integers
-    check_mode(mode, fill, problem)
-    check_accepts(spec, problem)
-    signature = spec.signature
-    if why := refusal(signature, problem):
-        raise UnsupportedError(why)
-    batch_gaps(problem)
-    if len(offsets) != 3 or any(offset < 0 for offset in offsets):
-        raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
-    if c not in C_FILLS:
-        raise UsageError(f"unknown state {c!r} of C before the launch", f"use one of {', '.join(C_FILLS)}")
+    _check_arguments(spec, problem, mode, fill, offsets, c)
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
     data = initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
@@ -206,6 +197,21 @@ def verify_launch(
     except (SimulationError, LaunchError) as error:
         judged = _with_garbage(error, watched)
         return judged if judged is not None else watched.failed(error)
+
+
+def _check_arguments(
+    spec: KernelSpec, problem: Problem, mode: str, fill: str, offsets: tuple[int, int, int], c: str
+) -> None:
+    """Raise for wrong use of ``verify_launch``."""
+    check_mode(mode, fill, problem)
+    check_accepts(spec, problem)
+    if why := refusal(spec.signature, problem):
+        raise UnsupportedError(why)
+    batch_gaps(problem)
+    if len(offsets) != 3 or any(offset < 0 for offset in offsets):
+        raise ProblemError(f"offsets must be three numbers of 0 or more, for A, B and C, not {offsets}")
+    if c not in C_FILLS:
+        raise UsageError(f"unknown state {c!r} of C before the launch", f"use one of {', '.join(C_FILLS)}")
 
 
 @dataclass(frozen=True)

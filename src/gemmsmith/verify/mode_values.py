@@ -7,9 +7,11 @@ another epilogue.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
-from gemmsmith.kernel.signature import Argument
+from gemmsmith.kernel.signature import Argument, Signature
 
 _CODES = frozenset("iIbB?")  # integers, characters and bool
 _MOST_BITS = 3
@@ -45,6 +47,18 @@ def modes_of(argument: Argument, body: str, code: str) -> tuple[str, ...]:
     asked = re.findall(rf"(?<![\w.]){re.escape(argument.name)}\s*[=!]=\s*'([A-Za-z])'", code)
     letters = asked if len(set(asked)) != 1 else [*"NT", *asked]
     return tuple(dict.fromkeys(str(ord(letter)) for letter in letters))
+
+
+def chosen_by_callers(signature: Signature) -> list[Argument]:
+    """The numbers with a value that was found by trying: host code leaves them to its callers."""
+    return [argument for argument in signature.arguments if argument.role.isdecimal() and not argument.passed]
+
+
+def with_values(signature: Signature, values: Mapping[Argument, str]) -> tuple[Signature, str]:
+    """The signature with other values of such numbers, and these as text: "transA = 1, ta = 'N'"."""
+    changed = tuple(replace(each, role=values.get(each, each.role)) for each in signature.arguments)
+    said = ", ".join(f"{argument.name} = {shown_value(value, argument)}" for argument, value in values.items())
+    return replace(signature, arguments=changed), said
 
 
 def shown_value(value: str, argument: Argument) -> str:

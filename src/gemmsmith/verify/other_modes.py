@@ -7,7 +7,7 @@ stored by rows or by columns. A value with which the kernel stops, or writes not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from gemmsmith.call.binding import CompileFn
@@ -22,7 +22,7 @@ from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.kernel_body import kernel_body
 from gemmsmith.verify.launch_probe import LaunchProbe, operands
 from gemmsmith.verify.meaning_search import fitting
-from gemmsmith.verify.mode_values import modes_of, shown_value, transposes
+from gemmsmith.verify.mode_values import chosen_by_callers, modes_of, transposes, with_values
 from gemmsmith.verify.readings import find_readings
 from gemmsmith.verify.trials import padded
 
@@ -71,15 +71,11 @@ def _is_right_padded(device: Device, spec: KernelSpec, config: Config, shape: Sh
 
 
 def _others(spec: KernelSpec, own: Signature) -> Iterator[tuple[Signature, str]]:
-    """The signature with other values, and these as text; only of numbers that are named after a layout, and that the
-    callers of host code choose."""
+    """The signature with other values, and these as text; only of numbers that are named after a layout."""
     body = kernel_body(spec)
-    chosen_by_callers = [arg for arg in own.arguments if arg.role.isdecimal() and not arg.passed]
-    named = [arg for arg in chosen_by_callers if transposes(arg.name)]
-    modes = {arg: values for arg in named if (values := modes_of(arg, body, spec.code))}
+    named = [arg for arg in chosen_by_callers(own) if transposes(arg.name)]
+    modes = {arg: found for arg in named if (found := modes_of(arg, body, spec.code))}
     for _, chosen in zip(range(_MOST), product(*modes.values()) if modes else (), strict=False):
-        roles = dict(zip((arg.name for arg in modes), chosen, strict=True))
-        if all(arg.role == roles[arg.name] for arg in modes):
-            continue
-        said = ", ".join(f"{arg.name} = {shown_value(roles[arg.name], arg)}" for arg in modes)
-        yield replace(own, arguments=tuple(replace(a, role=roles.get(a.name, a.role)) for a in own.arguments)), said
+        values = dict(zip(modes, chosen, strict=True))
+        if any(arg.role != value for arg, value in values.items()):
+            yield with_values(own, values)

@@ -66,8 +66,8 @@ def command(
             "--cures",
             min=0,
             envvar="GEMMSMITH_CURES",
-            help="Seconds in which changes of a copy are tried after a failure, to name its cause. 0: none. "
-            "Default: 10, or what the check left of its 15, and 4 at least.",
+            help="Seconds for finding the cause of a failure, by trying changes in a copy. 0: none. "
+            "Default: 10, or what the check leaves of its 15 seconds, at least 4.",
             rich_help_panel="Verification",
         ),
     ] = None,

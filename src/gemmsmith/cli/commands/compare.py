@@ -85,7 +85,7 @@ def command(
 ) -> None:
     """Compare two kernels: resources, memory, instructions, main loop.
 
-    Users' kernels are checked first, on one shape: none is called faster that is not right.
+    Users' kernels are checked first, on one shape; a wrong one is never called faster.
     On a GPU with ncu also what ncu measures.
     """
     if arguments.launches(x) or arguments.launches(y):

@@ -27,7 +27,7 @@ def command(
 ) -> None:  # fmt: skip
     """Say what bounds a kernel on a GPU, at which line, and what to change.
 
-    A user's kernel is checked first, on one shape: a wrong one is not praised.
+    A user's kernel is checked first, on one shape; a wrong one gets no advice.
     """
     if arguments.launches(kernel):
         from gemmsmith.cli.launch_commands import explain_launches

@@ -65,11 +65,16 @@ class SecondOptions(OptionGroup):
     panel: ClassVar[str] = "Second kernel"
 
     y_config: Annotated[
-        str, typer.Option("--y-config", metavar="NAME=VALUE", help="Its parameters, or macros: BM=64,BN=64.")
+        str,
+        typer.Option(
+            "--y-config", metavar="NAME=VALUE", help="Parameters of the second kernel, or macros: BM=64,BN=64."
+        ),
     ] = ""
-    y_preset: Annotated[str, typer.Option("--y-preset", help="A named configuration of it, a rung.")] = ""
+    y_preset: Annotated[str, typer.Option("--y-preset", help="A named configuration of the second kernel, a rung.")] = (
+        ""
+    )
     y_launch: Annotated[
-        str, typer.Option("--y-launch", help="Its launch, if it is a file: 'block=32,32; grid=…; entry=mine'.")
+        str, typer.Option("--y-launch", help="Launch of the second kernel, a file: 'block=32,32; grid=…; entry=mine'.")
     ] = ""
 
     def options(self, include: list[Path] | None) -> KernelOptions:

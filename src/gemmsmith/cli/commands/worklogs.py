@@ -34,7 +34,7 @@ class ClaimOptions(OptionGroup):
 
 def command(
     claim: Annotated[
-        str, typer.Argument(metavar="CLAIM", help="Run what one claim comes down to; all: every claim.")
+        str, typer.Argument(metavar="CLAIM", help="Run the commands that test one claim; all: every claim.")
     ] = "",
     *,
     options: ClaimOptions,

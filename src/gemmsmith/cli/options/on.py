@@ -33,11 +33,14 @@ class OnOptions(OptionGroup):
         ),
     ] = ""
     gpu_kind: Annotated[
-        str, typer.Option("--gpu-kind", metavar="NAME", help="On a cluster with several kinds of GPU: which, as H200.")
+        str,
+        typer.Option("--gpu-kind", metavar="NAME", help="The kind of GPU, such as H200, on a cluster with several."),
     ] = ""
     task_limit: Annotated[
         float,
-        typer.Option("--task-limit", metavar="SECONDS", show_default="3600", help="End a task that takes longer."),
+        typer.Option(
+            "--task-limit", metavar="SECONDS", show_default="3600", help="End a task that takes longer than this."
+        ),
     ] = 0.0
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many tasks there are and how long they should take.")
