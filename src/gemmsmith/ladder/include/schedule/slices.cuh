@@ -59,8 +59,8 @@ struct TilesByGpc {
 };
 
 // How slices of tiles are numbered (Order): 0: those of the first slice of all tiles, then those of the second ...; 1: all
-// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a GPC that read the same lines at the same time share one request to the L2, so
-// the tiles of a slice should share a GPC.
+// slices of the first tile, then those of the second ...; 2: as 0, but by GPC where there are 64 clusters of two. SMs of a
+// GPC that read the same lines at the same time share one request to the L2, so the tiles of a slice should share a GPC.
 // Blocks wait for each other, so every slice must have its own cluster; where there are too few, tiles have one slice.
 template <int Most, int Order = 0>
 struct Slices {
