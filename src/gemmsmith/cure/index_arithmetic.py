@@ -90,6 +90,25 @@ def other_factors(program: Program) -> Iterator[Candidate]:
                                       for node, _ in nodes))  # fmt: skip
 
 
+def numbered_factors(program: Program) -> Iterator[Candidate]:
+    """`Bs[y * BN + (t % 16) * 2]` becomes `(t % 16) * 4` or `* 8`: a number in an index, twice, half or four times."""
+    for function in program.reached:
+        code = function.code
+        for array, index in subscripts(code, function.body):
+            for node, _sign, left, right in binary_expressions(code, index, ("*",)):
+                for side in (left, right):
+                    old, line = code.of(side), code.line(side.start_byte)
+                    for new in (int(old) * 2, int(old) * 4, int(old) // 2) if _POWER.fullmatch(old) else ():
+                        if new < 1 or new == int(old):
+                            continue
+                        text = code.text[node.start_byte : side.start_byte] + str(new)
+                        text = flat(text + code.text[side.end_byte : node.end_byte])
+                        yield Candidate("wrong-factor", f"an index of {array} in line {line} has "
+                                        f"`{flat(code.of(node))}`, where `{text}` belongs",
+                                        f"write `{text}` in line {line}",
+                                        (Edit(code.path, side.start_byte, side.end_byte, str(new)),))  # fmt: skip
+
+
 def other_offsets(program: Program) -> Iterator[Candidate]:
     """`b[t + 8]` becomes `b[t + 4]` and `b[t + 16]`: half and twice a number that an index adds."""
     made = 0

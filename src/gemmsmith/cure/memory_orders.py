@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gemmsmith.cure.code import Function, Program, statements_at
+from gemmsmith.cure.code import Function, Program, below, statements_at
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.slots import Slot, chain, parting
@@ -19,6 +19,7 @@ _BLOCK_SCOPE = re.compile(r"\bthread_scope_(?P<scope>block)\b|\.(?:release|acqui
 _WRITES = ("store", "st", "red", "mbarrier.arrive", "barrier.cluster")
 _CLUSTER = re.compile(r"\b(?P<name>\w+)\s*=\s*(?:\w+::)*this_cluster\s*\(\s*\)")
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
+_POLLS = re.compile(r"\batomic\w+\s*\(|\bld\.|\bvolatile\b|\.load\s*\(")
 _MOST = 4
 
 
@@ -74,9 +75,29 @@ def _fences(program: Program, fault: Fault) -> Iterator[Candidate]:
                 block, index = next(iter(chain(statement, function)), (None, 0))
                 if block is not None:
                     slot = Slot(function.code, block, index)
-                    yield Candidate("missing-fence", f"nothing makes the write of line {place[1]} visible to other "
+                    made = Candidate("missing-fence", f"nothing makes the write of line {place[1]} visible to other "
                                     "blocks before the atomic that tells them of it", "insert `__threadfence();` "
                                     f"after line {slot.after_line}", (slot.insertion("__threadfence();"),))  # fmt: skip
+                    yield made
+                    yield from (made + after for after in _after_spins(program))
+    yield from _after_spins(program)
+
+
+def _after_spins(program: Program) -> Iterator[Candidate]:
+    """`while (atomicAdd(&flag, 0) == 0) {}` gets a fence behind it: what the flag tells of is read after it."""
+    for function in program.reached:
+        code = function.code
+        for loop in below(function.body, "while_statement", "do_statement"):
+            if not _POLLS.search(code.of(loop)) or "__syncthreads" in code.of(loop):
+                continue
+            line, parent, fence = code.last_line(loop), loop.parent, "__threadfence();"
+            in_block = parent is not None and parent.type == "compound_statement"
+            edits = (Edit(code.path, loop.end_byte, loop.end_byte, f" {fence}" if in_block else f" {fence} }}"),)
+            if not in_block:
+                edits = (Edit(code.path, loop.start_byte, loop.start_byte, "{ "), *edits)
+            yield Candidate("missing-fence", f"what is read after the wait of line {line} may be older than the flag "
+                            "that it waits for", f"insert `{fence}` behind that wait, for the thread that waits",
+                            edits)  # fmt: skip
 
 
 def _cluster_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
