@@ -66,8 +66,8 @@ def _everywhere(program: Program, expected: dict[str, set[str]]) -> Iterator[Can
             where = in_lines(code.line(node.start_byte) for code, node in nodes)
             edits = tuple(Edit(code.path, node.start_byte, node.end_byte, name) for code, node in nodes)
             yield Candidate("wrong-leading-dimension", f"the rows of {program.names.get(role, role)} are {name} "
-                            f"elements apart, and its indices in {where} have {old}", f"write `{name}` for `{old}` in {where}: "
-                            f"`{changed(*nodes[0], name)}`", edits)  # fmt: skip
+                            f"elements apart, and its indices in {where} have {old}",
+                            f"write `{name}` for `{old}` in {where}: `{changed(*nodes[0], name)}`", edits)  # fmt: skip
 
 
 def _is_target(node: Node) -> bool:

@@ -19,7 +19,7 @@ _BLOCK_SCOPE = re.compile(r"\bthread_scope_(?P<scope>block)\b|\.(?:release|acqui
 _WRITES = ("store", "st", "red", "mbarrier.arrive", "barrier.cluster")
 _CLUSTER = re.compile(r"\b(?P<name>\w+)\s*=\s*(?:\w+::)*this_cluster\s*\(\s*\)")
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
-_POLLS = re.compile(r"\batomic\w+\s*\(|\bld\.|\bvolatile\b|\.load\s*\(")
+_POLLS = re.compile(r"\batomic\w+\s*\(|\bld\.|\bvolatile\b|\.load\s*\(|(?:\{\s*\}|\)\s*;)$")
 _MOST = 4
 
 
@@ -62,8 +62,7 @@ def _wider(function: Function) -> Iterator[Candidate]:
 
 def _fences(program: Program, fault: Fault) -> Iterator[Candidate]:
     """`__threadfence()` after a write to global memory that another block reads behind a counter."""
-    texts = "\n".join(function.code.of(function.body) for function in program.reached)
-    if not re.search(r"\batomic\w+\s*\(", texts):
+    if not re.search(r"\batomic\w+\s*\(|\bvolatile\b", "\n".join(code.text for code in program.files)):
         return
     for place in dict.fromkeys(
         race.first.place for race in fault.races if race.is_global and race.first.verb == "write"
@@ -76,8 +75,9 @@ def _fences(program: Program, fault: Fault) -> Iterator[Candidate]:
                 if block is not None:
                     slot = Slot(function.code, block, index)
                     made = Candidate("missing-fence", f"nothing makes the write of line {place[1]} visible to other "
-                                    "blocks before the atomic that tells them of it", "insert `__threadfence();` "
-                                    f"after line {slot.after_line}", (slot.insertion("__threadfence();"),))  # fmt: skip
+                                     "blocks before the flag or counter that tells them of it",
+                                     f"insert `__threadfence();` after line {slot.after_line}",
+                                     (slot.insertion("__threadfence();"),))  # fmt: skip
                     yield made
                     yield from (made + after for after in _after_spins(program))
     yield from _after_spins(program)
@@ -96,7 +96,7 @@ def _after_spins(program: Program) -> Iterator[Candidate]:
             if not in_block:
                 edits = (Edit(code.path, loop.start_byte, loop.start_byte, "{ "), *edits)
             yield Candidate("missing-fence", f"what is read after the wait of line {line} may be older than the flag "
-                            "that it waits for", f"insert `{fence}` behind that wait, for the thread that waits",
+                            "that it waits for", f"insert `{fence}` behind that wait, in the thread that waits",
                             edits)  # fmt: skip
 
 
