@@ -124,6 +124,7 @@ def _races(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from indices.swapped_indices(program)
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from index_arithmetic.counterpart_divisors(program)
+    yield from index_arithmetic.unlike_strides(program)
     yield from index_arithmetic.other_strides(program)
     yield from index_arithmetic.other_numbers(program)
 
@@ -290,6 +291,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
+    yield from index_arithmetic.unlike_strides(program)
     yield from late_returns(program)
     yield from _block_numbers(program)
     yield from pointer_steps.steps_of_loops(program)

@@ -154,6 +154,25 @@ def other_strides(program: Program) -> Iterator[Candidate]:
     yield from later
 
 
+def unlike_strides(program: Program) -> Iterator[Candidate]:
+    """`Bs[k * BK + j]` where another access has `Bs[r * BN + c]`: the rows of one array have one length."""
+    found: dict[str, dict[str, list[tuple[Code, Node]]]] = {}
+    for function in program.reached:
+        code = function.code
+        for access in shared_accesses(program, function):
+            for _node, _sign, left, right in binary_expressions(code, access.indices[-1], ("*",)):
+                named = [side for side in (left, right) if _CONSTANT.fullmatch(code.of(side))]
+                if len(access.indices) == 1 and len(named) == 1:
+                    found.setdefault(access.array, {}).setdefault(code.of(named[0]), []).append((code, named[0]))
+    for array, by_stride in found.items():
+        for old, places in by_stride.items() if len(by_stride) == 2 else ():
+            new = next(other for other in by_stride if other != old)
+            lines, (code, node) = in_lines(each.line(at.start_byte) for each, at in places), places[0]
+            yield Candidate("wrong-stride", f"an index of {array} in {lines} has {old}, where {new} belongs, as at the "
+                            "other accesses", f"write `{new}` for `{old}` in {lines}: `{changed(code, node, new)}`",
+                            tuple(Edit(each.path, at.start_byte, at.end_byte, new) for each, at in places))  # fmt: skip
+
+
 def other_operators(program: Program) -> Iterator[Candidate]:
     """`k % GROUP` becomes `k / GROUP` in an index, and the other way round."""
     for function in program.reached:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gemmsmith.cure.code import Function, Program, below, statements_at
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault
-from gemmsmith.cure.slots import Slot, chain, parting
+from gemmsmith.cure.slots import Slot, chain, children, parting
 
 _RELAXED = re.compile(r"\.(?P<call>load|store|fetch_\w+|exchange)\s*\([^;]*?memory_order_(?P<order>relaxed)")
 _INSTRUCTION = re.compile(
@@ -17,7 +17,8 @@ _INSTRUCTION = re.compile(
 )
 _BLOCK_SCOPE = re.compile(r"\bthread_scope_(?P<scope>block)\b|\.(?:release|acquire|acq_rel|relaxed)\.(?P<word>cta)\b")
 _WRITES = ("store", "st", "red", "mbarrier.arrive", "barrier.cluster")
-_CLUSTER = re.compile(r"\b(?P<name>\w+)\s*=\s*(?:\w+::)*this_cluster\s*\(\s*\)")
+_TEAM = re.compile(r"\b(?P<name>\w+)\s*=\s*(?:\w+::)*this_(?P<team>cluster|grid)\s*\(\s*\)")
+_BY_ONE = re.compile(r"if\s*\([^;{]*threadIdx|if\s*\([^;{]*==\s*0[^;{]*\)[^;]*(?:atomic|asm|store|=\s*1)")
 _BARRIER = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
 _POLLS = re.compile(r"\batomic\w+\s*\(|\bld\.|\bvolatile\b|\.load\s*\(|(?:\{\s*\}|\)\s*;)$")
 _MOST = 4
@@ -31,7 +32,8 @@ def memory_orders(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from _stronger(function)
         yield from _wider(function)
     yield from _fences(program, fault)
-    yield from _cluster_barriers(program, fault)
+    yield from _early_flags(program, fault)
+    yield from _team_barriers(program, fault)
 
 
 def _stronger(function: Function) -> Iterator[Candidate]:
@@ -100,14 +102,36 @@ def _after_spins(program: Program) -> Iterator[Candidate]:
                             edits)  # fmt: skip
 
 
-def _cluster_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
-    """A barrier of the cluster: in place of one of the block, and where it parts the accesses."""
+def _early_flags(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """`__syncthreads()` between a write to global memory and what one thread does for the block: raise a flag, open a
+    lock."""
+    for place in dict.fromkeys(race.first.place for race in fault.races if race.is_global):
+        for function in program.reached:
+            if function.code is not program.file(place[0]) or not function.holds(place[1]):
+                continue
+            code = function.code
+            for statement in statements_at(function, place[1])[:1]:
+                for block, index in chain(statement, function):
+                    listed = children(block)
+                    last = index + (index + 1 < len(listed) and "__threadfence" in code.of(listed[index + 1]))
+                    rest = "".join(code.of(each) for each in listed[last + 1 :])
+                    if not _BY_ONE.search(rest) or _BARRIER.match(rest):
+                        continue
+                    slot = Slot(code, block, last)
+                    yield Candidate("missing-barrier", f"one thread tells the other blocks that line {place[1]} is "
+                                    "done while others of its block may not have reached it",
+                                    f"insert `__syncthreads();` after line {slot.after_line}",
+                                    (slot.insertion("__syncthreads();"),))  # fmt: skip
+
+
+def _team_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
+    """A barrier of the cluster or the grid: in place of one of the block, and where it parts the accesses."""
     kernel = program.kernel
-    named = _CLUSTER.search(kernel.code.of(kernel.body)) if kernel is not None else None
+    named = _TEAM.search(kernel.code.of(kernel.body)) if kernel is not None else None
     if kernel is None or named is None:
         return
     text, code = f"{named['name']}.sync();", kernel.code
-    cause = "the accesses are of two blocks of a cluster"
+    cause = f"the accesses are of two blocks of a {named['team']}"
     for match in _BARRIER.finditer(code.text, kernel.body.start_byte, kernel.body.end_byte):
         line = code.line(match.start())
         yield Candidate("narrow-barrier", f"the `__syncthreads()` of line {line} makes the threads of one block wait, "
