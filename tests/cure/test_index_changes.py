@@ -209,7 +209,8 @@ def test_tiles_of_another_side_than_the_block(block: str, made: int) -> None:
     host = f"#define TILE 16\nvoid f() {{ const int TB = 32; k<<<g, {block}>>>(A, B, C, M, N, K); }}"
     of = program("__shared__ float a[TILE][TILE];", host)
     found = texts(block_shapes.other_tiles(of), of)
-    assert len(found) == made and all("#define TILE 32" in text for text in found)
+    assert len(found) == made
+    assert all("#define TILE 32" in text for text in found)
 
 
 @pytest.mark.parametrize(
