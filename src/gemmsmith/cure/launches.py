@@ -106,8 +106,9 @@ def _passed(program: Program, code: Code) -> dict[str, str]:
     taken = re.findall(r"(\w+)\s*(?=,|\)\s*$)", kernel.head.strip()[kernel.head.find("(") + 1 :])
     places = {role: taken.index(program.names[role]) for role in ("M", "N") if program.names.get(role) in taken}
     for call in below(code.root, "kernel_call_syntax"):
-        listed = call.parent.child_by_field_name("arguments") if call.parent is not None else None
-        if listed is not None and re.match(rf"{re.escape(program.entry)}\b", code.of(call.parent)):
+        started = call.parent
+        listed = started.child_by_field_name("arguments") if started is not None else None
+        if started is not None and listed is not None and re.match(rf"{re.escape(program.entry)}\b", code.of(started)):
             given = [code.of(each) for each in listed.named_children]
             return {role: given[at] for role, at in places.items() if at < len(given) and given[at].isidentifier()}
     return {}

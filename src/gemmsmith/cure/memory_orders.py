@@ -94,9 +94,8 @@ def _after_spins(program: Program) -> Iterator[Candidate]:
                 continue
             line, parent, fence = code.last_line(loop), loop.parent, "__threadfence();"
             in_block = parent is not None and parent.type == "compound_statement"
-            edits = (Edit(code.path, loop.end_byte, loop.end_byte, f" {fence}" if in_block else f" {fence} }}"),)
-            if not in_block:
-                edits = (Edit(code.path, loop.start_byte, loop.start_byte, "{ "), *edits)
+            ends = Edit(code.path, loop.end_byte, loop.end_byte, f" {fence}" if in_block else f" {fence} }}")
+            edits = (ends,) if in_block else (Edit(code.path, loop.start_byte, loop.start_byte, "{ "), ends)
             yield Candidate("missing-fence", f"what is read after the wait of line {line} may be older than the flag "
                             "that it waits for", f"insert `{fence}` behind that wait, in the thread that waits",
                             edits)  # fmt: skip

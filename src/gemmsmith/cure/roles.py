@@ -82,7 +82,8 @@ def missing_ways_back(program: Program) -> Iterator[Candidate]:
 def _roles(program: Program) -> Iterator[Roles]:
     """Two loops in different branches, one that stores to an array and one that reads it."""
     for function in program.reached[:1]:
-        stores, reads = [], []
+        stores: list[tuple[Node, SharedAccess]] = []
+        reads: list[tuple[Node, SharedAccess]] = []
         for access in shared_accesses(program, function):
             if len(access.indices) > 1 and (loop := _outermost(access.node)) is not None:
                 (stores if _is_store(access) else reads).append((loop, access))
