@@ -44,8 +44,8 @@ class Roles:
 
     @property
     def cause(self) -> str:
-        return (f"the threads that fill {self.store.array} in line {self.store.line} do not wait until those that read "
-                f"it in line {self.read.line} have read the stage")  # fmt: skip
+        return (f"the threads that fill `{self.store.array}` in line {self.store.line} do not wait until those that "
+                f"read it in line {self.read.line} have read the stage")  # fmt: skip
 
     def before_the_store(self) -> Slot | None:
         """The place in the filling loop before the statement that stores."""
@@ -159,8 +159,8 @@ def _arrivals(program: Program, roles: Roles) -> Iterator[Candidate]:
             new = roles.carried(re.sub(rf"\b{used[0]}\b", name, text), to_fills=False)
             for lead in _ONE_OF:
                 assert slot is not None
-                yield Candidate("missing-arrival", f"line {code.line(roles.fills.start_byte)} ff. wait for {name}, and "
-                                f"those that read the stage never arrive there",
+                yield Candidate("missing-arrival", f"the loop of line {code.line(roles.fills.start_byte)} waits for "
+                                f"`{name}`, and those that read the stage never arrive there",
                                 f"insert `{lead}{new}` after line {slot.after_line}",
                                 (slot.insertion(lead + new),))  # fmt: skip
 
