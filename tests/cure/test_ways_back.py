@@ -66,6 +66,11 @@ def test_those_who_fill_wait_for_the_barrier_at_which_readers_arrive() -> None:
     assert f"const int s = t % STAGES;\n            {EMPTY}\n" in mended
 
 
+def test_the_same_of_barrier_objects() -> None:
+    mended, *_ = ways_back("", "(void)filled[s].arrive();", "filled[q].arrive_and_wait();", "(void)ready[q].arrive();")
+    assert "const int s = t % STAGES;\n            ready[s].arrive_and_wait();\n" in mended
+
+
 def test_readers_arrive_at_the_barrier_that_is_waited_for() -> None:
     mended, *_ = ways_back(EMPTY, FILLED, READY, "")
     assert "acc += tile[q][lane];\n            arrive(&empty[q]);\n" in mended

@@ -22,6 +22,7 @@ _STEP = re.compile(r"(?:\+\+\s*(?P<a>\w+)|(?P<b>\w+)\s*\+\+|(?P<c>\w+)\s*\+=\s*(
 _BARRIERS = re.compile(
     r"__shared__[^;]*?(?:uint64_t|unsigned long long|barrier\w*(?:<[^;]*?>)?|int64_t|ull\w*)\s+([^;]+);"
 )
+_ARRIVES = re.compile(r"\b(?P<name>\w+)\s*(?:\[[^\]]*\]\s*)?(?:\.|->)\s*arrive\s*\(\s*\)")
 _NAMED_WAIT, _NAMED_ARRIVAL = (
     re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync\b"),
     re.compile(r"\bbar\w*(?:\.cta)?\.arrive\b"),
@@ -74,6 +75,7 @@ def missing_ways_back(program: Program) -> Iterator[Candidate]:
     """A wait for the barrier at which the readers arrive; an arrival at the one that is waited for; both."""
     for roles in _roles(program):
         yield from _waits(program, roles)
+        yield from _objects(roles)
         yield from _arrivals(program, roles)
         yield from _named(program, roles)
         yield from _common(roles)
@@ -140,6 +142,17 @@ def _waits(program: Program, roles: Roles) -> Iterator[Candidate]:
                 new = roles.carried(re.sub(rf"\b{barrier}\b", name, new), to_fills=True)
                 yield Candidate("missing-wait", roles.cause, f"insert `{new}` after line {slot.after_line}: it waits "
                                 f"for {name}, at which they arrive", (slot.insertion(new),))  # fmt: skip
+
+
+def _objects(roles: Roles) -> Iterator[Candidate]:
+    """The same for cuda::barrier: `ready[i % 2].arrive_and_wait()` where the readers have `ready[i % 2].arrive()`."""
+    code, slot = roles.code, roles.before_the_store()
+    filling = code.of(roles.fills)
+    for match in _ARRIVES.finditer(code.text, roles.reads.start_byte, roles.reads.end_byte):
+        if slot is not None and not _names(filling, match["name"]):
+            new = roles.carried(f"{match[0].rpartition('arrive')[0]}arrive_and_wait();", to_fills=True)
+            yield Candidate("missing-wait", roles.cause, f"insert `{new}` after line {slot.after_line}: it waits for "
+                            f"{match['name']}, at which they arrive", (slot.insertion(new),))  # fmt: skip
 
 
 def _arrivals(program: Program, roles: Roles) -> Iterator[Candidate]:
