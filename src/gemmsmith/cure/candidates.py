@@ -120,6 +120,7 @@ def _races(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.racing_stores(program, fault)
     yield from weak_barriers(program, fault)
     yield from barriers(program, fault)
+    yield from atomics(program, fault)
     yield from stages.other_stages(program)
     yield from indices.swapped_indices(program)
     yield from bounds.comparisons(program, fault, tighter=True)
