@@ -47,7 +47,7 @@ def test_what_others_wrote_before_they_arrived_is_there(arrive: str, test: str, 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_a_phase_orders_nothing_that_arrived_for_the_next(schedule: tuple[str, int]) -> None:
-    """The barrier expects 32 of 64 threads, so that each warp ends a phase of its own, and reads what the other wrote."""
+    """The barrier expects 32 of 64 threads: each warp ends a phase of its own, and reads what the other wrote."""
     body = f"""{OWN}{init("32")}
     st.shared.u32 [%r10], %r32;
     mbarrier.arrive.shared.b64 %d1, [full];
