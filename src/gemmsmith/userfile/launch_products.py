@@ -126,14 +126,15 @@ class LaunchProducts:
         return other
 
     def _shares_result(self) -> bool:
-        """Whether all blocks along z write one C, wherever they read: each has a part of K, though they may race."""
+        """Whether all blocks along z add to one C, wherever they read: each has a part of K, though they may race."""
         extents = [arg.name for arg in self.signature.arguments if arg.role in ("M", "N", "K")]
         result = [arg for arg in self.signature.arguments if arg.role in ("C", "D")]
         if len(extents) < 3 or not result or product_offsets(self.facts.reached, extents):
             return False
         number = product_number(self.facts.reached)[:1]
         of_part = {*number, *derived_names(self.facts.reached, rf"(?<![\w.])(?:{re.escape(number[0])})\b")}
-        return not any(self._moves(arg.name, arg.at_launch, of_part) for arg in result)
+        adds = any(re.search(rf"\b{re.escape(arg.name)}\s*\[[^;=]*\]\s*\+=", self.facts.reached) for arg in result)
+        return adds and not any(self._moves(arg.name, arg.at_launch, of_part) for arg in result)
 
     def _misnamed(self, asked: list[str]) -> str:
         """The extent that the number of products is named after, as N of ``A (N, M, K)``, if a number besides M, N and
