@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gemmsmith.cure.atomics import atomics
+from gemmsmith.cure.barriers import barriers
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import applied
 from gemmsmith.cure.fault import Access, Fault, Race
@@ -68,3 +70,18 @@ def test_a_token_is_waited_for() -> None:
     (mended,) = changes("auto token = ready.arrive();")
     assert "ready.arrive();\n        ready.wait(cuda::std::move(token));\n" in mended
     assert changes("auto token = ready.arrive();", "ready.wait(std::move(token));") == []
+
+
+def test_a_loop_without_braces_gets_them_with_its_barrier() -> None:
+    text = """__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    for (int d = 16; d > 0; d /= 2)
+        if (lane < d) s[lane] += s[lane + d];
+}
+"""
+    program = Program((Code(FILE, text),), "k", NAMES)
+    sides = (Access("write", (FILE.name, 3)), Access("read", (FILE.name, 3)))
+    fault = Fault("race", (Race(*sides, False, False, False, False),))
+    made = [dict(applied(each.edits, program.files, shown=True))[FILE] for each in barriers(program, fault)]
+    assert "{ if (lane < d) s[lane] += s[lane + d]; __syncwarp(); }" in made[0]
+    added = [dict(applied(each.edits, program.files, shown=True))[FILE] for each in atomics(program, fault)]
+    assert "if (lane < d) atomicAdd(&s[lane], s[lane + d]);" in added[0]

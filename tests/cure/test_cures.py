@@ -13,6 +13,7 @@ from faulty_indices import INDICES
 from faulty_kernel import Faulty, checked
 from faulty_layouts import LAYOUTS
 from faulty_pairs import PAIRS
+from faulty_pipelines import PIPELINES
 from faulty_races import RACES
 from faulty_threads import THREADS
 from faulty_tiles import TILES
@@ -29,7 +30,7 @@ def changed_lines(cause: Suggestion) -> set[int]:
 
 @pytest.mark.parametrize(
     "faulty",
-    [f for f in (*RACES, *VALUES, *THREADS, *INDICES, *LAYOUTS, *PAIRS, *TILES) if f.kind],
+    [f for f in (*RACES, *VALUES, *THREADS, *INDICES, *LAYOUTS, *PAIRS, *PIPELINES, *TILES) if f.kind],
     ids=lambda faulty: faulty.name,
 )
 def test_the_cause_is_named(faulty: Faulty, tmp_path: Path) -> None:

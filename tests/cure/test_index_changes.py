@@ -22,6 +22,7 @@ from gemmsmith.cure.candidates import candidates
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied
 from gemmsmith.cure.fault import Fault
+from gemmsmith.cure.unrolled_tails import missing_tails
 
 FILE = Path("kernel.cu")
 NAMES = {name: name for name in ("A", "B", "C", "M", "N", "K")}
@@ -187,3 +188,44 @@ def test_numbers_that_an_index_adds() -> None:
 def test_distances_of_shuffles(loop: str, first: str) -> None:
     of = program(f"for ({loop}) v += __shfl_down_sync(0xffffffff, v, d);")
     assert first in texts(reductions.wrong_distances(of), of)[0]
+
+
+def test_strides_unlike_those_of_the_other_accesses() -> None:
+    of = program("__shared__ float Bs[BK * BN]; Bs[r * BN + c] = B[r]; s += Bs[k * BK + x];")
+    assert "s += Bs[k * BN + x];" in texts(index_arithmetic.unlike_strides(of), of)[1]
+    alike = program("__shared__ float Bs[BK * BN]; Bs[r * BN + c] = B[r]; s += Bs[k * BN + x];")
+    assert list(index_arithmetic.unlike_strides(alike)) == []
+
+
+def test_numbers_that_an_index_multiplies_by() -> None:
+    of = program("*(float4*)&Bs[y * BN + (t % 16) * 2] = v;")
+    assert "Bs[y * BN + (t % 16) * 4]" in texts(index_arithmetic.numbered_factors(of), of)[0]
+
+
+@pytest.mark.parametrize(
+    ("block", "made"), [("dim3(32, 32)", 1), ("dim3(16, 16)", 0), ("dim3(32, 8)", 0), ("dim3(TB, TB)", 1)]
+)
+def test_tiles_of_another_side_than_the_block(block: str, made: int) -> None:
+    host = f"#define TILE 16\nvoid f() {{ const int TB = 32; k<<<g, {block}>>>(A, B, C, M, N, K); }}"
+    of = program("__shared__ float a[TILE][TILE];", host)
+    found = texts(block_shapes.other_tiles(of), of)
+    assert len(found) == made
+    assert all("#define TILE 32" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("loop", "tail"),
+    [
+        ("int i = 0;\nfor (; i + 3 < K; i += 4) { s += A[i]; s += A[i + 1]; }", "for (; i < K; ++i) s += A[i];"),
+        (
+            "for (int i = 0; i < K - 1; i += 2) { s += A[i]; t += A[i + 1]; }",
+            "for (int i = K / 2 * 2; i < K; ++i) s += A[i];",
+        ),
+        ("for (int i = 0; i < K; ++i) { s += A[i]; t += B[i]; }", ""),
+        ("for (int i = 0; i < K; i += T) { s += A[i]; __syncthreads(); }", ""),
+    ],
+)
+def test_tails_of_unrolled_loops(loop: str, tail: str) -> None:
+    of = program(loop)
+    made = texts(missing_tails(of), of)
+    assert tail in made[0] if tail else made == []

@@ -58,6 +58,30 @@ def test_a_fence_before_the_atomic() -> None:
     assert "  parts[i] = s;\n  __threadfence();\n  __syncthreads();" in mended
 
 
+def test_a_fence_behind_the_wait_for_a_flag() -> None:
+    body = "  if (b) part[i] = s;\n  if (x == 0) while (atomicAdd(&up, 0) == 0) {}\n  s += part[j];"
+    first, both, after = changes(body, race(2, 4))[:3]
+    assert "part[i] = s;\n  __threadfence();" in first
+    assert "part[i] = s;\n  __threadfence();" in both
+    for text in (both, after):
+        assert "{ while (atomicAdd(&up, 0) == 0) {} __threadfence(); }" in text
+
+
+def test_threads_meet_before_one_of_them_raises_a_flag() -> None:
+    body = "  part[i] = s;\n  __threadfence();\n  if (threadIdx.x == 0) atomicExch(&up, 1);\n  s += part[j];"
+    meets = "  __threadfence();\n  __syncthreads();\n  if (threadIdx.x == 0)"
+    assert any(meets in text for text in changes(body, race(2, 5)))
+    assert not any(
+        text.count("__syncthreads") > 1
+        for text in changes(body.replace("  if", "  __syncthreads();\n  if"), race(2, 6))
+    )
+
+
+def test_a_barrier_of_the_grid() -> None:
+    body = "  auto everyone = cooperative_groups::this_grid();\n  w[i] = s;\n  __syncthreads();\n  C[0] = w[j];"
+    assert any("w[i] = s;\n  everyone.sync();\n  C[0]" in text for text in changes(body, race(3, 5)))
+
+
 def test_a_barrier_of_the_cluster() -> None:
     body = "  auto team = cg::this_cluster();\n  *there = s;\n  __syncthreads();\n  C[0] = total[0];"
     made = changes(body, race(3, 5, is_global=False))

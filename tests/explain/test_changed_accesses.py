@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import applied
 from gemmsmith.explain.access_pattern import AccessPattern, Declaration
 from gemmsmith.explain.flat_padding import flat_copy, flat_paddings, flat_remedy
+from gemmsmith.explain.pattern_words import paddings
 from gemmsmith.explain.swap_trial import swap_lanes
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.user_kernel import user_kernel
@@ -28,6 +30,14 @@ def pattern(extents: tuple[str, ...], stride: int = 128, width: int = 4) -> Acce
     declared = Declaration("float", "tile", extents, "flat.cu", 3, 0)
     lanes = tuple(stride * lane for lane in range(32))
     return AccessPattern("shared", False, width, "tile", "flat.cu", 6, "", "", "", 100, 10, lanes, declaration=declared)
+
+
+def test_lanes_that_share_addresses_have_the_stride_of_the_others() -> None:
+    whole = pattern(("T", "T"), stride=256)
+    halves = replace(whole, lanes=whole.lanes[:16] * 2)
+    assert (whole.stride, halves.stride) == (256, 256)
+    assert paddings(halves) == (1,)
+    assert replace(whole, lanes=(*whole.lanes[:16], *(at + 4 for at in whole.lanes[:16]))).stride is None
 
 
 @pytest.mark.parametrize(

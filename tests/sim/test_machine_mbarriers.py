@@ -46,6 +46,19 @@ def test_what_others_wrote_before_they_arrived_is_there(arrive: str, test: str, 
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_a_phase_orders_nothing_that_arrived_for_the_next(schedule: tuple[str, int]) -> None:
+    """The barrier expects 32 of 64 threads: each warp ends a phase of its own, and reads what the other wrote."""
+    body = f"""{OWN}{init("32")}
+    st.shared.u32 [%r10], %r32;
+    mbarrier.arrive.shared.b64 %d1, [full];
+    {wait("LOOP")}
+    ld.shared.u32 %r1, [%r12];
+    st.global.u32 [%d9], %r1;"""
+    with pytest.raises(HazardError):
+        launch(body, words(64), block=(64, 1, 1), declarations=ROOM, schedule=scheduled(schedule), hazards=True)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_generic_addresses(schedule: tuple[str, int]) -> None:
     body = f"""{OWN}
     mov.u64 %d2, full; cvta.shared.u64 %d2, %d2; setp.ne.u32 %p9, %t, 0;

@@ -46,7 +46,13 @@ def test_a_variable_that_a_loop_changes_has_no_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "role"), [("atomicAdd(&C[row * N + col], sum);", "4"), ("C[row * N + col] = sum;", "batch")]
+    ("store", "role"),
+    [
+        ("atomicAdd(&C[row * N + col], sum);", "4"),
+        ("C[row * N + col] += sum;", "4"),
+        ("C[row * N + col] = sum;", "batch"),
+        ("C[blockIdx.z * M * N + row * N + col] += sum;", "batch"),
+    ],
 )
 def test_a_number_of_parts_of_k_counts_no_products(store: str, role: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.cu"

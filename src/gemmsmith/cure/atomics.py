@@ -1,4 +1,4 @@
-"""Blocks or threads that add to one element of global memory without an atomic."""
+"""Blocks or threads that add to one element without an atomic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def _added(code: Code, right: Node, target: str) -> str:
 
 def atomics(program: Program, fault: Fault) -> Iterator[Candidate]:
     """`C[i] += x` becomes `atomicAdd(&C[i], x)`."""
-    for race in (race for race in fault.races if race.is_global):
+    alone = {race.first.place for race in fault.races if race.first.place == race.second.place}
+    for race in (race for race in fault.races if race.is_global or race.first.place in alone):
         for name, line in dict.fromkeys((race.first.place, race.second.place)):
             code = program.file(name)
             for function in (f for f in program.functions if f.code is code and f.holds(line)):

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.code import Code, Program
+from gemmsmith.cure.code import LOOPS, Code, Program, above
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.fault import Fault, Race
-from gemmsmith.cure.slots import Slot, children, parting
+from gemmsmith.cure.slots import Slot, children, occurrences, parting
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,6 +28,7 @@ def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
     options = [(race, parting(program, race.first.place, race.second.place)) for race in races]
     options = [(race, slots) for race, slots in options if slots]
     if not options:
+        yield from _in_bare_loops(program, races)
         return
     ranked = _ranked(options)
     for text in _texts(program, races):
@@ -40,6 +41,27 @@ def barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
             if not any(_beside(_BLOCK, slot) for slot in slots):
                 narrow = _beside(_WARP, slots[0]) if len(slots) == 1 and text.startswith("__syncthreads") else None
                 yield _widened(slots[0].code, narrow) if narrow is not None else _candidate(slots, text, options)
+
+
+def _in_bare_loops(program: Program, races: Sequence[Race]) -> Iterator[Candidate]:
+    """A barrier at the end of a loop whose body is one statement, with braces around both."""
+    for race in races[:1]:
+        found = occurrences(program, *race.first.place)
+        if race.first.place != race.second.place:
+            continue
+        for function, statements in found.values():
+            code = function.code
+            for loop in (each for each in above(statements[0]) if each.type in LOOPS):
+                body = loop.child_by_field_name("body")
+                if body is None or body.type == "compound_statement":
+                    break
+                line = code.last_line(body)
+                for text in _texts(program, races):
+                    edits = (Edit(code.path, body.start_byte, body.start_byte, "{ "),
+                             Edit(code.path, body.end_byte, body.end_byte, f" {text} }}"))  # fmt: skip
+                    yield Candidate("missing-barrier", f"no barrier between {race.first} and {race.second} in the next "
+                                    f"iteration", f"insert `{text}` after the statement of line {line}, with braces "
+                                    "around both", edits)  # fmt: skip
 
 
 def _texts(program: Program, races: Sequence[Race]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gemmsmith.cure.code import Program
 from gemmsmith.cure.edit import Candidate, Edit
 from gemmsmith.cure.launches import block_extents, configured
+from gemmsmith.cure.shared_arrays import declared_sizes
 
 _MOST_THREADS = 1024
 
@@ -60,7 +61,7 @@ def smaller_blocks(program: Program) -> Iterator[Candidate]:
     for code, listed in texts.items():
         for name in dict.fromkeys(code.of(node) for node in listed if code.of(node).isidentifier()):
             for each in program.files:
-                for match in re.finditer(rf"(?:#\s*define\s+{name}\s+|\b{name}\s*=\s*)(\d+)\b", each.text):
+                for match in _constants(name, each.text):
                     times = sum(code.of(node) == name for node in listed)
                     new = int(match[1])
                     while new**times > _MOST_THREADS:
@@ -70,3 +71,34 @@ def smaller_blocks(program: Program) -> Iterator[Candidate]:
                                     f"axes, {int(match[1]) ** times:,} in all; a GPU allows {_MOST_THREADS:,}",
                                     f"write {new} for {match[1]} in line {line}",
                                     (Edit(each.path, match.start(1), match.end(1), str(new)),))  # fmt: skip
+
+
+def other_tiles(program: Program) -> Iterator[Candidate]:
+    """A constant that both sizes of a shared tile have, set to the threads along each side of the block."""
+    constants = {text for rows in declared_sizes(program).values() for text in rows}
+    for code, asked in configured(program, 1):
+        sides = [_number(program, code.of(node)) for node in block_extents(code, asked)]
+        if len(sides) != 2 or sides[0] is None or sides[0] != sides[1]:
+            continue
+        for name in sorted(constants):
+            for each in program.files:
+                for match in _constants(name, each.text):
+                    old, line = int(match[1]), each.line(match.start(1))
+                    if old != sides[0] and f"[{name}]" in "".join(each.text.split()):
+                        yield Candidate("wrong-block", f"blocks have {sides[0]}x{sides[1]} threads, and the tiles of "
+                                        f"{name} have {old} elements a side: the other threads have none there",
+                                        f"write {sides[0]} for {old} in line {line}, or launch blocks of {old}x{old} "
+                                        "threads, with a grid to match",
+                                        (Edit(each.path, match.start(1), match.end(1), str(sides[0])),))  # fmt: skip
+
+
+def _number(program: Program, text: str) -> int | None:
+    """The value of a number, or of a constant that is one."""
+    if text.isdecimal():
+        return int(text)
+    found = [int(match[1]) for each in program.files for match in _constants(text, each.text)]
+    return found[0] if len(set(found)) == 1 and text.isidentifier() else None
+
+
+def _constants(name: str, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"(?:#\s*define\s+{re.escape(name)}\s+|\b{re.escape(name)}\s*=\s*)(\d+)\b", text)

@@ -44,8 +44,11 @@ from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.host_arguments import passed_arguments
 from gemmsmith.cure.memory_orders import memory_orders
 from gemmsmith.cure.overflow import overflows
+from gemmsmith.cure.parities import wrong_parities
 from gemmsmith.cure.passed_pitches import passed_pitches
+from gemmsmith.cure.roles import missing_ways_back
 from gemmsmith.cure.shared_overlap import overlapping_arrays
+from gemmsmith.cure.unrolled_tails import missing_tails
 from gemmsmith.cure.weak_barriers import weak_barriers
 
 
@@ -94,6 +97,7 @@ def _ordered(program: Program, fault: Fault) -> Iterator[Candidate]:
 def _at_edges(program: Program, fault: Fault) -> Iterator[Candidate]:
     """For a kernel whose whole tiles are right."""
     yield from launches.floor_grids(program)
+    yield from missing_tails(program)
     yield from late_returns(program)
     yield from zero_fill.unfilled_tiles(program)
     yield from _edges(program, fault)
@@ -109,15 +113,19 @@ def _races(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from _global_races(program, fault)
         return
     yield from overlapping_arrays(program)
+    yield from missing_ways_back(program)
+    yield from wrong_parities(program)
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from stages.racing_stores(program, fault)
     yield from weak_barriers(program, fault)
     yield from barriers(program, fault)
+    yield from atomics(program, fault)
     yield from stages.other_stages(program)
     yield from indices.swapped_indices(program)
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from index_arithmetic.counterpart_divisors(program)
+    yield from index_arithmetic.unlike_strides(program)
     yield from index_arithmetic.other_strides(program)
     yield from index_arithmetic.other_numbers(program)
 
@@ -136,6 +144,8 @@ def _global_races(program: Program, fault: Fault) -> Iterator[Candidate]:
 
 def _stuck(program: Program, fault: Fault) -> Iterator[Candidate]:
     """For barriers that not all threads reach."""
+    yield from missing_ways_back(program)
+    yield from wrong_parities(program)
     yield from opened_branches(program, fault)
     yield from moved_barriers(program, fault)
     yield from late_returns(program)
@@ -149,6 +159,9 @@ def _outside(program: Program, fault: Fault) -> Iterator[Candidate]:
         yield from overflows(program)
     if fault.beyond_shared:
         yield from launches.more_shared_memory(program)
+    if fault.kind == "alignment":
+        yield from _at_lines(fault, program, index_arithmetic.numbered_factors(program))
+    yield from block_shapes.other_tiles(program)
     yield from bounds.comparisons(program, fault, tighter=True)
     yield from _block_numbers(program)
     yield from passed_pitches(program)
@@ -161,6 +174,12 @@ def _outside(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from _edges(program, fault)
     yield from _indices(program)
     yield from tails.short_loops(program)
+
+
+def _at_lines(fault: Fault, program: Program, found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Those that change a line which the fault names."""
+    lines, codes = {line for _, line in fault.places}, {code.path: code for code in program.files}
+    yield from (each for each in found if any(codes[edit.path].line(edit.start) in lines for edit in each.edits))
 
 
 def _by_fragments(program: Program) -> bool:
@@ -273,6 +292,7 @@ def _values(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from stages.unlike_stages(program)
     yield from stages.unswitched(program)
     yield from swizzles.unlike_swizzles(program)
+    yield from index_arithmetic.unlike_strides(program)
     yield from late_returns(program)
     yield from _block_numbers(program)
     yield from pointer_steps.steps_of_loops(program)

@@ -90,6 +90,25 @@ def other_factors(program: Program) -> Iterator[Candidate]:
                                       for node, _ in nodes))  # fmt: skip
 
 
+def numbered_factors(program: Program) -> Iterator[Candidate]:
+    """`Bs[y * BN + (t % 16) * 2]` becomes `(t % 16) * 4` or `* 8`: a number in an index, twice, half or four times."""
+    for function in program.reached:
+        code = function.code
+        for array, index in subscripts(code, function.body):
+            for node, _sign, left, right in binary_expressions(code, index, ("*",)):
+                for side in (left, right):
+                    old, line = code.of(side), code.line(side.start_byte)
+                    for new in (int(old) * 2, int(old) * 4, int(old) // 2) if _POWER.fullmatch(old) else ():
+                        if new < 1 or new == int(old):
+                            continue
+                        text = code.text[node.start_byte : side.start_byte] + str(new)
+                        text = flat(text + code.text[side.end_byte : node.end_byte])
+                        yield Candidate("wrong-factor", f"an index of {array} in line {line} has "
+                                        f"`{flat(code.of(node))}`, where `{text}` belongs",
+                                        f"write `{text}` in line {line}",
+                                        (Edit(code.path, side.start_byte, side.end_byte, str(new)),))  # fmt: skip
+
+
 def other_offsets(program: Program) -> Iterator[Candidate]:
     """`b[t + 8]` becomes `b[t + 4]` and `b[t + 16]`: half and twice a number that an index adds."""
     made = 0
@@ -133,6 +152,25 @@ def other_strides(program: Program) -> Iterator[Candidate]:
                             else:
                                 later.append(made)
     yield from later
+
+
+def unlike_strides(program: Program) -> Iterator[Candidate]:
+    """`Bs[k * BK + j]` where another access has `Bs[r * BN + c]`: the rows of one array have one length."""
+    found: dict[str, dict[str, list[tuple[Code, Node]]]] = {}
+    for function in program.reached:
+        code = function.code
+        for access in shared_accesses(program, function):
+            for _node, _sign, left, right in binary_expressions(code, access.indices[-1], ("*",)):
+                named = [side for side in (left, right) if _CONSTANT.fullmatch(code.of(side))]
+                if len(access.indices) == 1 and len(named) == 1:
+                    found.setdefault(access.array, {}).setdefault(code.of(named[0]), []).append((code, named[0]))
+    for array, by_stride in found.items():
+        for old, places in by_stride.items() if len(by_stride) == 2 else ():
+            new = next(other for other in by_stride if other != old)
+            lines, (code, node) = in_lines(each.line(at.start_byte) for each, at in places), places[0]
+            yield Candidate("wrong-stride", f"an index of {array} in {lines} has {old}, where {new} belongs, as at the "
+                            "other accesses", f"write `{new}` for `{old}` in {lines}: `{changed(code, node, new)}`",
+                            tuple(Edit(each.path, at.start_byte, at.end_byte, new) for each, at in places))  # fmt: skip
 
 
 def other_operators(program: Program) -> Iterator[Candidate]:

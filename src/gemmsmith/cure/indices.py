@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gemmsmith.cure.accesses import SHAPES, extents, global_accesses, index_expressions, passed_leading
+from gemmsmith.cure.accesses import SHAPES, GlobalAccess, extents, global_accesses, index_expressions, passed_leading
 from gemmsmith.cure.code import Code, Function, Program, above, below
 from gemmsmith.cure.edit import Candidate, Edit
-from gemmsmith.cure.wording import changed
+from gemmsmith.cure.wording import changed, in_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -51,7 +51,23 @@ def leading_dimensions(program: Program) -> tuple[list[Candidate], list[Candidat
                 if name != code.of(each) and (each.start_byte, name) not in seen:
                     seen.add((each.start_byte, name))
                     rest.append(_replaced(code, each, name))
-    return likely, rest + others
+    return [*_everywhere(program, expected), *likely], rest + others
+
+
+def _everywhere(program: Program, expected: dict[str, set[str]]) -> Iterator[Candidate]:
+    """The leading dimension of a matrix at all places that have another one: `C[i * N + j]`, read and written."""
+    places: dict[tuple[str, str], list[GlobalAccess]] = {}
+    for access in global_accesses(program):
+        if access.leading is not None and access.code.of(access.leading) not in expected[access.role]:
+            places.setdefault((access.role, access.code.of(access.leading)), []).append(access)
+    for (role, old), found in places.items():
+        nodes = list({each.leading.start_byte: (each.code, each.leading) for each in found if each.leading}.values())
+        for name in (name for name in expected[role] if name and len(nodes) > 1):
+            where = in_lines(code.line(node.start_byte) for code, node in nodes)
+            edits = tuple(Edit(code.path, node.start_byte, node.end_byte, name) for code, node in nodes)
+            yield Candidate("wrong-leading-dimension", f"the rows of {program.names.get(role, role)} are {name} "
+                            f"elements apart, and its indices in {where} have {old}",
+                            f"write `{name}` for `{old}` in {where}: `{changed(*nodes[0], name)}`", edits)  # fmt: skip
 
 
 def _is_target(node: Node) -> bool:

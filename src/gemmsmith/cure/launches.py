@@ -76,8 +76,42 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
             if code.of(one) != code.of(two):
                 cause = f"the grid of line {line} has x and y swapped for this kernel"
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
+        yield from _exchanged_extents(program, code, arguments)
     for what in ("blockIdx", "threadIdx"):
         yield from _swapped_in_kernel(program, what)
+
+
+def _exchanged_extents(program: Program, code: Code, arguments: list[Node]) -> Iterator[Candidate]:
+    """`(M + 31) / 32, (N + 7) / 8` becomes `(N + 31) / 32, (M + 7) / 8`: each side keeps its tile. The launch may have
+    other names for M and N than the kernel."""
+    parts = [each for one in arguments[:2] for each in (one, *_defined(code, one))]
+    passed = _passed(program, code)
+    names = [passed.get(role, program.names.get(role, "")) for role in ("M", "N")]
+    nodes = {node.start_byte: node for part in parts for node in below(part, "identifier", "type_identifier")
+             if code.of(node) in names}  # fmt: skip
+    if len({code.of(node) for node in nodes.values()}) < 2:
+        return
+    swap, line = dict(zip(names, names[::-1], strict=True)), code.line(arguments[0].start_byte)
+    edits = tuple(Edit(code.path, at, node.end_byte, swap[code.of(node)]) for at, node in nodes.items())
+    yield Candidate("swapped-grid", f"the grid of line {line} has blocks for {names[0]} along one axis and for "
+                    f"{names[1]} along the other, and the kernel has them the other way round",
+                    f"write {names[1]} for {names[0]} there, and {names[0]} for {names[1]}", edits)  # fmt: skip
+
+
+def _passed(program: Program, code: Code) -> dict[str, str]:
+    """What the launch passes for M and N, by role, where these are variables."""
+    kernel = program.kernel
+    if kernel is None:
+        return {}
+    taken = re.findall(r"(\w+)\s*(?=,|\)\s*$)", kernel.head.strip()[kernel.head.find("(") + 1 :])
+    places = {role: taken.index(program.names[role]) for role in ("M", "N") if program.names.get(role) in taken}
+    for call in below(code.root, "kernel_call_syntax"):
+        started = call.parent
+        listed = started.child_by_field_name("arguments") if started is not None else None
+        if started is not None and listed is not None and re.match(rf"{re.escape(program.entry)}\b", code.of(started)):
+            given = [code.of(each) for each in listed.named_children]
+            return {role: given[at] for role, at in places.items() if at < len(given) and given[at].isidentifier()}
+    return {}
 
 
 def swapped_configurations(program: Program) -> Iterator[Candidate]:

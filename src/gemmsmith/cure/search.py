@@ -28,9 +28,11 @@ _MOST_FIRST_STEPS = 3  # partial cures that are completed
 # Changes that touch no index: with them a kernel has the layout that its author meant.
 _KEEP_LAYOUT = frozenset((
     "accumulator-not-reset", "accumulator-reset-too-often", "arrival-without-wait", "counted-words", "loop-bound",
-    "loop-start", "loop-step", "missing-barrier", "missing-commit", "missing-fence", "missing-tail", "missing-wait",
+    "loop-start", "loop-step", "missing-arrival", "missing-barrier", "missing-commit", "missing-fence", "missing-tail",
+    "missing-wait",
     "narrow-accumulator", "narrow-barrier", "reduction-distance", "unfinished-sum", "uninitialised-accumulator",
     "unused-tile", "wait-count", "weak-order", "narrow-scope", "wrong-component", "wrong-half",
+    "wrong-parity",
 ))  # fmt: skip
 
 

@@ -74,3 +74,10 @@ def declared_sizes(program: Program) -> dict[str, tuple[str, ...]]:
         for name, sizes in _SIZED.findall(declared):
             found[name] = tuple(dict.fromkeys(re.findall(r"\b[A-Z]\w*", sizes)))
     return found
+
+
+def first_sizes(program: Program) -> dict[str, str]:
+    """The first size of each array in shared memory: {"full": "STAGES", "As": "2"}."""
+    texts = "\n".join(code.text for code in program.files)
+    found = (each for declared in _SHARED.findall(texts) for each in _SIZED.findall(declared))
+    return {name: " ".join(re.findall(r"\[([^\]]*)\]", listed)[0].split()) for name, listed in found}

@@ -99,9 +99,9 @@ class AccessPattern:
 
     @property
     def stride(self) -> int | None:
-        """Bytes from a lane to the next, if that is the same for all of the group; lanes with one address are one."""
-        group = self.served_together
-        places = [at for i, (_, at) in enumerate(group) if i == 0 or at != group[i - 1][1]]
+        """Bytes from a lane to the next, if that is the same for all of the group; lanes with one address are one,
+        wherever they are: half a warp often reads what the other half does."""
+        places = list(dict.fromkeys(at for _, at in self.served_together))
         steps = {b - a for a, b in pairwise(places)}
         return steps.pop() if len(steps) == 1 else None
 

@@ -29,6 +29,7 @@ BYTES = 8
 MOST = (1 << 20) - 1  # arrivals
 _FIELD = np.uint64(MOST)
 _EXPECTED, _PHASE = np.uint64(20), np.uint64(40)
+_PHASES = 4  # of an object, whose order is kept: most waits are for the last one
 _COUNTS = np.uint64((1 << 40) - 1)  # the bits of both counts
 
 
@@ -63,9 +64,9 @@ class MBarriers:
 
     def __init__(self, machine: Execution) -> None:
         self.machine = machine
-        # What arrivals released: those of the current phase, and those of all phases before it.
+        # What arrivals released: those of the current phase; those of each of the last phases, with all before it.
         self._released: dict[int, Clock] = {}
-        self._completed: dict[int, Clock] = {}
+        self._completed: dict[int, list[tuple[int, Clock]]] = {}
         # Who initialised an object, and when: of clusters, if races are looked for.
         self._inits: dict[int, tuple[Operation[Any], Moment, int]] = {}
         # By lane: what its initialisations release, and what a fence.mbarrier_init made of them.
@@ -234,8 +235,9 @@ class MBarriers:
         if self.machine.recorder is not None:
             self.machine.recorder.completes(self.machine, place, phase)
         if place in self._released:
-            released = self._released.pop(place)
-            self._completed[place] = released.joined(self._completed.get(place, released))
+            released, ended = self._released.pop(place), self._completed.setdefault(place, [])
+            ended.append((phase, released.joined(ended[-1][1]) if ended else released))
+            del ended[:-_PHASES]
 
     def expect(self, index: Array, nbytes: Array) -> None:
         """The current phases expect so many bytes more."""
@@ -276,18 +278,24 @@ class MBarriers:
         """Bytes that the current phase still expects."""
         return self._bytes.get(place, 0)
 
-    def acquire(self, lanes: Array, index: Array) -> None:
-        """These lanes have waited for phases that are complete."""
+    def acquire(self, lanes: Array, index: Array, phases: Array) -> None:
+        """These lanes have waited for the end of these phases. What arrived later orders nothing for them, even if it
+        was there."""
         shadow = self.machine.shadow
         if shadow is None:
             return
         for place in np.unique(index).tolist():
-            mine = lanes[index == place]
-            if place in self._completed:
-                shadow.acquire(mine, self._completed[place])
+            mine, waited = lanes[index == place], phases[index == place]
+            for number in np.unique(waited).tolist() if place in self._completed else ():
+                shadow.acquire(mine[waited == number], self._until(place, number))
             phase = self._parts(place)[2]
             self._ended.setdefault(place, np.zeros(self.machine.wave.lanes, np.int64))[mine] = phase
             self.machine.unit(CopyWaits).waited(place, phase, mine)
+
+    def _until(self, place: int, phase: int) -> Clock:
+        """What the arrivals released until the end of a phase; of one long ago, until the first that is kept."""
+        ended = self._completed[place]
+        return next((clock for number, clock in reversed(ended) if number <= phase), ended[0][1])
 
     def passed_over(self, place: int, lane: int) -> str:
         """In words: the phases that ended since a lane last waited, if it now waits for a later one."""

@@ -21,7 +21,7 @@ from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.names_derived import derived_names
 from gemmsmith.userfile.options import UserOptions
 from gemmsmith.userfile.preprocessor import closing
-from gemmsmith.userfile.product_axis import product_axis, product_number
+from gemmsmith.userfile.product_axis import product_axis, product_number, product_offsets
 
 _INTEGERS = tuple("iIqQ")
 _THIRD = re.compile(r"(?:^|\().*,.*,\s*(\w+(?:\s*\*\s*\w+)?)\s*[)}]\s*$", re.S)
@@ -125,6 +125,17 @@ class LaunchProducts:
         other.products = self.site.counter
         return other
 
+    def _shares_result(self) -> bool:
+        """Whether all blocks along z add to one C, wherever they read: each has a part of K, though they may race."""
+        extents = [arg.name for arg in self.signature.arguments if arg.role in ("M", "N", "K")]
+        result = [arg for arg in self.signature.arguments if arg.role in ("C", "D")]
+        if len(extents) < 3 or not result or product_offsets(self.facts.reached, extents):
+            return False
+        number = product_number(self.facts.reached)[:1]
+        of_part = {*number, *derived_names(self.facts.reached, rf"(?<![\w.])(?:{re.escape(number[0])})\b")}
+        adds = any(re.search(rf"\b{re.escape(arg.name)}\s*\[[^;=]*\]\s*\+=", self.facts.reached) for arg in result)
+        return adds and not any(self._moves(arg.name, arg.at_launch, of_part) for arg in result)
+
     def _misnamed(self, asked: list[str]) -> str:
         """The extent that the number of products is named after, as N of ``A (N, M, K)``, if a number besides M, N and
         K has no meaning yet: that is the extent."""
@@ -137,7 +148,7 @@ class LaunchProducts:
         counts parts of K where blocks add to one place, or where a second kernel adds their sums up."""
         if self.site is None or "blockIdx.z" not in self.facts.reached or getattr(self, "second", None) is not None:
             return ()
-        if _adds_atomically(self.facts.reached):
+        if _adds_atomically(self.facts.reached) or self._shares_result():
             return ()
         last = _THIRD.search(self.site.origin(0)[1])
         asked = [word.strip() for word in last[1].split("*")] if last is not None else []

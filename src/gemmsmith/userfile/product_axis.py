@@ -30,7 +30,7 @@ def product_number(code: str) -> tuple[str, ...]:
     return index, *re.findall(rf"\b([A-Za-z_]\w*)\s*=\s*(?:\([\w ]+\)\s*)?{re.escape(index)}\s*[;,]", code)
 
 
-def _offsets(code: str, extents: Sequence[str]) -> int:
+def product_offsets(code: str, extents: Sequence[str]) -> int:
     """How many times the kernel multiplies that number, or groups of it, by two extents: ``A + b * M * K``, or
     ``(b * M + row) * K``."""
     cast = r"(?:\([\w ]+\)\s*)?"
@@ -53,7 +53,7 @@ def grid_counter(code: str, grid: str, passed: Sequence[str], extents: Sequence[
     if len(parts) != axis + 1 or not _BARE.fullmatch(parts[axis]) or _ONE_PRODUCT.search(code) or not extents:
         return ""
     is_told = any(re.search(rf"(?<![\w.]){re.escape(parts[axis])}\b", text) for text in passed)
-    return "" if is_told or _offsets(code, extents) < _FEWEST_OFFSETS[axis] else parts[axis]
+    return "" if is_told or product_offsets(code, extents) < _FEWEST_OFFSETS[axis] else parts[axis]
 
 
 def grid_parts(grid: str) -> list[str]:

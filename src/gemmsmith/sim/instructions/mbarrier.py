@@ -204,6 +204,12 @@ class PhaseWait:
             result = current != phase_number(given.astype(np.uint64))
         return result
 
+    def waited(self, machine: Execution, step: Bundle[Any], lanes: Lanes, index: Array) -> Array:
+        """The numbers of the phases whose end is waited for: by parity, the last one that ended."""
+        if self.parity:
+            return phase_number(machine.unit(MBarriers).load(index)) - 1
+        return phase_number(machine.spread(machine.fetch(step.sources[0], lanes), lanes).astype(np.uint64))
+
     def lacks_bytes(self, machine: Execution, step: Bundle[Any], lane: int) -> bool:
         """Whether all threads have arrived, and only bytes of copies are lacking, or too many came."""
         _, index = places(machine, step, np.array([lane]), self.generic)
@@ -239,7 +245,7 @@ def _wait(machine: Execution, step: Bundle[PhaseWait], lanes: Lanes) -> None:
     barriers.repeated[mine] = np.where(done, -1, step.first.position)
     barriers.note(step.first, mine, index)
     if not step.detail.relaxed or machine.lowered.fact(has_fences):
-        barriers.acquire(mine[done], index[done])
+        barriers.acquire(mine[done], index[done], step.detail.waited(machine, step, lanes, index)[done])
     machine.put(step.targets[0], lanes, done)
 
 
