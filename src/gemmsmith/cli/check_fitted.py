@@ -17,10 +17,10 @@ from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trial import GUARDED, ODD, ODD_MEANT, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
@@ -76,6 +76,9 @@ class FittedTrials:
             whole = found.wrong == "K" and found.trial.problem.k % subject.depth == 0
             label = OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
+        odd = next(((trial, verdict) for trial, verdict in report.verdicts if trial.label == ODD), None)
+        if odd and subject.edges.looks_at_alignment and not odd[1].trusted and not refuses_extent(odd[1]):
+            return self._judge(replace(odd[0], label=ODD_MEANT), odd[1], always=True)
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))

@@ -88,7 +88,18 @@ class AxisSearch:
         step, has_guards = self._least_step(small)
         if has_guards:
             self._judge_guards(step, small)
+        self._judge_other_sizes(step)
         return step
+
+    def _judge_other_sizes(self, step: int) -> None:
+        """Raise where a smaller extent that is no multiple of ``step`` either is right: the kernel and its launch were
+        meant to take any, and are wrong at larger ones."""
+        first = self.near[1]
+        if first is None or refuses_extent(first):
+            return
+        for extent in (2 * step + 1, step + 1):
+            if extent < self.extent - 1 and self._passes(self.extent - extent):
+                raise self._wrong(1)
 
     def _least_step(self, small: int) -> tuple[int, bool]:
         """The smallest step that passes, and whether the kernel may have guards for what is no multiple of it."""
@@ -210,8 +221,13 @@ class AxisSearch:
         return is_trusted(self.run, trial)
 
     def _wrong(self, less: int) -> WrongGuard:
-        trial = self.shorter(less)
-        return WrongGuard(self.axis, trial, self.near[less] if less in self.near else self.run(trial))
+        """That the guard is wrong, shown at an extent that fails: this one, or the next to whole tiles."""
+        for each in (less, *_SHORT_BY):
+            trial = self.shorter(each)
+            judged = self.near[each] if each in self.near else self.run(trial)
+            if judged is not None and not judged.trusted:
+                break
+        return WrongGuard(self.axis, trial, judged)
 
 
 def is_trusted(run: Run, trial: Trial) -> bool:

@@ -20,7 +20,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.problem import Problem
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.candidate_sizes import CandidateSizes
-from gemmsmith.verify.decision_walk import DecisionWalk
+from gemmsmith.verify.decision_walk import NEXT_TO, DecisionWalk
 from gemmsmith.verify.edges import Coverage, Covering
 from gemmsmith.verify.path_probe import PathProbe, most_steps
 from gemmsmith.verify.thread_walk import Thread
@@ -46,16 +46,16 @@ def coverage(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Seq
                         if isinstance(o, Immediate) and o.kind == "int"})  # fmt: skip
     sizes = CandidateSizes(subject, constants)
     problems, rows, of, left = list[Problem](), list[list[int]](), list[int](), _MOST_STEPS
-    for problem in dict.fromkeys((*seen, *usual, *sizes.drawn(_CANDIDATES))):
-        launch = probe.launch(problem)
-        if launch is None or left <= 0:
-            continue
-        for thread in _sampled(launch[0], problem.k > _LONG * subject.depth):
-            met, steps = walk.outcomes(thread, launch[1], most_steps(problem))
-            left -= steps
-            rows.append(met)
-            of.append(len(problems))
-        problems.append(problem)
+    near = set(sizes.around_constants())
+    for problem in dict.fromkeys((*seen, *usual, *sizes.around_constants(), *sizes.drawn(_CANDIDATES))):
+        launches = probe.launches(problem) if left > 0 else []
+        for geometry, arguments in launches:
+            for thread in _sampled(geometry, problem in near or problem.k > _LONG * subject.depth):
+                met, steps = walk.outcomes(thread, arguments, most_steps(problem))
+                left -= steps
+                rows.append(met)
+                of.append(len(problems))
+        problems += [problem] if launches else []
     if not problems or not rows[0]:
         return Coverage()
     table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
@@ -86,11 +86,14 @@ class _Table:
         self.weights: list[float] = []
         self.columns: list[int] = []
         paired: dict[bytes, int] = {}
+        known = set[bytes]()
         for column in range(rows.shape[1]):
-            labels = _labels(rows[:, column])
-            if labels.max() == 0 or labels.tobytes() in paired:
+            labels, coarse = _labels(rows[:, column]), _labels(rows[:, column] & ~NEXT_TO)
+            if labels.max() == 0 or labels.tobytes() in known:
                 continue
-            paired[labels.tobytes()] = column
+            known.add(labels.tobytes())
+            if coarse.max() > 0:
+                paired.setdefault(coarse.tobytes(), column)
             self._add(labels, _ALONE if column < shared else _OWN, column)
         joint = [(np.frombuffer(key, np.int64), column) for key, column in paired.items() if column < shared]
         for (one, first), (other, _) in combinations(joint[:_MOST_COLUMNS], 2):

@@ -22,18 +22,20 @@ Outcome = Callable[..., int]
 """From the operands' bits to a bit that stands for what happened."""
 
 NO_REST, ALL_BUT_ONE, ONE_MORE, OTHER_REST, LARGER = 1, 2, 4, 8, 16
+NEXT_TO = 32  # of a number that is compared with a constant: one less, or one more
 _FALSE, _TRUE = 1, 2  # of a predicate
 _FEW_ROUNDS = 4
 _LONG_LOOPS = (9, 33)  # rounds from which a loop counts as longer, and as long
 _MOST_DIVISOR = 4096
 
 
-def _sign(kind: tuple[str, int]) -> Outcome:
+def _sign(kind: tuple[str, int], constant: bool) -> Outcome:
     letter, width = kind
 
     def sign(a: int, b: int) -> int:
         x, y = (float_of(v, width) if letter == "f" else read_as(v, letter, width) for v in (a, b))
-        return BELOW if x < y else ABOVE if x > y else EQUAL if x == y else 0
+        found = BELOW if x < y else ABOVE if x > y else EQUAL if x == y else 0
+        return found | NEXT_TO if constant and abs(x - y) == 1 else found
 
     return sign
 
@@ -85,7 +87,7 @@ def outcome_of(each: Instruction) -> Outcome | None:
     if kind is None or kind == ("f", 16):
         return None
     if each.opcode == "setp" or (each.opcode in ("min", "max") and kind[0] != "f"):
-        return _sign(kind)
+        return _sign(kind, constant > 1 and kind[0] != "f")
     if kind[0] == "f":
         return None
     if each.opcode in ("div", "rem"):
