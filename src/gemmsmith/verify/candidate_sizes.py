@@ -79,7 +79,7 @@ class CandidateSizes:
         return self._with_scalars(self._with_rows(problem))
 
     def _of_many_tiles(self, units: Sequence[int]) -> Problem:
-        """Tiles along both extents, more than a group or a wave has, with one or two k-tiles."""
+        """Tiles along both extents, more than a group or a wave has, with a k-tile or two."""
         most = max(4, _MANY_WORK * self.most_work // math.prod(units))
         down = int(self.rng.integers(1, min(_TILES, most) + 1))
         across = int(self.rng.integers(1, max(1, min(_TILES, most // down)) + 1))
@@ -87,7 +87,8 @@ class CandidateSizes:
             count * unit - int(self.rng.choice((0, 0, 1)))
             for count, unit in zip((down, across), units[:2], strict=True)
         )
-        return self.subject.problem(rows, columns, int(self.rng.choice((1, units[2]))))
+        deep = (1, 3, units[2] - 1 or 1, units[2], units[2] + 1)
+        return self.subject.problem(rows, columns, int(self.rng.choice(deep)))
 
     def _kind(self) -> tuple[int, int]:
         return int(self.rng.integers(6 if self.constants else 4)), int(self.rng.choice(_NEAR))

@@ -27,14 +27,14 @@ from gemmsmith.verify.thread_walk import Thread
 from gemmsmith.verify.trial_subject import Subject
 
 Array = NDArray[Any]
-_CANDIDATES = 350
+_CANDIDATES = 700
 _MOST_STEPS = 600_000  # of all walks: about half a second
 _MOST_COLUMNS = 40  # outcomes that are paired: 780 pairs
 _ALONE, _OWN = 6.0, 2.0  # weights of an outcome that was never met, and of one of a thread; a pair has 1
 _LEAST_GAIN = 2.0
 _MOST = 60  # products in all
 _LAUNCH = 2**17  # multiply-adds that take as long as a launch
-_RANDOM_BLOCKS = 2
+_A_CORNER = 0.5  # how often the block between is the first of the last row; else the last of the first
 _LONG = 16  # k-tiles: fewer blocks of such a product are followed
 
 
@@ -136,12 +136,15 @@ def _labels(values: Array) -> Array:
 
 
 def _sampled(geometry: Geometry, few: bool) -> Iterator[Thread]:
-    """Threads of blocks at the corners of the grid, and of some between."""
+    """Threads of the first block and the last, of another corner of the grid and of one between."""
     x, y, z = geometry.grid
-    corners = {(0, 0, 0), (x - 1, y - 1, z - 1), (0, y - 1, 0), (x - 1, 0, z - 1)}
-    rng = np.random.Generator(np.random.PCG64(x + 7 * y + 31 * z))
-    between = {(int(rng.integers(x)), int(rng.integers(y)), int(rng.integers(z))) for _ in range(_RANDOM_BLOCKS)}
-    blocks: list[Dim3] = [(0, 0, 0), (x - 1, y - 1, z - 1)][: x * y * z] if few else sorted(corners | between)
+    blocks: list[Dim3] = [(0, 0, 0), (x - 1, y - 1, z - 1)]
+    if not few:
+        rng = np.random.Generator(np.random.PCG64(x + 7 * y + 31 * z))
+        other = (0, y - 1, 0) if rng.random() < _A_CORNER else (x - 1, 0, z - 1)
+        between = (int(rng.integers(x)), int(rng.integers(y)), int(rng.integers(z)))
+        blocks += [other, between]
+    blocks = list(dict.fromkeys(blocks))
     last = tuple(extent - 1 for extent in geometry.block)
     for number, block in enumerate(blocks):
         yield Thread(geometry, block, (0, 0, 0) if number % 2 == 0 else (last[0], last[1], last[2]))
