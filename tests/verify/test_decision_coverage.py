@@ -16,7 +16,7 @@ from gemmsmith.userfile.user_kernel import UserOptions, joined_kernel, user_kern
 from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
 from gemmsmith.verify.decision_coverage import coverage
 from gemmsmith.verify.decision_trials import decision_trials, plain_problems
-from gemmsmith.verify.decision_walk import divisor_of
+from gemmsmith.verify.decision_walk import _sign, divisor_of
 from gemmsmith.verify.edge_trials import usual_sizes
 from gemmsmith.verify.edges import Coverage
 from gemmsmith.verify.kernel_edges import kernel_edges
@@ -83,7 +83,6 @@ CONDITIONS: dict[str, Callable[[Problem], bool]] = {
     "M % 2 == 1 && K % 16 == 15": lambda p: p.m % 2 == 1 and p.k % 16 == 15,
     "rows > 9 && columns > 5": lambda p: tiles(p.m) > 9 and tiles(p.n) > 5,
     "alpha < 0.0f && N > 64": lambda p: p.alpha < 0 and p.n > 64,
-    "K > 16 && K < 25": lambda p: 16 < p.k < 25,
     "K == 53 || N == 39": lambda p: p.k == 53,
 }
 # Three at once, which become one branch without a comparison of their own.
@@ -106,6 +105,12 @@ def test_a_product_is_chosen_at_which_the_condition_holds(condition: str, tmp_pa
 def test_a_product_is_chosen_at_which_three_conditions_hold_at_once(condition: str, tmp_path: Path) -> None:
     _, found = subject_of(tmp_path, condition, "return")
     assert any(JOINED[condition](each.problem) for each in found.products[:18])
+
+
+def test_next_to_a_constant_is_an_outcome_of_its_own() -> None:
+    compare = _sign(("s", 32), constant=True)
+    assert len({compare(x, 43) for x in (41, 42, 43, 44, 45)}) == 5
+    assert len({_sign(("s", 32), constant=False)(x, 43) for x in (41, 42, 43, 44, 45)}) == 3
 
 
 def test_a_return_that_no_size_reaches_is_named(tmp_path: Path) -> None:

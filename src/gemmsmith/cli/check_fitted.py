@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.launch_report import hints, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.verify.check_shapes import tile_of_grid, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
@@ -31,7 +31,7 @@ _DEEP_SECONDS = 4.0  # that it may take
 
 @dataclass
 class FittedTrials:
-    """The trials that wait, and how long those took that ran. ``started`` is when the check's seconds began.
+    """The trials that wait, and how long those took that ran. ``clock`` counts the check's seconds.
 
     postponed  too costly for the seconds that were left
     """
@@ -39,7 +39,7 @@ class FittedTrials:
     runner: TrialRunner
     report: Report
     asked: Asked
-    started: float
+    clock: CheckClock
     advance: Callable[[], None]
     queue: deque[Trial] = field(default_factory=deque)
     postponed: list[Trial] = field(default_factory=list)
@@ -151,7 +151,7 @@ class FittedTrials:
         return late
 
     def _left(self, spare: float) -> float:
-        return self.asked.budget - spare - (seconds_used() - self.started)
+        return self.asked.budget - spare - self.clock.used()
 
     def _run_until(self, spare: float) -> bool:
         deferred = set[Trial]()  # behind all others, once
@@ -167,10 +167,9 @@ class FittedTrials:
                 else:  # it is named among those that were not run
                     self.postponed.append(trial)
                 continue
-            before = seconds_used()
+            before = self.clock.work()
             verdict = self.runner.run(trial)
-            took = seconds_used() - before
-            self.took(trial, took)
+            self.took(trial, self.clock.work() - before)
             self.advance()
             if not self._judge(trial, verdict):
                 return False

@@ -92,13 +92,19 @@ class AxisSearch:
         return step
 
     def _judge_other_sizes(self, step: int) -> None:
-        """Raise where a smaller extent that is no multiple of ``step`` either is right: the kernel and its launch were
-        meant to take any, and are wrong at larger ones."""
+        """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
+        host code launches the kernel for one, and for larger ones another."""
         first = self.near[1]
-        if first is None or refuses_extent(first):
+        if step == 1 or (first is not None and refuses_extent(first)):
             return
         for extent in (2 * step + 1, step + 1):
-            if extent < self.extent - 1 and self._passes(self.extent - extent):
+            if not 0 < extent < self.extent - 1:
+                continue
+            less = self.extent - extent
+            judged = self.run(self.shorter(less))
+            if first is None and judged is not None and not judged.trusted:
+                raise self._wrong(less)
+            if first is not None and judged is not None and judged.trusted:
                 raise self._wrong(1)
 
     def _least_step(self, small: int) -> tuple[int, bool]:

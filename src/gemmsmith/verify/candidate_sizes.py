@@ -47,7 +47,7 @@ class CandidateSizes:
         units = *self.subject.tile, self.subject.depth
         for constant in self.constants[:_MOST_CONSTANTS]:
             for axis, unit in enumerate(units):
-                for times in (1, unit) if 1 < unit and constant < _LONGEST else (1,):
+                for times in (1, unit) if unit > 1 and constant < _LONGEST else (1,):
                     for near in (-1, 0, 1):
                         extents = [*units]
                         extents[axis] = (constant + near) * times

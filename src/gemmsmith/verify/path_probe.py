@@ -57,8 +57,8 @@ class PathProbe:
         return self._followed(planned[-1]) if planned else None
 
     def launches(self, problem: Problem) -> list[Followed]:
-        """The launches that host code makes of the kernel, of many the first and the last ones: of two kernels that make
-        a product together both, which are one kernel here (kernel_chain.py)."""
+        """The launches that host code makes of the kernel, of many the first and the last ones. Two kernels that make a
+        product together are one kernel here (kernel_chain.py): both of their launches."""
         planned = self._planned(problem, alone=False)
         some = planned if len(planned) <= _MOST_LAUNCHES else (*planned[:1], *planned[1 - _MOST_LAUNCHES :])
         found = [self._followed(each) for each in some]
