@@ -228,6 +228,6 @@ def test_without_seconds_races_are_looked_for_where_a_result_is_wrong(
 def test_a_hurried_search_is_told() -> None:
     asked: Any = SimpleNamespace(free=True, budget=15.0)
     for started, late in ((seconds_used(), False), (-1e6, True)):
-        fitted = FittedTrials(None, SimpleNamespace(), asked, started, lambda: None)  # type: ignore[arg-type]
+        fitted = FittedTrials(None, SimpleNamespace(), asked, CheckClock(started), lambda: None)  # type: ignore[arg-type]
         assert fitted._hurries() is late
         assert fitted.hurried is late
