@@ -5,9 +5,9 @@ A budget that counts these ends at the same launch whatever else the machine doe
 
 from __future__ import annotations
 
-# Fitted to the trials of eleven kernels, four at a time on a server: within a third of their CPU seconds.
+# Fitted to the trials of eleven kernels, four at a time on a server: 0.65 to 1.6 times their CPU seconds.
 _OPERATION, _LANE = 8.4e-6, 1.35e-8  # one operation of a group, and for each of its lanes
-_TURN, _WATCHED_TURN = 1.1e-5, 1.8e-4  # of a group, until it waits; where races are looked for
+_TURN, _WATCHED_TURN = 4e-5, 3e-4  # of a group, until it waits; where races are looked for
 _WAVE = 0.012  # with the operands and the judgement of its launch
 
 
