@@ -2,7 +2,7 @@
 
 How long a trial takes depends on the machine and on what else it does; which trials a budget has room for must not. So
 a check counts what the simulator did (sim/work.py), and a fixed number of seconds for all that comes before. CPU
-seconds end it only where they are half as many again.
+seconds end it only where they are a third more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gemmsmith.sim.work import WORK
 
 _BEFORE = 1.0  # to compile and to read the kernel
 _STARTING = 2.5  # more, of a command: the interpreter, and what is compiled for the first time
-_SLOWEST = 1.5  # times as many CPU seconds, of a slow or busy machine
+_SLOWEST = 4 / 3  # times as many CPU seconds, of a slow or busy machine
 
 
 @dataclass(frozen=True)
