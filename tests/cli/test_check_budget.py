@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from checking import ONE_OUTPUT_A_THREAD
 
-from gemmsmith.cli import check_prepare
+from gemmsmith.cli import check_clock, check_prepare
 from gemmsmith.cli.affordable_trials import PlainPace, affordable, watched_any, watched_before
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_cures import _seconds
 from gemmsmith.cli.check_fitted import FittedTrials
 from gemmsmith.cli.check_prepare import _larger
@@ -56,11 +57,42 @@ def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
     passed = (trial(RAGGED, BASE), SimpleNamespace(trusted=True))
     report: Any = SimpleNamespace(verdicts=[passed], ragged=None, skipped=[], budget=0.0)
     asked: Any = SimpleNamespace(free=True, budget=15.0)
-    fitted = FittedTrials(None, report, asked, -1e6, lambda: None)  # type: ignore[arg-type]
+    fitted = FittedTrials(None, report, asked, CheckClock(-1e6), lambda: None)  # type: ignore[arg-type]
     assert fitted.plan()
     assert not fitted.queue
     assert report.skipped == [("trials that fit it", "no time in 15 s; gemmsmith verify --full runs them")]
     assert report.budget == 15.0
+
+
+def test_a_budget_counts_what_is_done_and_not_how_busy_the_machine_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same trials where each CPU second is worth less, and fewer where it is worth next to nothing."""
+    path = tmp_path / "mine.cu"
+    path.write_text(ONE_OUTPUT_A_THREAD, encoding="utf-8")
+    words = ["check", str(path), "--block", "16,16", "--grid", "ceil(N/16),ceil(M/16)", "--json"]
+
+    def labels(slower: float) -> list[str]:
+        begin = seconds_used()
+        monkeypatch.setattr(check_clock, "seconds_used", lambda: begin + slower * (seconds_used() - begin))
+        assert run_command(words) == 0
+        return [trial["label"] for trial in json.loads(capsys.readouterr().out)["trials"]]
+
+    usual = labels(1.0)
+    assert len(usual) > 30
+    assert labels(1.2) == usual
+    assert len(labels(1000.0)) < len(usual)
+
+
+def test_cpu_seconds_end_a_check_where_they_are_a_third_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(check_clock, "seconds_used", lambda: now[0])
+    clock = CheckClock(100.0)
+    before = clock.used()
+    now[0] += before
+    assert clock.used() == before
+    now[0] += 20.0
+    assert clock.used() == pytest.approx((before + 20.0) * 3 / 4)
 
 
 def test_races_are_looked_for_once_whatever_it_costs() -> None:
@@ -154,7 +186,7 @@ def test_seconds_of_orders_do_not_count_for_lockstep() -> None:
 
 def test_many_rows_are_judged_by_rows_however_fast_columns_are() -> None:
     """A kernel whose blocks walk over all rows: 70,000 of them took more than a minute, since columns are fast."""
-    fitted = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), 0.0, lambda: None)  # type: ignore[arg-type]
+    fitted = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), CheckClock(), lambda: None)  # type: ignore[arg-type]
     fitted.took(replace(trial("rows", Problem(2072, 32, 1)), group=TILES), 0.30)
     fitted.took(replace(trial("columns", Problem(8, 8288, 1)), group=TILES), 0.14)
     assert fitted._about(trial("70,000 rows", Problem(70_000, 1, 1))) > 10
@@ -165,7 +197,7 @@ def test_many_rows_are_judged_by_rows_however_fast_columns_are() -> None:
 def test_many_k_tiles_take_few_seconds(seconds: float, deepest: int, expected: int) -> None:
     """The trial of many k-tiles is run though no seconds are left: with fewer where a kernel that waits for mbarriers
     took half a minute, and not where that is none more than were run."""
-    fitted: Any = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), 0.0, lambda: None)  # type: ignore[arg-type]
+    fitted: Any = FittedTrials(None, SimpleNamespace(), SimpleNamespace(), CheckClock(), lambda: None)  # type: ignore[arg-type]
     before = trial(f"K = {deepest}", Problem(31, 31, deepest))
     fitted.took(before, seconds)
     fitted.report = SimpleNamespace(multiples=Multiples(1, 1, 2), verdicts=[(before, None)])
@@ -196,6 +228,6 @@ def test_without_seconds_races_are_looked_for_where_a_result_is_wrong(
 def test_a_hurried_search_is_told() -> None:
     asked: Any = SimpleNamespace(free=True, budget=15.0)
     for started, late in ((seconds_used(), False), (-1e6, True)):
-        fitted = FittedTrials(None, SimpleNamespace(), asked, started, lambda: None)  # type: ignore[arg-type]
+        fitted = FittedTrials(None, SimpleNamespace(), asked, CheckClock(started), lambda: None)  # type: ignore[arg-type]
         assert fitted._hurries() is late
         assert fitted.hurried is late

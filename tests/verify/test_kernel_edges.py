@@ -132,10 +132,10 @@ __global__ void sgemm(const float* A, const float* B, float* C, size_t M, size_t
     assert edges.narrow == (2**16,)
     spec = user_kernel(tmp_path / "mine.cu", UserOptions())
     base = spec.problem(64, 64, 64)
-    labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "16 bits" in t.group]
+    labels = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), edges)) if "narrow" in t.group]
     assert labels == ["K = 65555", "N = 65552", "M = 65552"]  # of one output: the walk of a thread is short
     slow = replace(edges, long_steps=(2**20,))
-    longer = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), slow)) if "16 bits" in t.group]
+    longer = [t.label for t in edge_trials(Subject(spec, spec.config(), base, (16, 16), slow)) if "narrow" in t.group]
     assert longer == ["N = 65552", "M = 65552"]
     assert not any(
         "16 bits" in t.group

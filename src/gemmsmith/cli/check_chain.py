@@ -63,7 +63,7 @@ def with_kernel_before(spec: KernelSpec, asked: Asked, report: Report, check: Ch
     """The report on a kernel that is right; or on it and the kernel before it, where that one errs."""
     if not report.ok or not asked.free:
         return report
-    quick = replace(asked, started=None, budget=min(asked.budget, _BUDGET_S), certified=False)
+    quick = replace(asked, clock=None, budget=min(asked.budget, _BUDGET_S), certified=False)
     found = kernel_before(spec, quick, report.spec.signature.accumulates, check)
     fewer = found is not None and not report.failed  # right for fewer shapes, whole tiles only perhaps
     return found if found is not None and (not found.ok or fewer) else report

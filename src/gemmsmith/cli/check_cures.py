@@ -74,7 +74,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         budget = _HASTY_BUDGET_S if hasty else _COPY_BUDGET_S
         fault, seconds = fault_of(verdict, names), _seconds(report, asked)
         limit = min(asked.timeout, seconds)
-        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), started=None, certified=False,
+        whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), clock=None, certified=False,
                         timeout=limit)  # fmt: skip
         bench = _CopyBench(report, _limited(runner, limit), whole, check, trial, names)
         fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
@@ -75,8 +74,8 @@ def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check
     lines: list[str] = []
     for place, values in enumerate(others):
         named = ", ".join(f"{name}={value}" for name, value in values)
-        started = asked.started if asked.started is not None else 0.0
-        if place >= _MOST_BESIDE or seconds_used() - started > asked.budget * _BESIDE_SHARE:
+        used = asked.clock.used() if asked.clock is not None else 0.0
+        if place >= _MOST_BESIDE or used > asked.budget * _BESIDE_SHARE:
             lines.append(f"its host code also launches it with {named}, which is not judged: --entry or -D chooses it")
             continue
         try:

@@ -7,20 +7,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.launch_report import hints, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.verify.check_shapes import tile_of_grid, work_of
 from gemmsmith.verify.edge_trials import edge_trials, full_count
 from gemmsmith.verify.fair_order import fair_order, too_slow
 from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import GUARDED, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trial import GUARDED, ODD, ODD_MEANT, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
 from gemmsmith.verify.trial_paces import Paces
 from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned
+from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report
 _LAST = 2.0  # seconds of the budget, for the last of them and the report
@@ -31,7 +31,7 @@ _DEEP_SECONDS = 4.0  # that it may take
 
 @dataclass
 class FittedTrials:
-    """The trials that wait, and how long those took that ran. ``started`` is when the check's seconds began.
+    """The trials that wait, and how long those took that ran. ``clock`` counts the check's seconds.
 
     postponed  too costly for the seconds that were left
     """
@@ -39,7 +39,7 @@ class FittedTrials:
     runner: TrialRunner
     report: Report
     asked: Asked
-    started: float
+    clock: CheckClock
     advance: Callable[[], None]
     queue: deque[Trial] = field(default_factory=deque)
     postponed: list[Trial] = field(default_factory=list)
@@ -76,6 +76,9 @@ class FittedTrials:
             whole = found.wrong == "K" and found.trial.problem.k % subject.depth == 0
             label = OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
+        odd = next(((trial, verdict) for trial, verdict in report.verdicts if trial.label == ODD), None)
+        if odd and subject.edges.looks_at_alignment and not odd[1].trusted and not refuses_extent(odd[1]):
+            return self._judge(replace(odd[0], label=ODD_MEANT), odd[1], always=True)
         if (vectors := _whole_vectors(report, self.runner, run.get(RAGGED), ragged)) is not None:
             verdict = self.runner.run(vectors)
             report.verdicts.append((vectors, replace(verdict, repeat=repeat_of(verdict, asked, report))))
@@ -148,7 +151,7 @@ class FittedTrials:
         return late
 
     def _left(self, spare: float) -> float:
-        return self.asked.budget - spare - (seconds_used() - self.started)
+        return self.asked.budget - spare - self.clock.used()
 
     def _run_until(self, spare: float) -> bool:
         deferred = set[Trial]()  # behind all others, once
@@ -164,10 +167,9 @@ class FittedTrials:
                 else:  # it is named among those that were not run
                     self.postponed.append(trial)
                 continue
-            before = seconds_used()
+            before = self.clock.work()
             verdict = self.runner.run(trial)
-            took = seconds_used() - before
-            self.took(trial, took)
+            self.took(trial, self.clock.work() - before)
             self.advance()
             if not self._judge(trial, verdict):
                 return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gemmsmith.call.binding import aligned_code
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_products import with_places, with_products_of_the_grid, with_shared_operand
 from gemmsmith.cli.check_rounds import with_rounds
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -76,7 +77,7 @@ class Asked:
     certified: bool = True  # whether a proof is tried after the trials
     fitted: bool = True  # whether trials that fit the kernel are run
     ragged: frozenset[str] = frozenset()  # extents in which shapes that host code launches it for are ragged
-    started: float | None = None  # CPU seconds of the process when the command began; None: as the check begins
+    clock: CheckClock | None = None  # since the command began; None: since the check begins
 
 
 @dataclass(frozen=True)

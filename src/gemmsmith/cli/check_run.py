@@ -18,6 +18,7 @@ from gemmsmith.cli.callers_flag import refuse_callers_flag
 from gemmsmith.cli.check_beyond_trials import BEYOND, is_right_beyond_trials
 from gemmsmith.cli.check_certificate import add_certificate
 from gemmsmith.cli.check_chain import chain_report, with_kernel_before
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
 from gemmsmith.cli.check_fitted import SPARE, FittedTrials, after_failure, repeat_of
@@ -35,7 +36,6 @@ from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
-from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
@@ -68,7 +68,7 @@ def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
 
 def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """Compile ``spec``, find out what it computes, and run the trials until one fails."""
-    started = seconds_used() if asked.started is None else asked.started
+    clock = asked.clock or CheckClock()
     prepared = prepare(spec, config, asked)
     check_accepts(prepared.spec, prepared.base)
     check_memory(prepared.base)
@@ -78,7 +78,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     report, fitted, paces = _planned(prepared, config, asked), None, Paces()
     with progress() as bar:
         task = bar.add_task(prepared.spec.name, total=None)
-        passed = _plain_trials(runner, prepared, report, asked, started, paces, lambda: bar.advance(task))
+        passed = _plain_trials(runner, prepared, report, asked, clock, paces, lambda: bar.advance(task))
         passed = (
             passed
             and _launched_trials(runner, prepared, report, asked)
@@ -86,14 +86,14 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         )
         free = asked.free and asked.fitted and not asked.trial.trial and asked.budget > 0
         if passed and free and prepared.bench.kind == "sim" and prepared.blocks is None:
-            fitted = FittedTrials(runner, report, asked, started, lambda: bar.advance(task), paces=paces)
+            fitted = FittedTrials(runner, report, asked, clock, lambda: bar.advance(task), paces=paces)
             passed = fitted.plan() and fitted.run()
-        report.seconds = seconds_used() - started
+        report.seconds = clock.cpu()
         if passed and asked.certified and not asked.trial.trial:  # a certificate is of all trials
             _after_pass(runner, report)
         if passed and fitted is not None and not fitted.run_rest():
             passed, report.certificate = False, None
-    report.seconds = seconds_used() - started
+    report.seconds = clock.cpu()
     if passed and asked.free:
         refuse_unseen_blocks(report, config)
     if not passed and asked.free:
@@ -108,7 +108,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
 
 
 def _plain_trials(
-    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, started: float, paces: Paces,
+    runner: TrialRunner, prepared: Prepared, report: Report, asked: Asked, clock: CheckClock, paces: Paces,
     advance: Callable[[], None],
 ) -> bool:  # fmt: skip
     """Whether every trial that any kernel is given passed, or only warns. Where seconds are short, other orders of
@@ -118,8 +118,7 @@ def _plain_trials(
     pace, planned = PlainPace(), list(report.trials)
     lighter = _lighter(runner, prepared, asked)
     for number in range(len(planned)):
-        before = seconds_used()
-        left = asked.budget * (1 - SPARE) - (before - started)
+        before, left = clock.work(), asked.budget * (1 - SPARE) - clock.used()
         if number:
             planned[number:] = lighter.lighten(planned[number:], pace.slowest, left)
         place = len(report.verdicts)
@@ -134,7 +133,7 @@ def _plain_trials(
             if verdict.trusted:  # the next would fail on fewer tiles as well
                 planned[number + 1 :] = lighter.restored(planned[number + 1 :])
         planned[number] = report.trials[place] = trial
-        took = seconds_used() - before
+        took = clock.work() - before
         pace.ran(trial, took)
         if prepared.blocks is None:
             paces.stepped(trial, took)

@@ -101,6 +101,12 @@ class WaveState:
         """The set of these lanes; all of them are ``ALL``."""
         return ALL if lanes.size == self.wave.lanes else compact(lanes)
 
+    def lane_count(self, lanes: Lanes) -> int:
+        """How many they are."""
+        if isinstance(lanes, slice):
+            return len(range(*lanes.indices(self.wave.lanes)))
+        return int(lanes.size)
+
     # -- names ------------------------------------------------------------------------------------
 
     def block_name(self, lane: int) -> str:

@@ -38,6 +38,7 @@ from gemmsmith.sim.spots import BackEdge
 from gemmsmith.sim.stepper import Group, Stepper
 from gemmsmith.sim.traits import Executed, Flow, Wait
 from gemmsmith.sim.wave import WARP, Wave
+from gemmsmith.sim.work import WORK
 
 _STEPS_BETWEEN_CLOCKS = 256
 _MOST_TEAMS = 256
@@ -67,6 +68,7 @@ class Machine(Stepper):
 
     def run(self) -> None:
         """Run every group to its end."""
+        WORK.add_wave()
         ready = self._start()
         while ready or self._anyone_waits():
             if not ready or all(g.laps for g in ready):
@@ -78,6 +80,7 @@ class Machine(Stepper):
             ready, group = self._merge(ready, group)
             meet = {g.position for g in ready if g.team == group.team}
             ready += self._advance(group, meet, alone=not (ready or self._anyone_waits()))
+            WORK.add_turn(self.time - group.time, self.lane_count(group.lanes), self.log is not None)
             if self.at_event.groups and self.progress != self.at_event.released_at:
                 ready += self.at_event.release()
         for finish in self.at_end:

@@ -88,7 +88,24 @@ class AxisSearch:
         step, has_guards = self._least_step(small)
         if has_guards:
             self._judge_guards(step, small)
+        self._judge_other_sizes(step)
         return step
+
+    def _judge_other_sizes(self, step: int) -> None:
+        """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
+        host code launches the kernel for one, and for larger ones another."""
+        first = self.near[1]
+        if step == 1 or (first is not None and refuses_extent(first)):
+            return
+        for extent in (2 * step + 1, step + 1):
+            if not 0 < extent < self.extent - 1:
+                continue
+            less = self.extent - extent
+            judged = self.run(self.shorter(less))
+            if first is None and judged is not None and not judged.trusted:
+                raise self._wrong(less)
+            if first is not None and judged is not None and judged.trusted:
+                raise self._wrong(1)
 
     def _least_step(self, small: int) -> tuple[int, bool]:
         """The smallest step that passes, and whether the kernel may have guards for what is no multiple of it."""
@@ -210,8 +227,13 @@ class AxisSearch:
         return is_trusted(self.run, trial)
 
     def _wrong(self, less: int) -> WrongGuard:
-        trial = self.shorter(less)
-        return WrongGuard(self.axis, trial, self.near[less] if less in self.near else self.run(trial))
+        """That the guard is wrong, shown at an extent that fails: this one, or the next to whole tiles."""
+        for each in (less, *_SHORT_BY):
+            trial = self.shorter(each)
+            judged = self.near[each] if each in self.near else self.run(trial)
+            if judged is not None and not judged.trusted:
+                break
+        return WrongGuard(self.axis, trial, judged)
 
 
 def is_trusted(run: Run, trial: Trial) -> bool:

@@ -18,6 +18,7 @@ _NEAR = (-1, 0, 0, 1)
 _ALIKE, _EQUAL = 0.3, 0.2  # shares of what is drawn
 _MOST_WORK, _LEAST_TILES = 2**19, 6  # multiply-adds of a trial; or so many k-tiles of a large tile
 _MANY_TILES, _MANY_WORK = 0.2, 10  # shares of products of many tiles and few k, and times as much work as others
+_MOST_CONSTANTS = 16  # that each extent is tried at
 _TILES = 24  # along an extent of these
 # alpha = 0 has trials of its own: what else the code decides would not show in the result.
 _SCALARS = ((1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (1.0, -2.0), (3.0, 1.0), (-2.0, 3.0))
@@ -39,6 +40,20 @@ class CandidateSizes:
             if problem not in seen and self.work(problem) <= 2 * _MANY_WORK * self.most_work:
                 seen.add(problem)
                 yield problem
+
+    def around_constants(self) -> Iterator[Problem]:
+        """Each extent at each constant of the code and next to it, in elements and in tiles, the others being a tile:
+        what holds up to a limit, or from it on, is tried where it holds for the last time, and for the first."""
+        units = *self.subject.tile, self.subject.depth
+        for constant in self.constants[:_MOST_CONSTANTS]:
+            for axis, unit in enumerate(units):
+                for times in (1, unit) if unit > 1 and constant < _LONGEST else (1,):
+                    for near in (-1, 0, 1):
+                        extents = [*units]
+                        extents[axis] = (constant + near) * times
+                        problem = self.subject.problem(*extents)
+                        if self.work(problem) <= 2 * self.most_work:
+                            yield problem
 
     def work(self, problem: Problem) -> int:
         """Multiply-adds, with those of whole tiles that reach beyond the edges."""
@@ -64,7 +79,7 @@ class CandidateSizes:
         return self._with_scalars(self._with_rows(problem))
 
     def _of_many_tiles(self, units: Sequence[int]) -> Problem:
-        """Tiles along both extents, more than a group or a wave has, with one or two k-tiles."""
+        """Tiles along both extents, more than a group or a wave has, with a k-tile or two."""
         most = max(4, _MANY_WORK * self.most_work // math.prod(units))
         down = int(self.rng.integers(1, min(_TILES, most) + 1))
         across = int(self.rng.integers(1, max(1, min(_TILES, most // down)) + 1))
@@ -72,7 +87,8 @@ class CandidateSizes:
             count * unit - int(self.rng.choice((0, 0, 1)))
             for count, unit in zip((down, across), units[:2], strict=True)
         )
-        return self.subject.problem(rows, columns, int(self.rng.choice((1, units[2]))))
+        deep = (1, 3, units[2] - 1 or 1, units[2], units[2] + 1)
+        return self.subject.problem(rows, columns, int(self.rng.choice(deep)))
 
     def _kind(self) -> tuple[int, int]:
         return int(self.rng.integers(6 if self.constants else 4)), int(self.rng.choice(_NEAR))

@@ -97,15 +97,15 @@ def is_kept(each: Instruction, needed: set[str], is_site: Sites = has_site) -> b
     return each.opcode in CONTROL or is_site(each) or any(name in needed for name in written_registers(each))
 
 
-def thread_registers(instructions: Sequence[Instruction]) -> set[str]:
-    """The registers whose values may differ among the threads of a block, or come from memory."""
+def thread_registers(instructions: Sequence[Instruction], loaded: bool = True) -> set[str]:
+    """The registers whose values may differ among the threads of a block, or come from memory if ``loaded``."""
     own: set[str] = set()
     readers: dict[str, list[Instruction]] = {}
     for each in instructions:
         for name in read_registers(each):
             readers.setdefault(name, []).append(each)
         special = any(isinstance(o, Symbol) and o.name.startswith(_OWN) for o in each.operands)
-        loaded = each.opcode in _LOADS and ".param" not in each.name
-        if special or loaded:
+        read = loaded and each.opcode in _LOADS and ".param" not in each.name
+        if special or read:
             own.update(written_registers(each))
     return _all_reached(own, readers, written_registers)

@@ -20,21 +20,21 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.problem import Problem
 from gemmsmith.sim.syntax import Entry, Immediate
 from gemmsmith.verify.candidate_sizes import CandidateSizes
-from gemmsmith.verify.decision_walk import DecisionWalk
+from gemmsmith.verify.decision_walk import NEXT_TO, DecisionWalk
 from gemmsmith.verify.edges import Coverage, Covering
 from gemmsmith.verify.path_probe import PathProbe, most_steps
 from gemmsmith.verify.thread_walk import Thread
 from gemmsmith.verify.trial_subject import Subject
 
 Array = NDArray[Any]
-_CANDIDATES = 350
+_CANDIDATES = 700
 _MOST_STEPS = 600_000  # of all walks: about half a second
 _MOST_COLUMNS = 40  # outcomes that are paired: 780 pairs
 _ALONE, _OWN = 6.0, 2.0  # weights of an outcome that was never met, and of one of a thread; a pair has 1
 _LEAST_GAIN = 2.0
 _MOST = 60  # products in all
 _LAUNCH = 2**17  # multiply-adds that take as long as a launch
-_RANDOM_BLOCKS = 2
+_A_CORNER = 0.5  # how often the block between is the first of the last row; else the last of the first
 _LONG = 16  # k-tiles: fewer blocks of such a product are followed
 
 
@@ -46,16 +46,16 @@ def coverage(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Seq
                         if isinstance(o, Immediate) and o.kind == "int"})  # fmt: skip
     sizes = CandidateSizes(subject, constants)
     problems, rows, of, left = list[Problem](), list[list[int]](), list[int](), _MOST_STEPS
-    for problem in dict.fromkeys((*seen, *usual, *sizes.drawn(_CANDIDATES))):
-        launch = probe.launch(problem)
-        if launch is None or left <= 0:
-            continue
-        for thread in _sampled(launch[0], problem.k > _LONG * subject.depth):
-            met, steps = walk.outcomes(thread, launch[1], most_steps(problem))
-            left -= steps
-            rows.append(met)
-            of.append(len(problems))
-        problems.append(problem)
+    near = set(sizes.around_constants())
+    for problem in dict.fromkeys((*seen, *usual, *sizes.around_constants(), *sizes.drawn(_CANDIDATES))):
+        launches = probe.launches(problem) if left > 0 else []
+        for geometry, arguments in launches:
+            for thread in _sampled(geometry, problem in near or problem.k > _LONG * subject.depth):
+                met, steps = walk.outcomes(thread, arguments, most_steps(problem))
+                left -= steps
+                rows.append(met)
+                of.append(len(problems))
+        problems += [problem] if launches else []
     if not problems or not rows[0]:
         return Coverage()
     table = _Table(np.array(rows), np.array(of), len(problems), walk.shared_columns)
@@ -86,11 +86,14 @@ class _Table:
         self.weights: list[float] = []
         self.columns: list[int] = []
         paired: dict[bytes, int] = {}
+        known = set[bytes]()
         for column in range(rows.shape[1]):
-            labels = _labels(rows[:, column])
-            if labels.max() == 0 or labels.tobytes() in paired:
+            labels, coarse = _labels(rows[:, column]), _labels(rows[:, column] & ~NEXT_TO)
+            if labels.max() == 0 or labels.tobytes() in known:
                 continue
-            paired[labels.tobytes()] = column
+            known.add(labels.tobytes())
+            if coarse.max() > 0:
+                paired.setdefault(coarse.tobytes(), column)
             self._add(labels, _ALONE if column < shared else _OWN, column)
         joint = [(np.frombuffer(key, np.int64), column) for key, column in paired.items() if column < shared]
         for (one, first), (other, _) in combinations(joint[:_MOST_COLUMNS], 2):
@@ -133,12 +136,15 @@ def _labels(values: Array) -> Array:
 
 
 def _sampled(geometry: Geometry, few: bool) -> Iterator[Thread]:
-    """Threads of blocks at the corners of the grid, and of some between."""
+    """Threads of the first block and the last, of another corner of the grid and of one between."""
     x, y, z = geometry.grid
-    corners = {(0, 0, 0), (x - 1, y - 1, z - 1), (0, y - 1, 0), (x - 1, 0, z - 1)}
-    rng = np.random.Generator(np.random.PCG64(x + 7 * y + 31 * z))
-    between = {(int(rng.integers(x)), int(rng.integers(y)), int(rng.integers(z))) for _ in range(_RANDOM_BLOCKS)}
-    blocks: list[Dim3] = [(0, 0, 0), (x - 1, y - 1, z - 1)][: x * y * z] if few else sorted(corners | between)
+    blocks: list[Dim3] = [(0, 0, 0), (x - 1, y - 1, z - 1)]
+    if not few:
+        rng = np.random.Generator(np.random.PCG64(x + 7 * y + 31 * z))
+        other = (0, y - 1, 0) if rng.random() < _A_CORNER else (x - 1, 0, z - 1)
+        between = (int(rng.integers(x)), int(rng.integers(y)), int(rng.integers(z)))
+        blocks += [other, between]
+    blocks = list(dict.fromkeys(blocks))
     last = tuple(extent - 1 for extent in geometry.block)
     for number, block in enumerate(blocks):
         yield Thread(geometry, block, (0, 0, 0) if number % 2 == 0 else (last[0], last[1], last[2]))

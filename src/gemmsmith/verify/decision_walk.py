@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from gemmsmith.sim.syntax import Entry, Immediate, Instruction
+from gemmsmith.sim.syntax import Entry, Immediate, Instruction, Register
 from gemmsmith.verify.deciding_code import JUMPS, has_site, read_registers, thread_registers
 from gemmsmith.verify.integer_ops import conversion, float_of, read_as, type_of
 from gemmsmith.verify.integer_steps import ABOVE, BELOW, EQUAL, Registers, Step
@@ -22,18 +22,21 @@ Outcome = Callable[..., int]
 """From the operands' bits to a bit that stands for what happened."""
 
 NO_REST, ALL_BUT_ONE, ONE_MORE, OTHER_REST, LARGER = 1, 2, 4, 8, 16
+NEXT_TO = 32  # of a number that is compared with a constant: one less, or one more
 _FALSE, _TRUE = 1, 2  # of a predicate
+_JOINING = ("and", "or", "xor")
 _FEW_ROUNDS = 4
 _LONG_LOOPS = (9, 33)  # rounds from which a loop counts as longer, and as long
 _MOST_DIVISOR = 4096
 
 
-def _sign(kind: tuple[str, int]) -> Outcome:
+def _sign(kind: tuple[str, int], constant: bool) -> Outcome:
     letter, width = kind
 
     def sign(a: int, b: int) -> int:
         x, y = (float_of(v, width) if letter == "f" else read_as(v, letter, width) for v in (a, b))
-        return BELOW if x < y else ABOVE if x > y else EQUAL if x == y else 0
+        found = BELOW if x < y else ABOVE if x > y else EQUAL if x == y else 0
+        return found | NEXT_TO if constant and abs(x - y) == 1 else found
 
     return sign
 
@@ -85,7 +88,7 @@ def outcome_of(each: Instruction) -> Outcome | None:
     if kind is None or kind == ("f", 16):
         return None
     if each.opcode == "setp" or (each.opcode in ("min", "max") and kind[0] != "f"):
-        return _sign(kind)
+        return _sign(kind, constant > 1 and kind[0] != "f")
     if kind[0] == "f":
         return None
     if each.opcode in ("div", "rem"):
@@ -128,10 +131,20 @@ class DecisionWalk(ThreadWalk):
         return self.sites[column - self.shared_columns] if column >= self.shared_columns else None
 
     def _is_site(self, each: Instruction) -> bool:
-        return has_site(each) or (outcome_of(each) is not None and self._is_shared(each))
+        return has_site(each) or (outcome_of(each) is not None and self._is_shared(each)) or self._joins(each)
 
     def _is_shared(self, each: Instruction) -> bool:
-        return not any(name in self._own for name in read_registers(each))
+        """Whether all threads of a block decide alike; of a comparison that also takes another predicate, its own two
+        numbers count."""
+        first = _first_source(each)
+        compared = each.operands[first : first + 2] if each.opcode == "setp" else ()
+        read = [o.name for o in compared if isinstance(o, Register)] if compared else read_registers(each)
+        return not any(name in self._own for name in read)
+
+    def _joins(self, each: Instruction) -> bool:
+        """Whether several decisions of a block become one: ``a && b``."""
+        alike = not any(name in self._own for name in read_registers(each))
+        return alike and (_is_combined(each) or (each.name.endswith(".pred") and each.opcode in _JOINING))
 
     def _step(self, each: Instruction, at: int) -> Step:
         step = super()._step(each, at)
@@ -150,6 +163,7 @@ class DecisionWalk(ThreadWalk):
 
     def _unguarded(self, each: Instruction, at: int) -> Step:
         step, outcome = super()._unguarded(each, at), outcome_of(each)
+        step = self._noting_result(each, step) if self._joins(each) else step
         if outcome is None or not self._is_shared(each):
             return step
         number, first = len(self.decisions), _first_source(each)
@@ -162,6 +176,19 @@ class DecisionWalk(ThreadWalk):
             if None not in values:
                 self._met[number] |= outcome(*values)
             return step(registers)
+
+        return noted
+
+    def _noting_result(self, each: Instruction, step: Step) -> Step:
+        """The step, of which the predicate that it makes of others is kept."""
+        number, slot = len(self.decisions), self._target(each)
+        self.decisions.append(each)
+
+        def noted(registers: Registers) -> int | None:
+            following, held = step(registers), registers[slot]
+            if held is not None:
+                self._met[number] |= _TRUE if held else _FALSE
+            return following
 
         return noted
 
@@ -189,11 +216,13 @@ def _in_cluster(thread: Thread) -> dict[str, int]:
     return found
 
 
+def _is_combined(each: Instruction) -> bool:
+    """Whether a comparison's result is joined to another predicate at once."""
+    return each.opcode == "setp" and any(word in _JOINING for word in each.name.split("."))
+
+
 def _first_source(each: Instruction) -> int:
-    if each.opcode != "setp":
-        return 1
-    combined = any(word in ("and", "or", "xor") for word in each.name.split("."))
-    return 2 if len(each.operands) > 3 + combined else 1
+    return 2 if each.opcode == "setp" and len(each.operands) > 3 + _is_combined(each) else 1
 
 
 def _rounds(count: int) -> int:

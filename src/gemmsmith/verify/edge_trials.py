@@ -1,7 +1,7 @@
 """Trials that fit one kernel: its data, scalars, k-tiles, edges and far blocks, the likeliest to fail first.
 
 data      NaN, Inf, ±0, subnormals, and both sides of every constant that floats are compared with
-indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index of 16 bits
+indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index of 16 bits; 256 tiles, if one of 8
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
@@ -42,6 +42,7 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
+_BYTE = 256  # numbers that 8 bits hold
 _LONG_K = (2**14, 2**15, 2**16)
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
 _PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
@@ -52,7 +53,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
     """The trials beyond the plain ones, each once; ``full``: all of them, else those that fit into seconds."""
     seen: set[tuple[Problem, str, tuple[int, ...]]] = set()
     for group, trials in (
-        ("data", data_trials(subject)), ("indices of 16 bits", _narrow_indices(subject, full)),
+        ("data", data_trials(subject)), ("narrow indices", _narrow_indices(subject, full)),
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
@@ -291,8 +292,14 @@ def _long_k(subject: Subject) -> Iterator[Trial]:
 
 def _narrow_indices(subject: Subject, full: bool) -> Iterator[Trial]:
     """K, N and M beyond what an index of 16 bits holds, where the code has one; N and M of a kernel whose blocks cannot
-    be run alone (others have far blocks)."""
+    be run alone (others have far blocks). More tiles than a byte counts, where the code cuts a number to one."""
     most = 16 * MOST_WORK if full else 2 * MOST_WORK
+    if subject.edges.counts_bytes:
+        (bm, bn), depth = subject.tile, subject.multiples.k
+        for label, m, n in (("rows", _BYTE * bm + 1, 1), ("columns", 1, _BYTE * bn + 1)):
+            problem = subject.problem(m, n, depth)
+            if problem.m * problem.n * problem.k <= most:
+                yield exact_trial(subject, f"more than {_BYTE} {label} of tiles", problem)
     steps = dict(zip(subject.edges.narrow, subject.edges.long_steps, strict=False))
     for limit in subject.edges.narrow:
         problems = {"K": subject.problem(1, 1, limit + 2 * subject.depth + 3)}  # one output has all of K

@@ -53,6 +53,7 @@ class KernelEdges:
     masks_k   threads compare a k of their own with K, which only a ragged K needs
     counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
+    counts_bytes  a number that is no thread's is cut to 8 bits: rows or columns of tiles may be counted in a byte
     long_steps  integer instructions of a thread, for a product with one output and K beyond each number of ``narrow``
     """
 
@@ -68,6 +69,7 @@ class KernelEdges:
     masks_k: bool = False
     counted: frozenset[str] = frozenset()
     narrow: tuple[int, ...] = ()
+    counts_bytes: bool = False
     long_steps: tuple[int, ...] = ()
 
     def guarded(self, axis: str, step: int) -> bool:

@@ -30,7 +30,7 @@ from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.kernel_edges import kernel_edges
 from gemmsmith.verify.launched_products import excluded
 from gemmsmith.verify.least_depth import with_least_depth
-from gemmsmith.verify.multiples import ANY, Raggedness
+from gemmsmith.verify.multiples import ANY, Raggedness, WrongGuard
 from gemmsmith.verify.raggedness import find_raggedness
 from gemmsmith.verify.trial import LARGE, Size, Trial
 from gemmsmith.verify.trial_runner import TrialRunner
@@ -68,8 +68,11 @@ def fit_subject(
         run = cache(partial(_run, runner))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
-        least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
-        found = replace(found, multiples=least)
+        try:
+            least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
+            found = replace(found, multiples=least)
+        except WrongGuard as ended:
+            found = ended.found
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
                       square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))

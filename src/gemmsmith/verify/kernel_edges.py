@@ -10,7 +10,7 @@ Mistakes are at edges, so each gets a trial on both sides. Where no edge is foun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gemmsmith.compile.compiled import CompiledKernel
@@ -20,7 +20,8 @@ from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Immediate
+from gemmsmith.sim.syntax import Immediate, Instruction
+from gemmsmith.verify.deciding_code import read_registers, thread_registers
 from gemmsmith.verify.edges import UNKNOWN_STEPS, Edge, KernelEdges
 from gemmsmith.verify.extents import far_problem, with_extent
 from gemmsmith.verify.guard_probe import GuardProbe
@@ -35,6 +36,7 @@ _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 
 _MOST_K = 2**15  # for constants that the code compares with
 _MASK = re.compile(r"\band\.b\d+\s.*\s(\d+)$")
 _SIXTEEN_BITS = re.compile(r"\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s")
+_EIGHT_BITS = re.compile(r"\bcvt\.(?:[us]8\.[us](?:16|32|64)|[us](?:16|32|64)\.[us]8)\s")
 # The lower half of a 32-bit register with its sign, or without: (short)k.
 _HALF_OF_WORD = re.compile(r"\bcvt\.[us](?:32|64)\.([us])16\s+%[a-z]+\d+, *%r\d")
 _WMMA_STORE = re.compile(r"\bwmma\.store\.d[\w.:]*\.m(\d+)n(\d+)k\d+")
@@ -57,6 +59,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         steps = tuple(probe.steps_of_one_output(limit) for limit in narrow)
         counted = frozenset(axis for axis in "MN" if counts_whole_tiles(spec, axis))
         return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, long_steps=steps,
+                       counts_bytes=base.dtype.itemsize > 1 and counts_bytes(entry.instructions),
                        masks_k=masks_k(spec), counted=counted)  # fmt: skip
     except GemmsmithError:
         return KernelEdges()
@@ -86,6 +89,18 @@ def narrow_indices(conversions: Iterable[str], masks: Iterable[str]) -> tuple[in
         if ones in (2**15 - 1, 2**16 - 1):
             found.add(ones + 1)
     return tuple(sorted(found))
+
+
+def counts_bytes(instructions: Sequence[Instruction]) -> bool:
+    """Whether a number that does not depend on the thread is cut to 8 bits; the compiler may shift the mask."""
+    own = thread_registers(instructions, loaded=False)
+    for each in instructions:
+        match = _MASK.search(each.text)
+        mask = int(match[1]) if match else 0
+        cut = _EIGHT_BITS.search(each.text) or (mask and mask // (mask & -mask) == 2**8 - 1)
+        if cut and not any(name in own for name in read_registers(each)):
+            return True
+    return False
 
 
 def _stored(ptx: str) -> tuple[int, ...]:

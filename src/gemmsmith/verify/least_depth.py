@@ -1,6 +1,7 @@
 """The least K of a kernel for whole k-tiles: a pipeline that loads several of them before its loop needs as many.
 
-A smaller K is no shape that such a kernel was meant for. It is told to the user, and not tried.
+A smaller K is no shape that such a kernel was meant for, since it loads k-tiles that are not there. It is told to the
+user, and not tried. One that loads nothing from outside its matrices and is wrong all the same is wrong.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.multiples import Multiples
+from gemmsmith.verify.multiples import Multiples, WrongGuard
 from gemmsmith.verify.trial import Trial
-from gemmsmith.verify.verdict import Verdict, is_hazard
+from gemmsmith.verify.verdict import Verdict, is_hazard, refuses_extent
 
 _MOST_STAGES = 8
 
@@ -20,7 +21,7 @@ def with_least_depth(
     run: Callable[[Trial], Verdict | None], trial: Trial, base: Problem, multiples: Multiples, k_tile: int
 ) -> Multiples:
     """``multiples`` with ``from_k``, and with the k-tile where the base shape itself is the least K. ``base`` is right,
-    and ``k_tile`` is what the code's loop advances by, if that is known."""
+    and ``k_tile`` is what the code's loop advances by, if that is known. Raises WrongGuard."""
 
     def judged(k: int) -> Verdict | None:
         return run(replace(trial, problem=base.with_(k=k)))
@@ -35,5 +36,7 @@ def with_least_depth(
     first = judged(step) if step < base.k else None
     if first is None or first.trusted or is_hazard(first):
         return replace(multiples, k=step, from_k=least)
+    if first.wrong and not (first.faulted or first.damage or first.unwritten or refuses_extent(first)):
+        raise WrongGuard("K", replace(trial, problem=base.with_(k=step)), first)
     stages = range(2, min(_MOST_STAGES, base.k // step) + 1)
     return replace(multiples, k=step, from_k=next((n * step for n in stages if passes(n * step)), base.k))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmsmith.call.launch_plan import plan_launches
+from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
@@ -14,7 +14,11 @@ from gemmsmith.verify.extents import legal_grid
 from gemmsmith.verify.thread_walk import Thread, ThreadWalk, Walk
 
 _SAME_WALK = Addresses(1 << 40, 1 << 40, 1 << 40, 1 << 40)
+_MOST_LAUNCHES = 3  # of one product that are followed
 _STEPS_PER_K = 50  # integer instructions of one thread; more is a loop that does not end
+
+Followed = tuple[Geometry, dict[str, bytes]]
+"""A launch as a thread's walk needs it: its grid, and its arguments by the names of the entry's parameters."""
 
 
 def most_steps(problem: Problem) -> int:
@@ -47,11 +51,27 @@ class PathProbe:
         x, y = (min(1, extent - 1) for extent in geometry.block[:2])
         return self.walk.visited(Thread(geometry, (0, 0, 0), (x, y, 0)), arguments, most_steps(problem))
 
-    def launch(self, problem: Problem) -> tuple[Geometry, dict[str, bytes]] | None:
+    def launch(self, problem: Problem) -> Followed | None:
+        """One launch for the whole product; None where there is none."""
+        planned = self._planned(problem, alone=True)
+        return self._followed(planned[-1]) if planned else None
+
+    def launches(self, problem: Problem) -> list[Followed]:
+        """The launches that host code makes of the kernel, of many the first and the last ones. Two kernels that make a
+        product together are one kernel here (kernel_chain.py): both of their launches."""
+        planned = self._planned(problem, alone=False)
+        some = planned if len(planned) <= _MOST_LAUNCHES else (*planned[:1], *planned[1 - _MOST_LAUNCHES :])
+        found = [self._followed(each) for each in some]
+        return [each for each in found if each is not None] if None not in found else []
+
+    def _planned(self, problem: Problem, alone: bool) -> tuple[PlannedLaunch, ...]:
         try:
-            planned = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True, alone=True).kernel
+            plan = plan_launches(self.spec, self.config, problem, _SAME_WALK, tables=True, alone=alone)
         except (GemmsmithError, ArithmeticError, ValueError):
-            return None
+            return ()
+        return *plan.rounds, plan.kernel
+
+    def _followed(self, planned: PlannedLaunch) -> Followed | None:
         if not legal_grid(planned.geometry):
             return None
         filled = [a.filled([*_SAME_WALK, 1 << 40]) if isinstance(a, SlotBytes) else a for a in planned.arguments]

@@ -43,14 +43,25 @@ def find_raggedness(
             for axis in axes
         }
         if all(step == 1 for step in found.values()) and verdict is not None:
-            wide = trial.problem.with_(n=round_up(trial.problem.n, launch.flat))
-            if launch.flat > 1 and is_trusted(run, replace(trial, problem=wide)):
+            if launch.flat > 1 and _needs_whole_rounds(run, trial, launch.flat):
                 return Raggedness(Multiples(1, launch.flat, 1))
             raise WrongGuard("MNK", trial, verdict)
     except WrongGuard as ended:
         return ended.found
     m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
     return Raggedness(Multiples(m, n, k))
+
+
+def _needs_whole_rounds(run: Run, trial: Trial, flat: int) -> bool:
+    """Whether a kernel that stores ``flat`` outputs at once, wherever rows begin, is right where M·N is a multiple of
+    that, and nowhere else: who has code for other numbers of outputs means to be right at all of them."""
+    m, n = trial.problem.m, trial.problem.n
+
+    def right(columns: int) -> bool:
+        return is_trusted(run, replace(trial, problem=trial.problem.with_(n=columns)))
+
+    others = [columns for columns in range(n - 1, n + flat) if columns > 0 and m * columns % flat]
+    return right(round_up(n, flat)) and not any(map(right, others))
 
 
 def _rows_of_vectors(run: Run, trial: Trial, base: Problem) -> Multiples | None:

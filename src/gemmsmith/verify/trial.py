@@ -17,6 +17,7 @@ SCALED = "alpha and beta"
 BATCH = "a batch of three"
 PADDED = "padded rows"
 ODD = "rows that start on no multiple of 16 bytes"
+ODD_MEANT = "rows that start anywhere, for which it has code of its own"
 SQUARE = "M = N, and another K"
 TILES = "orders of tiles"  # a group
 EDGES = "edges of its code"  # a group

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.error_output import error_object
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
@@ -84,20 +85,20 @@ def command(
     Verifies the result against a reference and looks for races. Exits 1, with the reason, if one is wrong or races,
     2 if it cannot be run, 3 if a device or tool is missing.
     """
-    started = seconds_used() - min(time.process_time(), _MOST_STARTING_S)
+    clock = CheckClock(seconds_used() - min(time.process_time(), _MOST_STARTING_S), command=True)
     if not timeout > 0 or math.isnan(timeout):
         raise UsageError(f"--timeout {timeout:g} is not a number of seconds", "give more than 0; inf: no limit")
     if "" in kernels:  # as a path it would be the current folder
         raise UsageError("the name of a kernel is empty", "give a .cu file, a folder or a rung")
     with files_read_once():
         _check(kernels, options, shape, device, timeout, arguments, checks, cache, trial, cures, on, output,
-               started)  # fmt: skip
+               clock)  # fmt: skip
 
 
 def _check(
     kernels: list[str], options: KernelOptions, shape: FittedShapeOptions, device: DeviceOptions, timeout: float,
     arguments: ArgumentOptions, checks: VerificationOptions, cache: CacheOptions, trial: TrialOptions,
-    cures: float | None, on: KernelsOnOptions, output: FormatOptions, started: float,
+    cures: float | None, on: KernelsOnOptions, output: FormatOptions, clock: CheckClock,
 ) -> None:  # fmt: skip
     several = [] if len(kernels) > 1 or Path(kernels[0]).is_dir() else _several(kernels[0], options, arguments)
     if len(kernels) > 1 or Path(kernels[0]).is_dir() or several:
@@ -112,7 +113,7 @@ def _check(
         sys.stdout.write("1 task: one kernel is checked in this process, whatever --on says\n")
         return
     asked = _Asked(kernels[0], options, shape, device, timeout, arguments, checks, cache, output.form, trial, cures,
-                   started)  # fmt: skip
+                   clock)  # fmt: skip
     try:
         ok = _check_launches(asked) if arguments.launches(kernels[0]) else _check_product(asked)
     except GemmsmithError as error:
@@ -151,7 +152,7 @@ class _Asked:
     form: Format
     trial: TrialOptions
     cures: float | None
-    started: float  # CPU seconds of the process when the command began
+    clock: CheckClock  # since the command began
 
     @property
     def cure_seconds(self) -> float:
@@ -177,7 +178,7 @@ def _check_product(asked: _Asked) -> bool:
         from gemmsmith.cli.check_scaled import scaled_report
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
-                               asked.trial, error, asked.started, asked.cure_seconds)  # fmt: skip
+                               asked.trial, error, asked.clock.started, asked.cure_seconds)  # fmt: skip
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     elif asked.form is Format.JSON:
@@ -197,7 +198,7 @@ def _check_plain_product(asked: _Asked) -> bool:
     report = check_product(Asked(asked.kernel, asked.options, shape, free, asked.device, asked.timeout,
                                  asked.checks, asked.cache, asked.trial,
                                  asked.cure_seconds, asked.cures is not None,
-                                 started=asked.started))  # fmt: skip
+                                 clock=asked.clock))  # fmt: skip
     if asked.form.is_document:
         from gemmsmith.cli.render.check_json import report_json
 
