@@ -203,9 +203,14 @@ def _answers(
 
 
 def _only_tells(text: str, holds: bool, scope: HostScope) -> bool:
-    """Whether a condition is checked by a macro of the file that prints a warning at most."""
-    macro = scope.frame.source.macros.get(scope.frame.locals.checks.get((text, holds), ""))
-    return macro is not None and only_tells(macro.body)
+    """Whether a condition is checked by a macro or a function of the user's that prints a warning at most."""
+    name = scope.frame.locals.checks.get((text, holds), "")
+    for source in scope.frame.sources if name else ():
+        if (macro := source.macros.get(name)) is not None:
+            return only_tells(macro.body)
+        if bodies := [each.body for each in source.functions if each.name == name and each.body]:
+            return all(only_tells(body, returns=True) for body in bodies)
+    return False
 
 
 # --- three-valued logic

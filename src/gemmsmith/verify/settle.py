@@ -20,6 +20,7 @@ from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.verify.elementwise import refuse_elementwise
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.found_launches import (
@@ -63,7 +64,7 @@ def settle(
     Raises where roles stay open.
     """
     search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
-    attempts = (_by_launches, _refuse_other_function, by_other_version, _by_own_shape, _by_what_it_touches, by_search,
+    attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape, _by_what_it_touches, by_search,
                 by_search_without_namesake)  # fmt: skip
     for attempt in attempts:  # each gives the kernel or nothing, or raises
         if (found := attempt(search)) is not None:

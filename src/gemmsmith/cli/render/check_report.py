@@ -72,7 +72,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        if self.strict and (self.settled.padded or precision_limit(self.spec)):
+        if self.strict and (self.settled.padded or self.settled.cubes or precision_limit(self.spec)):
             return False
         return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
 
@@ -156,6 +156,7 @@ class Report:
         if counted:
             return "racy" if all(_only_races(verdict) for _, verdict in counted) else "wrong"
         labels = [trial.label for trial, _ in self.failed] + [RAGGED] * bool(self.settled.padded)
+        labels += [DISTINCT] * bool(self.settled.cubes)
         restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
         if RAGGED in labels and self._needs_vectors:
             restricted[RAGGED] = "aligned_rows"
@@ -275,8 +276,9 @@ class Report:
         if self.status in ("right", "column_major", "racy", "wrong"):
             return []
         aligned = "rows that start on multiples of 16 bytes"
-        words = {DISTINCT: "M = N", RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
-        labels = [trial.label for trial, _ in self.failed]
+        equal = "M = N = K" if self.settled.cubes else "M = N"
+        words = {DISTINCT: equal, RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
+        labels = [trial.label for trial, _ in self.failed] + [DISTINCT] * bool(self.settled.cubes)
         if self.settled.padded:
             return ["operands that are padded with zeros, as its host code allocates them,"]
         return list(dict.fromkeys(text for label, text in words.items() if label in labels))
