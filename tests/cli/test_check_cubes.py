@@ -45,7 +45,8 @@ def test_one_number_for_all_sizes(
 ) -> None:
     code, found = check(tmp_path, KERNEL + host, capsys, *strict)
     assert (code, found["status"]) == (len(strict), "square_only"), found
-    assert "passes `n` for M, N and K" in str(found["found"]) and "M = N = K only" in found["verdict"]
+    assert "passes `n` for M, N and K" in str(found["found"])
+    assert "M = N = K only" in found["verdict"]
 
 
 @pytest.mark.parametrize("host", [RECTANGLES, PLAIN + RECTANGLES.replace("product", "other")], ids=["alone", "beside"])

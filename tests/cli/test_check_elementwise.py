@@ -42,8 +42,10 @@ def test_it_is_no_product(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, str, str, str, str]
 ) -> None:
     code, found = check(tmp_path, source(*given), capsys)
-    assert code == 2 and f"{given[0]} is no matrix product" in found
-    assert "gemmsmith.launch" in found and "--expect" in found
+    assert code == 2
+    assert f"{given[0]} is no matrix product" in found
+    assert "gemmsmith.launch" in found
+    assert "--expect" in found
 
 
 @pytest.mark.parametrize(("name", "body"), WRONG.values(), ids=WRONG)

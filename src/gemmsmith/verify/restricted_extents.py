@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from gemmsmith.kernel.layout import Layout
 from gemmsmith.kernel.signature import Signature, with_roles
-
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.launch_limits import LaunchLimits
@@ -21,8 +20,8 @@ Restricted = tuple[str, Layout, Signature]
 
 
 def with_restricted_extents(search: MeaningSearch) -> Settled | Restricted | None:
-    """The kernel where M = N, which its trials then find themselves, or where M = N = K is all that host code has; of another restriction the restriction, as text,
-    the layout of the product and what the parameters mean; None if there is none.
+    """The kernel where M = N, which its trials then find themselves, or where host code has M = N = K alone; of another
+    restriction the restriction, as text, the layout of the product and what the parameters mean; None if there is none.
 
     Names may mislead: other meanings are tried before the strongest restriction, which fits them all."""
     first = search.first

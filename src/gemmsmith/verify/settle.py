@@ -64,8 +64,8 @@ def settle(
     Raises where roles stay open.
     """
     search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
-    attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape, _by_what_it_touches, by_search,
-                by_search_without_namesake)  # fmt: skip
+    attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape,
+                _by_what_it_touches, by_search, by_search_without_namesake)  # fmt: skip
     for attempt in attempts:  # each gives the kernel or nothing, or raises
         if (found := attempt(search)) is not None:
             return found
