@@ -28,6 +28,8 @@ WRONG = {
     "no loop": ("product", f"{CELL} C[row * N + col] = A[row * K] * B[col];"),
     "the last term alone": ("product", f"{CELL} float sum = 0; for (int k = 0; k < K; ++k) "
                             "sum = A[row * K + k] * B[k * N + col]; C[row * N + col] = sum;"),
+    "a guard by another size": ("product", f"{CELL} float sum = 0; for (int k = 0; k < N; ++k) "
+                                "sum += A[row * N + k] * B[k * N + col]; C[row * N + col] = sum;"),
     "its name says product": ("matmul", f"{CELL} C[row * N + col] = A[row * N + col] * B[row * N + col];"),
 }  # fmt: skip
 

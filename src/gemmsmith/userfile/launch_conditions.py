@@ -116,7 +116,7 @@ class LaunchConditions:
     def ask_for_scalars(self) -> bool:
         """Whether a condition may depend on alpha or beta."""
         for site, asked in zip(self.sites, self._on_products, strict=True):
-            scope: HostScope | None = _scope(site, _SHAPES[0], self.paths, _MARKS) if asked else None
+            scope: HostScope | None = scope_with(site, _SHAPES[0], self.paths, _MARKS) if asked else None
             texts = {condition.text for condition in asked}
             while scope is not None:
                 own = {name for name, values in scope.sizes.bound.items() if values & set(_MARKS.values())}
@@ -167,7 +167,7 @@ def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
     return False
 
 
-def _scope(
+def scope_with(
     site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction]
 ) -> HostScope:
     """The scope at a launch, where variables for alpha and beta have these values."""
@@ -182,7 +182,7 @@ def _answers(
     asked: Container[HostCondition] | None = None,
 ) -> Iterator[tuple[HostCondition, bool | None]]:  # fmt: skip
     """The conditions on sizes and scalars, and whether each is met; None: not known. ``asked``: the only ones."""
-    scope: HostScope | None = _scope(site, sizes, paths, scalars)
+    scope: HostScope | None = scope_with(site, sizes, paths, scalars)
     while scope is not None:
         known, file = scope.frame.locals, scope.frame.source.path.name
         for around, listed in ((True, known.conditions), (False, known.checked)):

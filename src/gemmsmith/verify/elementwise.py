@@ -39,17 +39,17 @@ def refuse_elementwise(search: MeaningSearch) -> None:
 
 
 def is_elementwise(probe: LaunchProbe, meant: Signature, shape: Shape) -> bool:
-    """Whether results of ones are the same for every K, one for each element that is read of A or of B."""
-    m, n, k = shape
+    """Whether results of ones are the same for all sizes, one for each element that is read of A or of B."""
     dtype = probe.spec.read_as(meant, "NN").problem(*shape).dtype
     values = []
-    for deep in ((m, n, k), (m, n, 2 * k)):
-        ones = _ones(deep, dtype)
-        launched = probe.launched(meant, deep, (ones, ones), 0)
+    for times in (1, 2):
+        m, n, k = (times * extent for extent in shape)
+        ones = _ones((m, n, k), dtype)
+        launched = probe.launched(meant, (m, n, k), (ones, ones), 0)
         if launched is None:
             return False
         result, touched = launched
-        if touched.c <= max(deep) or touched.c not in (touched.a, touched.b):
+        if touched.c <= max(m, n, k) or touched.c not in (touched.a, touched.b):
             return False
         values.append(set(np.unique(result[result != 0]).tolist()))
     return values[0] == values[1] and len(values[0]) == 1
