@@ -65,6 +65,7 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
             return other
         judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
         lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
+    report.others_take = takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others)
     _add(report, *lines)
     return report
 

@@ -28,7 +28,7 @@ LAUNCH_OTHERS = ("to run it on arrays of your own: gemmsmith.launch in Python, o
 def refuse_elementwise(search: MeaningSearch) -> None:
     """Raise for such a kernel, unless its name says that a product is meant."""
     spec, first = search.spec, search.first
-    fixed = first.unknown or first.fixed or first.square
+    fixed = first.unknown or first.fixed
     if spec.declared_signature or search.rejected or not search.whole or fixed or _says_product(first.entry):
         return
     shapes = _SMALL, search.shapes[0]
@@ -49,7 +49,7 @@ def is_elementwise(probe: LaunchProbe, meant: Signature, shape: Shape) -> bool:
         if launched is None:
             return False
         result, touched = launched
-        if touched.c <= max(m, n, k) or touched.c not in (touched.a, touched.b):
+        if touched.c < max(m, n, k) or touched.c not in (touched.a, touched.b):
             return False
         values.append(set(np.unique(result[result != 0]).tolist()))
     return values[0] == values[1] and len(values[0]) == 1
