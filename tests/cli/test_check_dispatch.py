@@ -108,18 +108,43 @@ def test_an_instantiation_of_a_switch_that_is_asked_for_is_judged_alone(
     assert check(tmp_path, source, capsys, "--entry", "k<8>", "--trial", "random data")[0] == 0
 
 
-def test_instantiations_that_scalars_choose_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No size alone tells which of the others is launched: they are not judged."""
-    source = KERNEL.replace("<bool WHOLE>", "<bool WHOLE, bool ADDS>").replace("int K)", "int K, float beta)")
-    source = source.replace("= sum;", "= ADDS ? sum + beta * C[row * N + col] : sum;")
-    launch = "k<{0}, {1}><<<grid, block>>>(A, B, C, M, N, K, beta);"
-    start = source.index("    if (K % 8")
-    branches = "\n".join([
-        "    if (K % 8 == 0 && beta == 0.f) " + launch.format("true", "false"),
-        "    else if (K % 8 == 0) " + launch.format("true", "true"),
-        "    else if (beta == 0.f) " + launch.format("false", "false"),
-        "    else " + launch.format("false", "true"),
-    ])  # fmt: skip
-    code, found = check(tmp_path, source[:start] + branches + "\n}\n", capsys)
-    assert code == 0
-    assert sum("not judged" in line for line in found["found"]) == 3
+SCALED = """
+template <bool WHOLE, bool ADDS>
+__global__ void k(const float* A, const float* B, float* C, int M, int N, int K, float alpha, float beta) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.f;
+    for (int k = 0; k < K; k += WHOLE ? 2 : 1) {
+        sum += A[row * K + k] * B[k * N + col];
+        if (WHOLE) sum += A[row * K + k + 1] * B[(k + 1) * N + col];
+    }
+    C[row * N + col] = ADDS ? alpha * sum + beta * C[row * N + col] : alpha * sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, float alpha, float beta) {
+    dim3 grid((N + 7) / 8, (M + 7) / 8), block(8, 8);
+    if (K % 2 == 0 && beta == 0.f) k<true, false><<<grid, block>>>(A, B, C, M, N, K, alpha, beta);
+    else if (K % 2 == 0) k<true, true><<<grid, block>>>(A, B, C, M, N, K, alpha, beta);
+    else if (beta == 0.f) k<false, false><<<grid, block>>>(A, B, C, M, N, K, alpha, beta);
+    else k<false, true><<<grid, block>>>(A, B, C, M, N, K, alpha, beta);
+}
+"""
+
+
+def test_sizes_and_scalars_choose_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, SCALED, capsys)
+    assert code == 0, found
+    for flags in ("true, true", "false, false", "false, true"):
+        assert any(f"launches k<{flags}> for other shapes, which is judged too" in line for line in found["found"])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("beta * C[row * N + col]", "(WHOLE ? 1 : 2) * beta * C[row * N + col]"),
+     ("k += WHOLE ? 2 : 1", "k += WHOLE || ADDS ? 2 : 1"), ("k < K;", "k < K - !WHOLE;")],
+    ids=["beta", "step", "last"],
+)  # fmt: skip
+def test_a_mistake_for_some_sizes_and_scalars(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], right: str, wrong: str
+) -> None:
+    code, found = check(tmp_path, SCALED.replace(right, wrong), capsys)
+    assert (code, found["status"]) == (1, "wrong")

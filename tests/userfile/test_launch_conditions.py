@@ -202,3 +202,25 @@ MACROS = {
 def test_a_check_that_only_warns_is_no_condition(tmp_path: Path, body: str, counts: bool) -> None:
     launch = launch_of(tmp_path, "CHECK(K % 4 == 0); PLAIN", before=f"#define CHECK(x) {body}")
     assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts
+
+
+FUNCTIONS = {
+    "warns": ('void check(bool ok) { if (!ok) fprintf(stderr, "slow\\n"); }', False),
+    "returns": ('void check(bool ok) { if (ok) return; printf("slow\\n"); }', False),
+    "ends": ('void check(bool ok) { if (!ok) { printf("no\\n"); exit(1); } }', True),
+    "throws": ('void check(bool ok) { if (!ok) throw std::runtime_error("no"); }', True),
+    "asks another": ("void check(bool ok) { demand(ok); }", True),
+    "not known": ("void check(bool ok);", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "counts"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_function_that_only_warns_is_no_condition(tmp_path: Path, function: str, counts: bool) -> None:
+    launch = launch_of(tmp_path, "check(K % 4 == 0); PLAIN", before=function)
+    assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts
+
+
+def test_a_macro_of_a_header_that_only_warns_is_no_condition(tmp_path: Path) -> None:
+    (tmp_path / "checks.h").write_text('#define CHECK(x) do { if (!(x)) puts("slow"); } while (0)\n')
+    launch = launch_of(tmp_path, "CHECK(K % 4 == 0); PLAIN", before='#include "checks.h"')
+    assert launch.launched(LARGE.with_(k=67)).excluded is None

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.render.check_report import Report
@@ -62,6 +64,7 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
             return other
         judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
         lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
+    report.others_take = takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others)
     _add(report, *lines)
     return report
 
@@ -101,7 +104,8 @@ def dispatch_of(spec: KernelSpec) -> Dispatch | None:
 def taken(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
     """Whether host code launches this instantiation for a product."""
     assert isinstance(spec.geometry, UserLaunch)
-    return dispatch.takes(spec.geometry.own_sizes(problem))
+    scalars = {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
+    return dispatch.takes(spec.geometry.own_sizes(problem), scalars)
 
 
 def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Problem) -> Iterator[Trial]:
@@ -115,14 +119,24 @@ def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Pr
     for base in (report.base, distinct):
         for added in _RAGGED if base is report.base else _RAGGED[:2]:
             m, n, k = (more if role in ragged else 0 for role, more in zip(EXTENTS, added, strict=True))
-            problem = base.with_(m=base.m + m, n=base.n + n, k=base.k + k)
-            if problem not in found and (m or n or k) and taken(spec, dispatch, problem):
+            near = base.with_(m=base.m + m, n=base.n + n, k=base.k + k)
+            problem = next((each for each in _scaled(spec, near) if taken(spec, dispatch, each)), None)
+            if problem is not None and problem not in found and (m or n or k):
                 found.append(problem)
     # The last ones have M, N and K of different size.
     chosen = found if len(found) <= _MOST_SHAPES else [*found[: _MOST_SHAPES - 1], found[-1]]
     c = report.trials[0].c if report.trials else "unset"
     for problem in chosen:
-        yield Trial(LAUNCHED, problem, "exact", "integers", "lockstep", c)
+        yield Trial(LAUNCHED, problem, "exact", "integers", "lockstep", "set" if problem.beta else c)
+
+
+def _scaled(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
+    """A product as it is, and with other scalars, of which host code may launch this instantiation for some."""
+    alphas, betas = (values if spec.signature.has(role) else ()
+                     for role, values in (("alpha", (1.0, 2.0)), ("beta", (0.0, -2.0, 1.0))))  # fmt: skip
+    yield problem
+    for alpha, beta in product(alphas or (problem.alpha,), betas or (problem.beta,)):
+        yield problem.with_(alpha=alpha, beta=beta)
 
 
 def _is_whole(asked: Asked) -> bool:

@@ -169,7 +169,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     base = _problem(settled.spec, shapes.base, _bias(settled))
     settled = with_shared_operand(bench.open, with_products_of_the_grid(settled), config, base, compiled)
     settled, places = with_places(bench.open, settled, config, (shapes.base, shapes.distinct), compiled)
-    roles_found = settled.reading is not None and bool(spec.signature.unknown)
+    roles_found = settled.reading is not None and (bool(spec.signature.unknown) or bool(settled.cubes))
     shapes = _deeper(shapes, settled, config, asked, roles_found)
     if asked.free and blocks is None and not spec.is_rung and not (settled.spec.signature.fixed or settled.fitting):
         settled, shapes = _larger(bench, settled, config, shapes, compiled, asked.options)

@@ -13,6 +13,7 @@ from gemmsmith.kernel.signature import Signature
 
 _SUMS_PRODUCTS = re.compile(r"\+=[^;=]*\*|\bfmaf?\s*\(|\b__fmaf_rn\s*\(")
 _INTEGERS = tuple("iIqQhH")
+_EXTENTS = ("M", "N", "K")
 
 
 def extents_by_use(signature: Signature, body: str) -> Signature | None:
@@ -51,11 +52,22 @@ def constants_by_use(signature: Signature, names: Mapping[str, str], body: str) 
     return {"M": left, "N": c, "K": a}
 
 
+def named_otherwise(signature: Signature, body: str) -> Signature | None:
+    """The signature with the meanings that indices and loops give M, N and K, where those differ from what the names
+    say; None where they do not, or do not tell."""
+    names = {arg.role: arg.name for arg in signature.arguments if arg.role in _EXTENTS and "." not in arg.name}
+    if len(names) != len(_EXTENTS) or signature.fixed or signature.tied:
+        return None
+    roles = {name: role for role, name in constants_by_use(signature, names, body).items()}
+    arguments = tuple(replace(arg, role=roles.get(arg.name, arg.role)) for arg in signature.arguments)
+    return replace(signature, arguments=arguments) if arguments != signature.arguments else None
+
+
 def _is_summed(name: str, body: str) -> bool:
     """Whether a loop goes up to a size, or up to how many tiles it has."""
     word = rf"\b{re.escape(name)}\b"
     conditions = " ".join(re.findall(r"\bfor\s*\([^;]*;([^;]*);", body))
-    return re.search(word, conditions) is not None or re.search(rf"=[^;=]*{word}[^;]*/", body) is not None
+    return re.search(word, conditions) is not None or re.search(rf"[={{][^;={{]*{word}[^;]*/", body) is not None
 
 
 def _row_length(matrix: str, names: Collection[str], body: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -21,6 +21,7 @@ class Frame:
     arguments, template  as written at the call, in the scope of ``caller``; an explicit instantiation has no caller
     chosen               names that have other values here than their declarations say, with types and texts: those of
                          the element of a table that is launched
+    when                 further conditions: those that choose what is launched, and whether they hold
     """
 
     source: SourceFile
@@ -31,11 +32,13 @@ class Frame:
     arguments: tuple[str, ...] = ()
     template: tuple[str, ...] = ()
     chosen: tuple[tuple[str, str, str], ...] = ()
+    when: tuple[tuple[str, bool], ...] = ()
 
     @cached_property
     def locals(self) -> LocalScope:
         scope = local_scope(self.function, self.start) if self.function is not None else LocalScope()
-        return scope.with_values(self.chosen) if self.chosen else scope
+        scope = scope.with_values(self.chosen) if self.chosen else scope
+        return replace(scope, conditions=[*scope.conditions, *self.when]) if self.when else scope
 
     @cached_property
     def sources(self) -> tuple[SourceFile, ...]:

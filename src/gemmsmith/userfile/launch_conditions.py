@@ -116,7 +116,7 @@ class LaunchConditions:
     def ask_for_scalars(self) -> bool:
         """Whether a condition may depend on alpha or beta."""
         for site, asked in zip(self.sites, self._on_products, strict=True):
-            scope: HostScope | None = _scope(site, _SHAPES[0], self.paths, _MARKS) if asked else None
+            scope: HostScope | None = scope_with(site, _SHAPES[0], self.paths, _MARKS) if asked else None
             texts = {condition.text for condition in asked}
             while scope is not None:
                 own = {name for name, values in scope.sizes.bound.items() if values & set(_MARKS.values())}
@@ -167,7 +167,7 @@ def _is_contradicted(site: LaunchSite, own: SiteValues) -> bool:
     return False
 
 
-def _scope(
+def scope_with(
     site: SiteValues, sizes: Mapping[str, int], paths: tuple[tuple[str, str], ...], scalars: Mapping[str, Fraction]
 ) -> HostScope:
     """The scope at a launch, where variables for alpha and beta have these values."""
@@ -182,7 +182,7 @@ def _answers(
     asked: Container[HostCondition] | None = None,
 ) -> Iterator[tuple[HostCondition, bool | None]]:  # fmt: skip
     """The conditions on sizes and scalars, and whether each is met; None: not known. ``asked``: the only ones."""
-    scope: HostScope | None = _scope(site, sizes, paths, scalars)
+    scope: HostScope | None = scope_with(site, sizes, paths, scalars)
     while scope is not None:
         known, file = scope.frame.locals, scope.frame.source.path.name
         for around, listed in ((True, known.conditions), (False, known.checked)):
@@ -203,9 +203,14 @@ def _answers(
 
 
 def _only_tells(text: str, holds: bool, scope: HostScope) -> bool:
-    """Whether a condition is checked by a macro of the file that prints a warning at most."""
-    macro = scope.frame.source.macros.get(scope.frame.locals.checks.get((text, holds), ""))
-    return macro is not None and only_tells(macro.body)
+    """Whether a condition is checked by a macro or a function of the user's that prints a warning at most."""
+    name = scope.frame.locals.checks.get((text, holds), "")
+    for source in scope.frame.sources if name else ():
+        if (macro := source.macros.get(name)) is not None:
+            return only_tells(macro.body)
+        if bodies := [each.body for each in source.functions if each.name == name and each.body]:
+            return all(only_tells(body, returns=True) for body in bodies)
+    return False
 
 
 # --- three-valued logic

@@ -39,6 +39,17 @@ class LaunchLimits:
         scalars = {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
         return self._conditions(self.site).of(self.own_sizes(problem), scalars)
 
+    @property
+    def passed_for_all(self) -> str:
+        """The variable that every launch of the kernel passes for M, for N and for K; empty if there is none."""
+        if self.site is None or self.options.grid:
+            return ""
+        found: set[str] = set()
+        for site in (self.site.site, *launch_sites(self.facts.project, self.facts.kernel)):
+            passed = dict(zip(self.site.roles.roles, site.arguments, strict=False))
+            found |= {passed.get(role, "").strip() for role in ("M", "N", "K")}
+        return found.pop() if len(found) == 1 else ""
+
     def _conditions(self, site: SiteValues) -> LaunchConditions:
         if self._read is None or self._read[0] is not site:
             sites = launch_sites(self.facts.project, self.facts.kernel)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from gemmsmith.userfile.default_arguments import defaults_of, with_defaults
+from gemmsmith.userfile.held_kernels import Held, alternatives, held
 from gemmsmith.userfile.host_choices import path_of
 from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host_scope import calls_of
@@ -112,6 +113,10 @@ def _sites_of(launch: LaunchText, kernel: KernelSource, start: Frame) -> Iterato
         for frame in _with_callers(start, _LEVELS):
             yield _site(launch, launch.template, kernel, frame)
         return
+    if "?" in launch.kernel:
+        for frame, template in _held(alternatives(launch.kernel), kernel, start):
+            yield _site(launch, template, kernel, frame)
+        return
     if re.fullmatch(r"\w+", launch.kernel):
         for frame, template in _indirect(launch.kernel, kernel, start):
             yield _site(launch, template, kernel, frame)
@@ -201,11 +206,7 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
     assert frame.function is not None
     variable = frame.locals.variables.get(name)
     if variable is not None:
-        for text in _alternatives(variable.value, frame.locals.changed.get(name, [])):
-            spelled, template = launched(text)
-            if _names(spelled, kernel, frame):
-                for each in _with_callers(frame, _LEVELS):
-                    yield each, template
+        yield from _held(held(name, frame.locals), kernel, frame)
         return
     for called in _callers(frame) if _takes(frame.function, name) else ():
         passed = _passed(called, name)
@@ -220,6 +221,15 @@ def _indirect(name: str, kernel: KernelSource, frame: Frame) -> Iterator[tuple[F
         if _names(spelled, kernel, called.caller):
             scope = HostScope(called, {}, Sizes(), Asked())
             yield called, tuple(_in_caller(text, scope) for text in template)
+
+
+def _held(found: Iterable[Held], kernel: KernelSource, frame: Frame) -> Iterator[tuple[Frame, tuple[str, ...]]]:
+    """Launches of what is ``found`` in a variable or in an expression, each under the conditions that choose it."""
+    for each in found:
+        spelled, template = launched(each.text)
+        if _names(spelled, kernel, frame):
+            for called in _with_callers(replace(frame, when=each.when), _LEVELS):
+                yield called, template
 
 
 def _takes(function: FunctionSource, name: str) -> bool:
@@ -251,16 +261,6 @@ def _from_tables(expression: str, kernel: KernelSource, frame: Frame) -> Iterato
             for entry in entries(f"{called.arguments[place]}.{struct[2]}", called.caller, kernel.name):
                 element = (struct[1], *entry.frame.chosen[0][1:])
                 yield replace(called, caller=entry.frame, chosen=(element,)), entry.template
-
-
-def _alternatives(value: str, changed: list[str | None]) -> list[str]:
-    """What a variable may hold: of ``c ? a : b`` the latter first, as conditions are mostly for special cases."""
-    match = re.fullmatch(r"[^?]*\?(.*):(?!:)(.*)", value)
-    texts = [match[2].strip(), match[1].strip()] if match and "::" not in value else [value]
-    if match and "::" in value:
-        parts = re.split(r"(?<!:):(?!:)", value.partition("?")[2])
-        texts = [part.strip() for part in reversed(parts)]
-    return [text for text in (*texts, *changed) if text]
 
 
 def _in_caller(text: str, scope: HostScope) -> str:

@@ -9,6 +9,7 @@ from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.driver_launch import driver_launch
 from gemmsmith.userfile.parts import LaunchText
 from gemmsmith.userfile.syntax import descend, words
+from gemmsmith.userfile.ternary import ternary, without_parentheses
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,29 +57,22 @@ def arguments(code: str, node: Node | None) -> tuple[str, ...]:
 
 
 def launched(text: str) -> tuple[str, tuple[str, ...]]:
-    """The name and the template arguments of a launched expression, without casts, ``&`` and parentheses."""
+    """The name and the template arguments of a launched expression, without casts, ``&`` and parentheses; all of
+    ``c ? a : b``."""
     text = words(text)
     while True:
         bare = re.sub(r"^\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)\s*|^[&*]\s*", "", text)
         bare = re.sub(r"^(?:reinterpret|static|const)_cast\s*<[^()]*>\s*(?=\()", "", bare).strip()
-        if bare.startswith("(") and bare.endswith(")") and _wraps(bare):
-            bare = bare[1:-1].strip()
+        bare = without_parentheses(bare)
         if bare == text:
             break
         text = bare
+    if ternary(text) is not None:
+        return text, ()
     name, opened, rest = text.partition("<")
     if not opened or not text.endswith(">"):
         return text, ()
     return name.strip().removeprefix("this->"), tuple(split_template(rest[:-1]))
-
-
-def _wraps(text: str) -> bool:
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
 
 
 def split_template(text: str) -> list[str]:

@@ -59,7 +59,8 @@ class LaunchVersions(LaunchCertainty):
         """Between which instantiations of the kernel host code chooses by M, N and K; None where it does not."""
         if self.site is None or self.options.block or self.options.grid:
             return None
-        return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel))
+        paths = self.scalar_paths or tuple(self.site.scalar_paths())
+        return dispatch_of(self.site, launch_sites(self.facts.project, self.facts.kernel), paths)
 
     def other_instances(self) -> tuple[Pairs, ...]:
         """Template values of other launches in the function that launches this instance, all of them understood: of

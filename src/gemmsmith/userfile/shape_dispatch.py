@@ -1,7 +1,9 @@
-"""Host code that launches one of several instantiations of a kernel, by M, N and K.
+"""Host code that launches one of several instantiations of a kernel, by M, N and K, and perhaps by alpha and beta.
 
 if (N % 4 == 0) gemm<true><<<grid, block>>>(A, B, C, M, N, K);
 else            gemm<false><<<grid, block>>>(A, B, C, M, N, K);
+
+or the same through a variable that holds one or the other.
 """
 
 from __future__ import annotations
@@ -9,16 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host_frame import Asked
 from gemmsmith.userfile.host_values import HostScope
+from gemmsmith.userfile.launch_conditions import scope_with
 from gemmsmith.userfile.launch_site import LaunchSite
 from gemmsmith.userfile.launch_values import SiteValues
 from gemmsmith.userfile.values import evaluate
 
 Pairs = tuple[tuple[str, str], ...]
 _LARGE = {"M": 1024, "N": 2048, "K": 4096, "lda": 4096, "ldb": 2048, "ldc": 2048, "batch": 1}
+PLAIN = {"alpha": Fraction(1), "beta": Fraction(0)}
 _LEAVES = re.compile(r"\breturn\b")
 _GUARD = re.compile(r"\b(if|assert|\w*(?:CHECK|ASSERT|ENFORCE|REQUIRE)\w*)\s*\(")
 _STOPS = re.compile(r"\s*(?:\{(?:(?!<<<)[^{}])*?)?\b(?:return|throw|exit|abort)\b")
@@ -30,6 +35,7 @@ class Dispatch:
 
     sites: tuple[SiteValues, ...]
     own: int
+    paths: tuple[tuple[str, str], ...] = ()  # variables for alpha and beta, which may decide as well
 
     @property
     def others(self) -> tuple[Pairs, ...]:
@@ -38,9 +44,10 @@ class Dispatch:
         found = dict.fromkeys(tuple(site.template()[0].items()) for site in self.sites)
         return tuple(values for values in found if dict(values) != mine)
 
-    def takes(self, sizes: Mapping[str, int]) -> bool:
-        """Whether host code is known to launch this instantiation for a product of ``sizes``."""
-        return self._taken(sizes) == self.own and not _refuses(self.sites[self.own].scope(sizes, Asked()))
+    def takes(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction] = PLAIN) -> bool:
+        """Whether host code is known to launch this instantiation for a product."""
+        refuses = _refuses(self._scope(self.sites[self.own], sizes, scalars))
+        return not refuses and self._taken(sizes, scalars) == self.own
 
     @property
     def tested(self) -> frozenset[str]:
@@ -67,11 +74,14 @@ class Dispatch:
         shared = set.intersection(*(set(each.site.frame.locals.conditions) for each in self.sites))
         return [each for each in site.site.frame.locals.conditions if each not in shared]
 
-    def _taken(self, sizes: Mapping[str, int]) -> int | None:
+    def _scope(self, site: SiteValues, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> HostScope:
+        return scope_with(site, sizes, self.paths, scalars)
+
+    def _taken(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction] = PLAIN) -> int | None:
         """The launch that is made; None where that is not known, or several are."""
         found: int | None = None
         for place, site in enumerate(self.sites):
-            reached = self._reached(site, sizes)
+            reached = self._reached(site, sizes, scalars)
             if reached is None:
                 return None
             if not reached:
@@ -83,11 +93,11 @@ class Dispatch:
                 return found
         return found
 
-    def _reached(self, site: SiteValues, sizes: Mapping[str, int]) -> bool | None:
+    def _reached(self, site: SiteValues, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> bool | None:
         known = True
         for text, holds in self._conditions(site):
             try:
-                if bool(evaluate(text, site.scope(sizes, Asked()))) != holds:
+                if bool(evaluate(text, self._scope(site, sizes, scalars))) != holds:
                     return False
             except (UsageError, RecursionError):
                 known = False
@@ -131,17 +141,25 @@ def _argument(text: str, start: int) -> tuple[str, int]:
     return text[start : comma or end - 1].strip(), end
 
 
-def dispatch_of(own: SiteValues, sites: Iterable[LaunchSite]) -> Dispatch | None:
-    """The choice of which ``own`` is a part; None where there is none, or sizes do not decide."""
+def dispatch_of(
+    own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...] = ()
+) -> Dispatch | None:
+    """The choice of which ``own`` is a part; None where there is none, or sizes do not decide. ``paths``: variables of
+    host code for alpha and beta."""
     function, names = own.site.frame.function, {p.name for p in own.site.kernel.template or ()}
     if function is None or not names:
         return None
     plain = replace(own, given={name: value for name, value in own.given.items() if name not in names})
-    found: dict[int, SiteValues] = {own.site.frame.start: plain}
+    found = {_place(own.site): plain}
     for site in sites:
         values = replace(plain, site=site)
-        if site.frame.function == function and site.frame.start not in found and not values.template()[1]:
-            found[site.frame.start] = values
-    starts = sorted(found)
-    dispatch = Dispatch(tuple(found[start] for start in starts), starts.index(own.site.frame.start))
+        if site.frame.function == function and _place(site) not in found and not values.template()[1]:
+            found[_place(site)] = values
+    places = sorted(found)
+    dispatch = Dispatch(tuple(found[place] for place in places), places.index(_place(own.site)), paths)
     return dispatch if dispatch.others and dispatch.is_by_size else None
+
+
+def _place(site: LaunchSite) -> tuple[int, tuple[tuple[str, bool], ...]]:
+    """Where a launch is, and which of those it is that one place makes through a variable."""
+    return site.frame.start, site.frame.when

@@ -83,14 +83,14 @@ class LaunchProbe:
     def _launch(
         self, device: SimDevice, own: KernelSpec, problem: Problem, values: Operands, poison: int
     ) -> Array:  # fmt: skip
-        count = _room(problem)
+        count = max(_room(problem), *(each.size for each in values))
         out = problem.out_dtype
         places = []
         for each in values:
             place = device.allocate(each.nbytes)
             device.write(place, each.view(np.uint8))
             if isinstance(device.memory, WatchedMemory):
-                device.memory.watch(place, each.itemsize, count)
+                device.memory.watch(place, each.itemsize, each.size)
             places.append(place)
         before = np.full(count * out.itemsize, poison, np.uint8)
         result, extra = device.allocate(before.size), device.allocate(count * 8)

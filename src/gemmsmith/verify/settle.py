@@ -12,7 +12,7 @@ from dataclasses import replace
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.config import Config
-from gemmsmith.kernel.extents_by_use import extents_by_use
+from gemmsmith.kernel.extents_by_use import extents_by_use, named_otherwise
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.passed_roles import as_passed
 from gemmsmith.kernel.roles import EXTENTS
@@ -20,6 +20,7 @@ from gemmsmith.kernel.signature import Signature, undetermined
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
+from gemmsmith.verify.elementwise import refuse_elementwise
 from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.footprints import roles_by_footprint, tells_all
 from gemmsmith.verify.found_launches import (
@@ -63,8 +64,8 @@ def settle(
     Raises where roles stay open.
     """
     search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
-    attempts = (_by_launches, _refuse_other_function, by_other_version, _by_own_shape, _by_what_it_touches, by_search,
-                by_search_without_namesake)  # fmt: skip
+    attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape,
+                _by_what_it_touches, by_search, by_search_without_namesake)  # fmt: skip
     for attempt in attempts:  # each gives the kernel or nothing, or raises
         if (found := attempt(search)) is not None:
             return found
@@ -193,7 +194,8 @@ def _unsettled(search: MeaningSearch, restricted: Restricted | None) -> Settled:
     extents."""
     spec = search.spec
     said = layout_in_name(search.own.entry) if search.layout is None else None
-    only, assumed, first = restricted or ("", said, search.first)
+    by_use = None if spec.declared_signature else named_otherwise(search.first, kernel_body(spec))
+    only, assumed, first = restricted or ("", said, by_use or search.first)
     activation = "relu" if says_relu(first.entry) else search.activation or first.activation
     adds = first.has("D") and first.has("C") and not first.has("beta")  # C has no other use beside an output D
     meant = replace(first, activation=activation, accumulates=first.accumulates or adds)
@@ -202,7 +204,8 @@ def _unsettled(search: MeaningSearch, restricted: Restricted | None) -> Settled:
     else:
         read = spec if meant == search.own else spec.read_as(meant, spec.layouts[0])
     other = ", ".join(f"{arg.name} is {arg.role}" for arg in first.arguments if arg.role in EXTENTS)
-    lines = () if first is search.first else (f"found by trying: {other}",)
+    found = "by its indices" if restricted is None else "found by trying"
+    lines = () if first is search.first else (f"{found}: {other}",)
     return Settled(read, lines=lines, rejected=search.rejected, only=only, doubt=search.doubt, fitting=search.fitting)
 
 

@@ -19,8 +19,9 @@ class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
     that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
     product was found ("N = K, as a row-major kernel"), where no shape with different extents gives one; ``padded`` says
-    how much memory after A and B the kernel reads, which its host code allocates. Of a kernel that gives no product,
-    ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
+    how much memory after A and B the kernel reads, which its host code allocates; ``cubes`` is the one variable that
+    host code passes for M, N and K, of a kernel that is right for equal extents alone. Of a kernel that gives no
+    product, ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
 
     spec: KernelSpec
     reading: Reading | None = None
@@ -31,6 +32,7 @@ class Settled:
     launch_found: bool = False
     only: str = ""
     padded: str = ""
+    cubes: str = ""
     doubt: str = ""
     fitting: bool = False
 

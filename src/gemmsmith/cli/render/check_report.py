@@ -68,13 +68,16 @@ class Report:
     certificate: Certificate | None = None
     causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
     host: list[str] = field(default_factory=list)  # conditions of host code that rule trials out
+    others_take: bool = False  # what host code rules out here, other instances take, which are judged and right
     remedies: tuple[Suggestion, ...] = ()  # of limits that ``advice`` and ``remarks`` name, each tried in a copy
 
     @property
     def ok(self) -> bool:
-        if self.strict and (self.settled.padded or precision_limit(self.spec)):
+        if self.strict and (self.settled.padded or self.settled.cubes or precision_limit(self.spec)):
             return False
-        return all(v.trusted or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts)
+        return all(
+            v.trusted or self._is_for_others(t) or (not self.strict and self.only_warns(t, v)) for t, v in self.verdicts
+        )
 
     def only_warns(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure restricts the kernel, and does not make it wrong."""
@@ -99,6 +102,10 @@ class Report:
         spared = any(verdict.trusted for each, verdict in self.verdicts if each.label in EITHER_UNREAD)
         return trial.label in EITHER_UNREAD and not spared
 
+    def _is_for_others(self, trial: Trial) -> bool:
+        """Whether host code launches another instance for a trial's product, which is right."""
+        return self.others_take and leaves_out(self.spec, self.base, trial.problem) is not None
+
     def _subtracts_infinities(self, verdict: Verdict) -> bool:
         """Whether infinities became NaN in a kernel that subtracts, as compensated sums and split operands do: such
         arithmetic is for finite numbers, and NaN tells that it was not given them."""
@@ -119,6 +126,8 @@ class Report:
     def is_remark(self, trial: Trial, verdict: Verdict) -> bool:
         """Whether a failure neither makes the kernel wrong nor changes its status."""
         if self._reads_c(trial) or self._subtracts_infinities(verdict) or only_clamps(verdict):
+            return True
+        if self._is_for_others(trial):
             return True
         if trial.label not in (DISTINCT, RAGGED, ODD) and leaves_out(self.spec, self.base, trial.problem):
             return True
@@ -156,6 +165,7 @@ class Report:
         if counted:
             return "racy" if all(_only_races(verdict) for _, verdict in counted) else "wrong"
         labels = [trial.label for trial, _ in self.failed] + [RAGGED] * bool(self.settled.padded)
+        labels += [DISTINCT] * bool(self.settled.cubes)
         restricted = {DISTINCT: "square_only", RAGGED: "whole_tiles", ODD: "aligned_rows"}
         if RAGGED in labels and self._needs_vectors:
             restricted[RAGGED] = "aligned_rows"
@@ -275,8 +285,9 @@ class Report:
         if self.status in ("right", "column_major", "racy", "wrong"):
             return []
         aligned = "rows that start on multiples of 16 bytes"
-        words = {DISTINCT: "M = N", RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
-        labels = [trial.label for trial, _ in self.failed]
+        equal = "M = N = K" if self.settled.cubes else "M = N"
+        words = {DISTINCT: equal, RAGGED: aligned if self._needs_vectors else "whole tiles", ODD: aligned}
+        labels = [trial.label for trial, _ in self.failed] + [DISTINCT] * bool(self.settled.cubes)
         if self.settled.padded:
             return ["operands that are padded with zeros, as its host code allocates them,"]
         return list(dict.fromkeys(text for label, text in words.items() if label in labels))
