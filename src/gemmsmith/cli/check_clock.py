@@ -1,8 +1,8 @@
 """The seconds that a check's budget counts: those of a usual core, for what its trials do.
 
 How long a trial takes depends on the machine and on what else it does; which trials a budget has room for must not. So
-a check counts what the simulator did (sim/work.py), and a fixed number of seconds for all that comes before. CPU
-seconds end it only where they are a third more.
+a check counts what the simulator did (sim/work.py), and a fixed number of seconds for all that comes before. A kernel
+whose CPU seconds are more than what is counted ends by these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from gemmsmith.sim.work import WORK
 
 _BEFORE = 1.0  # to compile and to read the kernel
 _STARTING = 2.5  # more, of a command: the interpreter, and what is compiled for the first time
-_SLOWEST = 4 / 3  # times as many CPU seconds, of a slow or busy machine
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class CheckClock:
     def used(self) -> float:
         """Seconds of the budget that are used up."""
         counted = _BEFORE + (_STARTING if self.command else 0.0) + self.work() - self.done
-        return max(counted, self.cpu() / _SLOWEST)
+        return max(counted, self.cpu())
 
     @staticmethod
     def work() -> float:
