@@ -216,6 +216,18 @@ def test_a_row_too_many_is_named_by_row_and_column(tmp_path: Path, capsys: pytes
     assert fault["alike"] == 15
 
 
+def test_an_array_of_the_module_has_its_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It lies far from A, B and C: none of them is named for it."""
+    source = TILED.replace("__global__", "__device__ float sums[4000];\n__global__", 1) + LAUNCH
+    source = source.replace(
+        "    C[row * N + col] = sum;", "    sums[row * N + col] = sum;\n    C[row * N + col] = sums[row * N + col];"
+    )
+    fault = faults(tmp_path, source, capsys)["faults"][0]
+    assert fault["rule"] == "out-of-bounds"
+    assert "writes sums[4032], 33 past its end" in fault["title"]
+    assert [text for _, _, text in marks(fault, tmp_path)] == ["sums[row * N + col]"]
+
+
 def test_a_store_past_the_end_marks_the_left_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = NAIVE.replace("C[row * N + col] = sum", "C[row * N + col + 3 * M] = sum")
     (fault,) = faults(tmp_path, source, capsys)["faults"]

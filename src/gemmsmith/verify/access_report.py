@@ -94,9 +94,12 @@ class FaultReporter(Marker):
             return "", "memory", fault.detail, []
         operand = operand_at(self.operands, fault.address, name)
         if operand is None:
-            element, _, why = fault.detail.partition(", ")  # an array of a launch has a name and elements
-            if name and element.startswith(f"{name}["):
-                return name, element, why, []
+            element, _, why = fault.detail.partition(
+                ", "
+            )  # arrays of a launch and of the module have names and elements
+            array, bracket, _ = element.partition("[")
+            if bracket and array.isidentifier() and name in ("", array):
+                return array, element, why, []
             return name, name or f"address {fault.address:#x}", fault.detail, []
         element = operand.element(fault.address)
         if fault.kind == "out-of-bounds":

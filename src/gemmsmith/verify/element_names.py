@@ -12,6 +12,8 @@ from gemmsmith.userfile.shared_pointers import pointer_into
 from gemmsmith.userfile.source_tree import SourceTree
 from gemmsmith.verify.kernel_source import SourceOfKernel
 
+_REACH = 1 << 36  # bytes: 2³² elements of 16
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -90,7 +92,8 @@ def _count(number: int, word: str) -> str:
 
 
 def operand_at(operands: Sequence[Operand], address: int, name: str = "") -> Operand | None:
-    """The operand called ``name``, else the one that holds an address, else the nearest."""
+    """The operand called ``name``, else the one that holds an address, else the nearest, if a wrong index can lead from
+    it there: other memory, as a variable of the module, is farther away."""
     named = [operand for operand in operands if operand.name == name]
     if named:
         return named[0]
@@ -98,7 +101,8 @@ def operand_at(operands: Sequence[Operand], address: int, name: str = "") -> Ope
     def distance(operand: Operand) -> int:
         return max(operand.address - address, address - operand.address - operand.nbytes, 0)
 
-    return min(operands, key=distance, default=None)
+    nearest = min(operands, key=distance, default=None)
+    return nearest if nearest is not None and distance(nearest) < _REACH else None
 
 
 def operand_holding(operands: Sequence[Operand], address: int) -> Operand | None:
