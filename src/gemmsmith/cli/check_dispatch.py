@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 from gemmsmith.cli.check_prepare import Asked
@@ -64,7 +65,8 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
             return other
         judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
         lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
-    report.others_take = takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others)
+    if takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others):
+        report.others_take = partial(others_take, spec, dispatch)
     _add(report, *lines)
     return report
 
@@ -104,8 +106,17 @@ def dispatch_of(spec: KernelSpec) -> Dispatch | None:
 def taken(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
     """Whether host code launches this instantiation for a product."""
     assert isinstance(spec.geometry, UserLaunch)
-    scalars = {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
-    return dispatch.takes(spec.geometry.own_sizes(problem), scalars)
+    return dispatch.takes(spec.geometry.own_sizes(problem), _scalars(problem))
+
+
+def others_take(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
+    """Whether host code launches another instantiation for a product."""
+    assert isinstance(spec.geometry, UserLaunch)
+    return dispatch.others_take(spec.geometry.own_sizes(problem), _scalars(problem))
+
+
+def _scalars(problem: Problem) -> dict[str, Fraction]:
+    return {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
 
 
 def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Problem) -> Iterator[Trial]:
