@@ -218,10 +218,11 @@ NOTES = {
 @pytest.mark.parametrize("before", NOTES.values(), ids=NOTES)
 def test_a_check_that_notes_a_failure_may_be_a_condition(tmp_path: Path, before: str) -> None:
     """Host code may stop later, by what was noted: nothing is said of products that the check is against."""
-    launch = launch_of(tmp_path, "CHECK(K % 4 == 0); PLAIN", before=before)
-    against = launch.launched(LARGE.with_(k=67))
-    assert against.excluded is None
-    assert against.unread is not None
+    launch = launch_of(tmp_path, "CHECK(K % 4 == 0); CHECK(beta == 0.f); PLAIN", before=before)
+    for problem in (LARGE.with_(k=67), LARGE.with_(beta=2.0)):
+        against = launch.launched(problem)
+        assert against.excluded is None
+        assert against.unread is not None
     assert launch.launched(LARGE).unread is None
 
 

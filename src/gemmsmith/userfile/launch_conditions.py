@@ -202,9 +202,8 @@ def _answers(
                     found, unknown = None, [text]
                 else:
                     found = _truth(text, scope, unknown)
-                    if checks == "notes" and found is not holds:
-                        found, unknown = None, [text]
-                if found is None and any(_may_depend(part, scope, around) for part in unknown):
+                is_noted = checks == "notes" and scope.asked.sized and found is (not holds)
+                if is_noted or (found is None and any(_may_depend(part, scope, around) for part in unknown)):
                     yield condition, None
                 elif scope.asked.sized:  # what is not known is no matter of sizes: it may be met
                     yield condition, found is None or found == holds
