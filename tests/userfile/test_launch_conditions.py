@@ -107,6 +107,8 @@ SIZES = {
     "bits of a switch": ("switch (K & 3) { case 0: PLAIN break; default: OTHER }", (64, 64, 68), (64, 64, 66)),
     "a choice": ("switch (K % 4 ? 1 : 0) { case 1: OTHER break; case 0: PLAIN }", (64, 64, 68), (64, 64, 67)),
     "several cases": ("switch (K % 4) { case 0: case 2: PLAIN break; default: OTHER }", (64, 64, 66), (64, 64, 67)),
+    "a case that leaves": ("switch (K % 4) { case 1: if (M > N) { OTHER return; } else { exit(1); } case 0: PLAIN }",
+                           (64, 64, 68), (64, 64, 65)),
     "default among them": ("switch (K % 4) { case 1: default: PLAIN break; case 3: { OTHER return; } }", (64, 64, 65),
                            (64, 64, 67)),
     "greater or equal": ("CHECK_GE(K, 32); PLAIN", (64, 64, 32), (64, 64, 31)),

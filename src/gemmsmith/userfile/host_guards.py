@@ -34,12 +34,17 @@ def known_after(code: str, node: Node) -> list[tuple[str, bool]]:
     return [(found, True)] if found else []
 
 
-def leaves_case(node: Node) -> bool:
+def leaves_case(code: str, node: Node) -> bool:
     """Whether a case of a switch ends with a statement after which the next one is not run."""
     last = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
-    while last is not None and last.type == "compound_statement" and last.named_children:
-        last = last.named_children[-1]
-    return last is not None and last.type in _LEAVES
+    if last is None:
+        return False
+    if last.type in ("compound_statement", "else_clause"):
+        return leaves_case(code, last)
+    if last.type == "if_statement" and (other := last.child_by_field_name("alternative")) is not None:
+        then = last.child_by_field_name("consequence")
+        return leaves(code, then) and (leaves(code, other) or leaves_case(code, other))
+    return leaves(code, last)
 
 
 def check_name(code: str, node: Node) -> str:

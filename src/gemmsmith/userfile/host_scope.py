@@ -179,7 +179,7 @@ class _Walk:
         asked = [self._asked(tested, each) for each in cases]  # empty for ``default``
         place = cases.index(node)
         first = place
-        while first > 0 and not leaves_case(cases[first - 1]):  # it falls through to the next
+        while first > 0 and not leaves_case(self.code, cases[first - 1]):  # it falls through to the next
             first -= 1
         if all(asked[first : place + 1]):
             self._decided(" || ".join(asked[first : place + 1]), True, node)
