@@ -49,6 +49,31 @@ def test_both_instantiations_are_judged(tmp_path: Path, capsys: pytest.CaptureFi
     assert any("launches k<false> for other shapes, which is judged too" in line for line in found["found"])
 
 
+def test_an_instance_under_several_conditions_is_judged_under_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The instance for edges stores rows beyond M, which the last of the conditions that choose it never has."""
+    host = "auto f = M % 8 ? k<false> : N % 8 ? k<false> : K % 8 ? k<false> : k<true>; f"
+    host += "<<<grid, block>>>(A, B, C, M, N, K);\n"
+    start, end = KERNEL.index("if (K % 8 == 0) k<true>"), KERNEL.rindex("}")
+    source = KERNEL[:start] + host + KERNEL[end:]
+    wrong = source.replace("if (row < M && col < N) C", "if ((WHOLE ? row < M : true) && col < N) C")
+    code, found = check(tmp_path, wrong, capsys)
+    assert (code, found["status"], found["entry"]) == (1, "wrong", "k<false>")
+
+
+def test_guards_of_an_instance_in_a_table_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No size is known to decide: the second instance has a guard of its own, which is wrong for rows."""
+    host = "decltype(&k<true>) table[] = {k<true>, k<false>};\n    table[M % 8 || N % 8 || K % 8]"
+    start, end = KERNEL.index("if (K % 8 == 0) k<true>"), KERNEL.rindex("}")
+    source = KERNEL[:start] + host + "<<<grid, block>>>(A, B, C, M, N, K);\n" + KERNEL[end:]
+    wrong = source.replace("if (row < M && col < N) C", "if (WHOLE || col < N) C")
+    wrong = wrong.replace("a[y][x] = row < M ? A", "a[y][x] = true ? A")
+    wrong = wrong.replace("b[y][x] = col < N ? B", "b[y][x] = true ? B")
+    code, found = check(tmp_path, wrong, capsys)
+    assert (code, found["status"], found["entry"]) == (1, "wrong", "k<false>")
+
+
 def test_a_mistake_in_the_other_instantiation_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = KERNEL.replace("row < M && k0 + x < K ?", "row < M && k0 + x < N ?")
     code, found = check(tmp_path, wrong, capsys)

@@ -21,6 +21,12 @@ NO_PRODUCT = {
                 f"{FLAT} if (i < M * N) C[i] += 0.5f * A[i] * B[i];", FLAT_LAUNCH),
     "grid stride": ("mul_all", "const float* A, const float* B, float* C", "A, B, C",
                     f"{FLAT} for (; i < M * K; i += gridDim.x * 128) C[i] = A[i] * B[i];", "<<<4, 128>>>"),
+    "outer product": ("rank_one", "const float* x, const float* y, float* out", "x, y, out",
+                      f"{CELL} out[row * N + col] = x[row] * y[col];", CELL_LAUNCH),
+    "rows with rows": ("row_dots", "const float* A, const float* B, float* C", "A, B, C",
+                       f"{FLAT} if (i >= M) return; float sum = 0; "
+                       "for (int j = 0; j < N; ++j) sum += A[i * N + j] * B[i * N + j]; C[i] = sum;",
+                       "<<<(M + 127) / 128, 128>>>"),
     "its name": ("matmul_elementwise", "const float* A, const float* B, float* C", "A, B, C",
                  f"{CELL} C[row * N + col] = A[row * N + col] * B[row * N + col];", CELL_LAUNCH),
 }  # fmt: skip
@@ -28,6 +34,7 @@ WRONG = {
     "no loop": ("product", f"{CELL} C[row * N + col] = A[row * K] * B[col];"),
     "the last term alone": ("product", f"{CELL} float sum = 0; for (int k = 0; k < K; ++k) "
                             "sum = A[row * K + k] * B[k * N + col]; C[row * N + col] = sum;"),
+    "the first row and column alone": ("product", f"{CELL} C[row * N + col] = A[row * N] * B[col];"),
     "a guard by another size": ("product", f"{CELL} float sum = 0; for (int k = 0; k < N; ++k) "
                                 "sum += A[row * N + k] * B[k * N + col]; C[row * N + col] = sum;"),
     "its name says product": ("matmul", f"{CELL} C[row * N + col] = A[row * N + col] * B[row * N + col];"),

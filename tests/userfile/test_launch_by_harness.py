@@ -9,6 +9,7 @@ import pytest
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.user_launch import UserLaunch
 
 PROBLEM = Problem(128, 256, 64)
 KERNEL = """
@@ -53,6 +54,17 @@ def test_the_harness_computes_the_grid_that_is_not_passed(passed: str, grid: Dim
     kernel = user_kernel(path, UserOptions())
     assert geometry_source(path, UserOptions(), PROBLEM) == "launch site"
     assert kernel.geometry(PROBLEM, kernel.config()).grid == grid
+
+
+def test_each_file_passes_its_own_kernel_of_a_common_name(tmp_path: Path) -> None:
+    (tmp_path / "harness.h").write_text(HARNESS)
+    host = MAIN[MAIN.index("int main") :].replace("GRID", "")
+    for name in ("first.cu", "second.cu"):
+        (tmp_path / name).write_text(f'#include "harness.h"\n{KERNEL}{host}')
+    launch = user_kernel(tmp_path / "first.cu", UserOptions()).geometry
+    assert isinstance(launch, UserLaunch)
+    assert launch.site is not None
+    assert launch.namesake == ""
 
 
 @pytest.mark.parametrize(

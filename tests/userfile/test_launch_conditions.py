@@ -104,6 +104,13 @@ SIZES = {
     "an upper bound": ("if (M <= 64) PLAIN", (64, 300, 64), (65, 64, 64)),
     "an assert": ("assert(N % 32 == 0); PLAIN", (31, 64, 31), (64, 63, 64)),
     "exit": ("if (N % 32) { printf(\"N\"); exit(1); } PLAIN", (31, 64, 31), (64, 63, 64)),
+    "bits of a switch": ("switch (K & 3) { case 0: PLAIN break; default: OTHER }", (64, 64, 68), (64, 64, 66)),
+    "a choice": ("switch (K % 4 ? 1 : 0) { case 1: OTHER break; case 0: PLAIN }", (64, 64, 68), (64, 64, 67)),
+    "several cases": ("switch (K % 4) { case 0: case 2: PLAIN break; default: OTHER }", (64, 64, 66), (64, 64, 67)),
+    "a case that leaves": ("switch (K % 4) { case 1: if (M > N) { OTHER return; } else { exit(1); } case 0: PLAIN }",
+                           (64, 64, 68), (64, 64, 65)),
+    "default among them": ("switch (K % 4) { case 1: default: PLAIN break; case 3: { OTHER return; } }", (64, 64, 65),
+                           (64, 64, 67)),
     "greater or equal": ("CHECK_GE(K, 32); PLAIN", (64, 64, 32), (64, 64, 31)),
 }  # fmt: skip
 
@@ -202,6 +209,23 @@ MACROS = {
 def test_a_check_that_only_warns_is_no_condition(tmp_path: Path, body: str, counts: bool) -> None:
     launch = launch_of(tmp_path, "CHECK(K % 4 == 0); PLAIN", before=f"#define CHECK(x) {body}")
     assert (launch.launched(LARGE.with_(k=67)).excluded is not None) == counts
+
+
+NOTES = {
+    "macro": '#define CHECK(x) do { if (!(x)) { puts("no"); ++errors; } } while (0)',
+    "function": 'static void CHECK(bool ok) { if (!ok) { puts("x = 1"); failed = true; } }',
+}
+
+
+@pytest.mark.parametrize("before", NOTES.values(), ids=NOTES)
+def test_a_check_that_notes_a_failure_may_be_a_condition(tmp_path: Path, before: str) -> None:
+    """Host code may stop later, by what was noted: nothing is said of products that the check is against."""
+    launch = launch_of(tmp_path, "CHECK(K % 4 == 0); CHECK(beta == 0.f); PLAIN", before=before)
+    for problem in (LARGE.with_(k=67), LARGE.with_(beta=2.0)):
+        against = launch.launched(problem)
+        assert against.excluded is None
+        assert against.unread is not None
+    assert launch.launched(LARGE).unread is None
 
 
 FUNCTIONS = {

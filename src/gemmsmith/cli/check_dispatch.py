@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 from gemmsmith.cli.check_prepare import Asked
@@ -30,7 +31,9 @@ LAUNCHED = "a shape that its host code launches it for"
 _MOST_OTHERS = 3
 _MOST_BESIDE = 2  # further instantiations that are judged, where no size decides between them
 _BESIDE_SHARE = 0.6  # of the budget: after that none is begun
+_CLOSER_SHARE = 0.4  # of the budget, for one that is right for some shapes only
 _MOST_SHAPES = 6
+_RIGHT = ("right", "column_major")
 # Added to M, N and K: all ragged, then one of them; multiples of 2, 4 and 8 are not ragged for every vector.
 _RAGGED = ((1, -1, 3), (3, 5, -1), (0, 0, 3), (0, -1, 0), (1, 0, 0), (0, 0, 4), (0, 4, 0), (0, 2, 2), (0, 8, 8))
 
@@ -64,7 +67,8 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
             return other
         judged = "judged too" if other.verdicts else "not judged: no small shape is launched so"
         lines.append(f"its host code launches {other.entry} for other shapes, which is {judged}")
-    report.others_take = takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others)
+    if takes_ragged and len(others) == len(dispatch.others) and all(other.ok for other in others):
+        report.others_take = partial(others_take, spec, dispatch)
     _add(report, *lines)
     return report
 
@@ -74,6 +78,7 @@ def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check
     beside = isinstance(spec.geometry, UserLaunch) and report.ok and _is_whole(asked) and not _is_chosen(spec)
     others = spec.geometry.other_instances() if beside and isinstance(spec.geometry, UserLaunch) else ()
     quick = replace(asked, certified=False, fitted=False, cures=0.0)
+    closer = replace(quick, fitted=True, clock=None, budget=asked.budget * _CLOSER_SHARE)
     lines: list[str] = []
     for place, values in enumerate(others):
         named = ", ".join(f"{name}={value}" for name, value in values)
@@ -83,6 +88,8 @@ def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check
             continue
         try:
             other = tried(quick, values, check)
+            if other.ok and other.status not in _RIGHT:  # its guards may be wrong, which fitted trials show
+                other = tried(closer, values, check)
         except TimeLimitError:
             raise
         except GemmsmithError as error:
@@ -91,7 +98,8 @@ def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check
         if not other.ok:
             _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")
             return other
-        lines.append(f"its host code also launches {other.entry}, which is judged too")
+        limit = "" if other.status in _RIGHT else f": {other.status}"
+        lines.append(f"its host code also launches {other.entry}, which is judged too{limit}")
     _add(report, *lines)
     return report
 
@@ -104,8 +112,17 @@ def dispatch_of(spec: KernelSpec) -> Dispatch | None:
 def taken(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
     """Whether host code launches this instantiation for a product."""
     assert isinstance(spec.geometry, UserLaunch)
-    scalars = {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
-    return dispatch.takes(spec.geometry.own_sizes(problem), scalars)
+    return dispatch.takes(spec.geometry.own_sizes(problem), _scalars(problem))
+
+
+def others_take(spec: KernelSpec, dispatch: Dispatch, problem: Problem) -> bool:
+    """Whether host code launches another instantiation for a product."""
+    assert isinstance(spec.geometry, UserLaunch)
+    return dispatch.others_take(spec.geometry.own_sizes(problem), _scalars(problem))
+
+
+def _scalars(problem: Problem) -> dict[str, Fraction]:
+    return {"alpha": Fraction(problem.alpha), "beta": Fraction(problem.beta)}
 
 
 def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Problem) -> Iterator[Trial]:

@@ -16,6 +16,8 @@ _COMPARED = {"eq": "==", "ne": "!=", "neq": "!=", "lt": "<", "le": "<=", "gt": "
 _LEAVES = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 _ENDS = frozenset(("exit", "_exit", "abort", "quick_exit", "terminate", "__builtin_trap"))
 _STOPS = re.compile(r"\b(?:return|throw|goto|break|continue|asm|__asm__)\b")
+_ASSIGNS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|(?:<<|>>)=")
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _PRINTS = frozenset(("if", "while", "void", "printf", "fprintf", "puts", "fputs", "fflush", "perror", "sizeof"))
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
@@ -32,6 +34,19 @@ def known_after(code: str, node: Node) -> list[tuple[str, bool]]:
     return [(found, True)] if found else []
 
 
+def leaves_case(code: str, node: Node) -> bool:
+    """Whether a case of a switch ends with a statement after which the next one is not run."""
+    last = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
+    if last is None:
+        return False
+    if last.type in ("compound_statement", "else_clause"):
+        return leaves_case(code, last)
+    if last.type == "if_statement" and (other := last.child_by_field_name("alternative")) is not None:
+        then = last.child_by_field_name("consequence")
+        return leaves(code, then) and (leaves(code, other) or leaves_case(code, other))
+    return leaves(code, last)
+
+
 def check_name(code: str, node: Node) -> str:
     """The name of the check that a statement is; '' for others."""
     call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
@@ -44,6 +59,11 @@ def only_tells(body: str, returns: bool = False) -> bool:
     return leaves the check alone, which is a function."""
     stops = [each for each in _STOPS.findall(body) if not (returns and each == "return")]
     return not stops and set(_CALLED.findall(body)) <= _PRINTS
+
+
+def assigns(body: str) -> bool:
+    """Whether a macro or a function changes a variable: ``++errors``, ``ok = false``."""
+    return _ASSIGNS.search(_STRING.sub("", body)) is not None
 
 
 def condition_text(code: str, node: Node) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gemmsmith.userfile.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.declared import Variable, enumerators, innermost, text_of, variables
 from gemmsmith.userfile.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
-from gemmsmith.userfile.host_guards import check_name, condition_text, known_after
+from gemmsmith.userfile.host_guards import check_name, condition_text, known_after, leaves_case
 from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import descend, last_name, parse, words
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _ANYWHERE: frozenset[str] = frozenset()
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CHOICES = frozenset({"if_statement", "switch_statement", "call_expression", "binary_expression"})
+_WHOLE = frozenset(("bool", "int", "unsigned", "unsigned int", "long", "size_t", "std::size_t", "int64_t", "uint32_t"))
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 
 
@@ -172,14 +173,24 @@ class _Walk:
         condition = switch.child_by_field_name("condition") if switch is not None else None
         if condition is None or node.parent is None:
             return
-        tested = words(text_of(self.code, condition)).removeprefix("(").removesuffix(")")
-        value = node.child_by_field_name("value")
-        if value is not None:
-            self._decided(f"{tested} == {words(text_of(self.code, value))}", True, node)
+        tested = words(text_of(self.code, condition)).strip()
+        tested = tested[1:-1].strip() if re.fullmatch(r"\(\s*[\w.]+\s*\)", tested) else tested
+        cases = [each for each in node.parent.named_children if each.type == "case_statement"]
+        asked = [self._asked(tested, each) for each in cases]  # empty for ``default``
+        place = cases.index(node)
+        first = place
+        while first > 0 and not leaves_case(self.code, cases[first - 1]):  # it falls through to the next
+            first -= 1
+        if all(asked[first : place + 1]):
+            self._decided(" || ".join(asked[first : place + 1]), True, node)
             return
-        for each in node.parent.named_children:
-            if each.type == "case_statement" and (other := each.child_by_field_name("value")) is not None:
-                self._decided(f"{tested} == {words(text_of(self.code, other))}", False, node)
+        for text in asked[:first] + asked[place + 1 :]:
+            if text:
+                self._decided(text, False, node)
+
+    def _asked(self, tested: str, case: Node) -> str:
+        value = case.child_by_field_name("value")
+        return f"{tested} == {words(text_of(self.code, value))}" if value is not None else ""
 
     def _decided(self, text: str, holds: bool, node: Node) -> None:
         self.scope.conditions.append((text, holds))
@@ -264,7 +275,7 @@ class _Walk:
     def _assignment(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = text_of(self.code, node.child_by_field_name("operator"))
-        if left is None or right is None or operator != "=":
+        if left is None or right is None or (operator != "=" and not self._is_known(left)):
             self._may_change(node)
             return
         if right.type == "assignment_expression":  # block.x = block.y = 16: the inner one first
@@ -277,8 +288,17 @@ class _Walk:
         before = self.scope.variables.get(name)
         if before is not None and before.value and name not in self.scope.changed:  # x = max(x, 1)
             value = re.sub(rf"(?<![\w.:>]){re.escape(name)}\b(?!\s*\()", lambda _: f"({before.value})", value)
+            if operator != "=":  # whole |= N % 4 == 0
+                held = f"(({before.value}) ? 1 : 0)" if before.type == "bool" else f"({before.value})"
+                value = f"{held} {operator.removesuffix('=')} ({value})"
         self._set(name, value, node)
         self._addresses(right)
+
+    def _is_known(self, left: Node) -> bool:
+        """Whether it is a flag or a whole number whose value is told where it is declared."""
+        name = path_of(text_of(self.code, left))
+        known = self.scope.variables.get(name)
+        return known is not None and known.type in _WHOLE and bool(known.value) and name not in self.scope.changed
 
     def _set(self, name: str, value: str, node: Node) -> None:
         store = self.scope.members if re.search(r"[.\[]", name) else self.scope.variables

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.declared import text_of
 from gemmsmith.userfile.host_frame import Asked
-from gemmsmith.userfile.host_guards import only_tells
+from gemmsmith.userfile.host_guards import assigns, only_tells
 from gemmsmith.userfile.host_values import HostScope
 from gemmsmith.userfile.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.launch_values import SiteValues
+from gemmsmith.userfile.parts import FunctionSource
 from gemmsmith.userfile.syntax import expression, words
 from gemmsmith.userfile.values import evaluate
 
@@ -129,9 +130,9 @@ class LaunchConditions:
 
 def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tuple[str, str], ...]) -> LaunchConditions:
     """The conditions of every launch with the template arguments of ``own``."""
-    alike = {(own.site.frame.function, own.site.frame.start): own.site}
+    alike = {_place(own.site): own.site}
     for site in sites:
-        values, key = replace(own, site=site), (site.frame.function, site.frame.start)
+        values, key = replace(own, site=site), _place(site)
         known = key in alike or len(alike) == _MOST_SITES
         if not known and values.agrees() and not values.passes_others() and values.template() == own.template():
             alike[key] = site
@@ -139,6 +140,11 @@ def conditions_of(own: SiteValues, sites: Iterable[LaunchSite], paths: tuple[tup
     whole = [each for each in called if _is_own(each) and not _is_contradicted(each, own)]
     whole = whole or [replace(own.site, frame=replace(own.site.frame, caller=None))]
     return LaunchConditions(tuple(replace(own, site=site) for site in whole[:_MOST_SITES]), paths)
+
+
+def _place(site: LaunchSite) -> tuple[FunctionSource | None, int, tuple[tuple[str, bool], ...]]:
+    """Where a launch is, and the conditions under which a variable holds the kernel there: it may under several."""
+    return site.frame.function, site.frame.start, site.frame.when
 
 
 def _is_own(site: LaunchSite) -> bool:
@@ -188,29 +194,36 @@ def _answers(
         for around, listed in ((True, known.conditions), (False, known.checked)):
             for text, holds in listed:
                 condition = HostCondition(text, holds, f"{file}:{known.lines.get((text, holds), 0)}")
-                if (asked is not None and condition not in asked) or _only_tells(text, holds, scope):
+                checks = _checks(text, holds, scope)
+                if (asked is not None and condition not in asked) or checks == "tells":
                     continue
                 scope.asked.sized, unknown = False, list[str]()
                 if (text, holds) in known.outdated:
                     found, unknown = None, [text]
                 else:
                     found = _truth(text, scope, unknown)
-                if found is None and any(_may_depend(part, scope, around) for part in unknown):
+                is_noted = checks == "notes" and scope.asked.sized and found is (not holds)
+                if is_noted or (found is None and any(_may_depend(part, scope, around) for part in unknown)):
                     yield condition, None
                 elif scope.asked.sized:  # what is not known is no matter of sizes: it may be met
                     yield condition, found is None or found == holds
         scope = scope.outer()
 
 
-def _only_tells(text: str, holds: bool, scope: HostScope) -> bool:
-    """Whether a condition is checked by a macro or a function of the user's that prints a warning at most."""
+def _checks(text: str, holds: bool, scope: HostScope) -> str:
+    """What a macro or a function of the user's does that checks a condition: ``tells`` if it prints a warning at most;
+    ``notes`` if it also changes a variable, by which host code may stop later; empty otherwise."""
     name = scope.frame.locals.checks.get((text, holds), "")
     for source in scope.frame.sources if name else ():
-        if (macro := source.macros.get(name)) is not None:
-            return only_tells(macro.body)
-        if bodies := [each.body for each in source.functions if each.name == name and each.body]:
-            return all(only_tells(body, returns=True) for body in bodies)
-    return False
+        macro = source.macros.get(name)
+        bodies = [each.body for each in source.functions if each.name == name and each.body]
+        if macro is None and not bodies:
+            continue
+        read = [macro.body] if macro is not None else bodies
+        if not all(only_tells(body, returns=macro is None) for body in read):
+            return ""
+        return "notes" if any(assigns(body) for body in read) else "tells"
+    return ""
 
 
 # --- three-valued logic

@@ -6,6 +6,7 @@ the sources tells which of the two the launch is made for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from gemmsmith.userfile.launch_site import LaunchSite
@@ -16,7 +17,7 @@ from gemmsmith.userfile.project import Project
 def namesake(project: Project, site: LaunchSite, kernel: KernelSource) -> Path | None:
     """A file with another kernel that ``site`` may launch as well; None where includes or folders decide."""
     home, here = kernel.file.resolve(), site.file.resolve()
-    if here == home or _defines(project, site.file, kernel):
+    if here == home or any(_defines(project, file, kernel) for file in (site.file, *_callers(site))):
         return None
     others = [file for file in project.mentioning(kernel.file, kernel.name)
               if file.resolve() not in (home, here) and _is_defined_in(project, file, kernel)]  # fmt: skip
@@ -24,6 +25,14 @@ def namesake(project: Project, site: LaunchSite, kernel: KernelSource) -> Path |
     if home.parent == here.parent and not beside:
         return None
     return others[0] if others else None
+
+
+def _callers(site: LaunchSite) -> Iterator[Path]:
+    """The files with the calls that lead to a launch: one passes the kernel on to a harness."""
+    frame = site.frame.caller
+    while frame is not None:
+        yield frame.source.path
+        frame = frame.caller
 
 
 def _defines(project: Project, file: Path, kernel: KernelSource) -> bool:

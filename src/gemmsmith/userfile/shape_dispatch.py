@@ -46,8 +46,13 @@ class Dispatch:
 
     def takes(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction] = PLAIN) -> bool:
         """Whether host code is known to launch this instantiation for a product."""
-        refuses = _refuses(self._scope(self.sites[self.own], sizes, scalars))
-        return not refuses and self._taken(sizes, scalars) == self.own
+        taken = self._taken(sizes, scalars)
+        return taken is not None and self._is_own(taken) and not self._is_refused(taken, sizes, scalars)
+
+    def others_take(self, sizes: Mapping[str, int], scalars: Mapping[str, Fraction] = PLAIN) -> bool:
+        """Whether host code is known to launch another instantiation for a product."""
+        taken = self._taken(sizes, scalars)
+        return taken is not None and not self._is_own(taken) and not self._is_refused(taken, sizes, scalars)
 
     @property
     def tested(self) -> frozenset[str]:
@@ -73,6 +78,12 @@ class Dispatch:
         """Those that are not around all of the launches."""
         shared = set.intersection(*(set(each.site.frame.locals.conditions) for each in self.sites))
         return [each for each in site.site.frame.locals.conditions if each not in shared]
+
+    def _is_own(self, place: int) -> bool:
+        return self.sites[place].template() == self.sites[self.own].template()
+
+    def _is_refused(self, place: int, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> bool:
+        return _refuses(self._scope(self.sites[place], sizes, scalars))
 
     def _scope(self, site: SiteValues, sizes: Mapping[str, int], scalars: Mapping[str, Fraction]) -> HostScope:
         return scope_with(site, sizes, self.paths, scalars)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 Conditions = tuple[tuple[str, bool], ...]  # as written, and whether each holds
 _OPENS, _CLOSES = "([{", ")]}"
+_COLON = re.compile(r"(?<!:):(?!:)")
+_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 
 
 def branches(text: str) -> Iterator[tuple[str, Conditions]]:
@@ -33,8 +36,19 @@ def ternary(text: str) -> tuple[str, str, str] | None:
         elif char == ":" and ":" not in (text[at - 1], text[at + 1 : at + 2]) and asked:
             asked -= 1
             if not asked:
-                return without_parentheses(text[:start]), text[start + 1 : at].strip(), text[at + 1 :].strip()
+                last = text[at + 1 :].strip()
+                parts = without_parentheses(text[:start]), text[start + 1 : at].strip(), last
+                return None if _closes_template(last) else parts
     return None
+
+
+def _closes_template(text: str) -> bool:
+    """Whether it ends with an angle bracket that was opened before: ``gemm<c ? 2 : 1>`` is one kernel."""
+    while text != (outside := _BRACKETED.sub("", text)):
+        text = outside
+    text = text.replace("->", "")
+    last = _COLON.split(text)[-1]  # of several values
+    return text.endswith(">") and all(each.count("<") < each.count(">") for each in (text, last))
 
 
 def without_parentheses(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,7 +69,7 @@ class Report:
     certificate: Certificate | None = None
     causes: tuple[Suggestion, ...] = ()  # each confirmed by a changed copy
     host: list[str] = field(default_factory=list)  # conditions of host code that rule trials out
-    others_take: bool = False  # what host code rules out here, other instances take, which are judged and right
+    others_take: Callable[[Problem], bool] | None = None  # what host code launches other instances for, all right
     remedies: tuple[Suggestion, ...] = ()  # of limits that ``advice`` and ``remarks`` name, each tried in a copy
 
     @property
@@ -104,7 +105,8 @@ class Report:
 
     def _is_for_others(self, trial: Trial) -> bool:
         """Whether host code launches another instance for a trial's product, which is right."""
-        return self.others_take and leaves_out(self.spec, self.base, trial.problem) is not None
+        takes = self.others_take
+        return takes is not None and takes(trial.problem) and bool(leaves_out(self.spec, self.base, trial.problem))
 
     def _subtracts_infinities(self, verdict: Verdict) -> bool:
         """Whether infinities became NaN in a kernel that subtracts, as compensated sums and split operands do: such
