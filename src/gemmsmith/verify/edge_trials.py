@@ -40,6 +40,7 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
+_LARGE_PAIRS = ((100.0, -100.0), (1e4, 1e3))  # beyond a limit that scalars are cut to; fp16 holds results of the first
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _BYTE = 256  # numbers that 8 bits hold
@@ -131,6 +132,8 @@ def _scalars(subject: Subject) -> Iterator[Trial]:
     if whole and (ours or base.out_dtype == INT8):
         return
     pairs = list(_WHOLE_PAIRS if whole else _PAIRS)
+    if not whole and base.out_dtype.itemsize > 1:
+        pairs += _LARGE_PAIRS if min(base.dtype.itemsize, base.out_dtype.itemsize) > 2 else _LARGE_PAIRS[:1]
     for constant in () if whole else subject.floats:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
