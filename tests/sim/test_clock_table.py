@@ -31,7 +31,8 @@ def test_a_table_says_what_each_clock_says(seed: int) -> None:
         counts = clock.warps.get(int(warp[n]))
         return bool(clock.epochs[block[n]] > epoch[n] or (counts is not None and counts[thread[n] % WARP] > own[n]))
 
-    found = ClockTable(clocks, _BLOCKS * _WARPS).knows(held, block, epoch, thread, warp, own)
+    table = ClockTable([each.epochs for each in clocks], [each.warps for each in clocks], _BLOCKS * _WARPS)
+    found = table.knows(held, block, epoch, thread, warp, own)
     assert found.tolist() == [knows(n) for n in range(count)]
     assert 0 < found.sum() < count
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
-if TYPE_CHECKING:
-    from gemmsmith.sim.clocks import Clock
-
 
 class ClockTable:
-    """``warps``: as many the grid has."""
+    """``epochs`` and ``counts``: of each clock those of the blocks, and those of the warps that it knows more of.
+    ``warps``: as many the grid has."""
 
-    def __init__(self, clocks: Sequence[Clock], warps: int) -> None:
+    def __init__(self, epochs: Sequence[Array], counts: Sequence[Mapping[int, Array]], warps: int) -> None:
         self._warps = warps
-        self._epochs = np.stack([clock.epochs for clock in clocks])
-        rows = [(index * warps + warp, counts) for index, clock in enumerate(clocks)
-                for warp, counts in sorted(clock.warps.items())]  # fmt: skip
+        self._epochs = np.stack(epochs)
+        rows = [(index * warps + warp, lanes) for index, of_warps in enumerate(counts)
+                for warp, lanes in sorted(of_warps.items())]  # fmt: skip
         self._known = np.array([key for key, _ in rows], np.int64)  # ascending
-        self._counts = np.stack([counts for _, counts in rows]) if rows else np.zeros((0, WARP), np.int32)
+        self._counts = np.stack([lanes for _, lanes in rows]) if rows else np.zeros((0, WARP), np.int32)
 
     def knows(self, held: Array, block: Array, epoch: Array, thread: Array, warp: Array, count: Array) -> Array:
         """Whether each clock, by its index, knows what a thread of a block did in an epoch, at a count of its own."""

@@ -96,7 +96,8 @@ class Moment:
         return self._table([clock.waited() for clock in self.clocks])
 
     def _table(self, clocks: Sequence[Clock]) -> ClockTable:
-        return ClockTable(clocks, clocks[0].epochs.size * self.state.warps_per_block)
+        warps = clocks[0].epochs.size * self.state.warps_per_block
+        return ClockTable([clock.epochs for clock in clocks], [clock.warps for clock in clocks], warps)
 
     def block(self, lanes: Array) -> Array:
         """The blocks of lanes, by their numbers in the grid."""
