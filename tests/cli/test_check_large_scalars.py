@@ -23,13 +23,15 @@ void run(const float* A, const float* B, float* C, int M, int N, int K, float al
 """
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [("fminf(alpha, 64.0f)", "beta"), ("alpha", "fmaxf(beta, -80.0f)")],
-                         ids=["alpha", "beta"])  # fmt: skip
+@pytest.mark.parametrize(("alpha", "beta", "found_at"), [
+    ("fminf(alpha, 64.0f)", "beta", "alpha 100, beta -100"), ("alpha", "fmaxf(beta, -80.0f)", "alpha 100, beta -100"),
+    ("fmaxf(alpha, -50.0f)", "beta", "alpha -200, beta 200"),
+], ids=["large alpha", "beta below 0", "alpha below 0"])  # fmt: skip
 def test_a_scalar_that_is_cut_is_found(
-    alpha: str, beta: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: str, beta: str, found_at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "k.cu"
     file.write_text(SCALED.replace("ALPHA", alpha).replace("BETA", beta), encoding="utf-8")
     assert run_command(["check", str(file), "--json", "--cures", "0"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["trials"][-1]["label"] == "alpha 100, beta -100", found["verdict"]
+    assert found["trials"][-1]["label"] == found_at, found["verdict"]
