@@ -43,7 +43,7 @@ from gemmsmith.verify.verdict import Verdict
 # Rows and columns of tiles. Orders in groups of 2, 4 and 8 have a second group, which may run backwards.
 _CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4), (7, 2), (2, 7), (12, 3), (3, 12))
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
-_EXPLAINING = 3.0  # seconds of a search in which wrong results are launched again to look for races
+_EXPLAINING = 2.0  # seconds of a search in which wrong results are launched again to look for races
 _PATIENCE = 4.0  # seconds; a block takes a tenth of that
 
 
