@@ -8,11 +8,13 @@ thread may hold a ``Clock``: what it acquired through memory from other warps an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from gemmsmith.sim.clock_table import ClockTable
 from gemmsmith.sim.lanes import Lanes, WaveState
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
@@ -81,6 +83,22 @@ class Moment:
     clocks: tuple[Clock, ...]
     alike: Array
 
+    @cached_property
+    def fenced(self) -> ClockTable:
+        """What the clocks know."""
+        return self._table(self.clocks)
+
+    @cached_property
+    def waited(self) -> ClockTable:
+        """What the clocks know, with what was only waited for."""
+        if all(clock.unfenced is None for clock in self.clocks):
+            return self.fenced
+        return self._table([clock.waited() for clock in self.clocks])
+
+    def _table(self, clocks: Sequence[Clock]) -> ClockTable:
+        warps = clocks[0].epochs.size * self.state.warps_per_block
+        return ClockTable([clock.epochs for clock in clocks], [clock.warps for clock in clocks], warps)
+
     def block(self, lanes: Array) -> Array:
         """The blocks of lanes, by their numbers in the grid."""
         found: Array = self.state.wave.blocks[self.state.block[lanes]]
@@ -119,27 +137,15 @@ def ordered(before: Moment, first: Array, after: Moment, second: Array, fenced: 
         same_warp = same_block & (thread // WARP == here // WARP)
         result |= same_warp & (after.counts[second, lane] > before.count(first))
     if after.holds is not None:
-        clocks = after.clocks
-        if not fenced and any(clock.unfenced is not None for clock in clocks):
-            clocks = tuple([clock.waited() for clock in clocks])
-        _ask_clocks(result, before, first, clocks, after.holds[second])
+        holds = after.holds[second]
+        asked = np.flatnonzero((holds >= 0) & ~result)
+        if asked.size:
+            count = np.broadcast_to(before.count(first), first.shape)[asked]
+            warp = block[asked] * before.state.warps_per_block + thread[asked] // WARP
+            epoch = before.epoch(first)[asked]
+            table = after.fenced if fenced else after.waited
+            result[asked] = table.knows(holds[asked], block[asked], epoch, thread[asked], warp, count)
     return result
-
-
-def _ask_clocks(result: Array, before: Moment, first: Array, clocks: tuple[Clock, ...], holds: Array) -> None:
-    block, thread = before.block(first), before.state.thread[first]
-    warp = block * before.state.warps_per_block + thread // WARP
-    count = np.broadcast_to(before.count(first), first.shape)
-    epoch = before.epoch(first)
-    asked = (holds >= 0) & ~result
-    for index in np.flatnonzero(np.bincount(holds[asked])):
-        clock, ask = clocks[index], np.flatnonzero(asked & (holds == index))
-        result[ask] = clock.epochs[block[ask]] > epoch[ask]
-        if clock.warps:
-            known = np.array(sorted(clock.warps), np.int64)
-            counts = np.stack([clock.warps[int(one)] for one in known])
-            row = np.searchsorted(known, warp[ask]).clip(max=known.size - 1)
-            result[ask] |= (known[row] == warp[ask]) & (counts[row, thread[ask] % WARP] > count[ask])
 
 
 class Clocks:

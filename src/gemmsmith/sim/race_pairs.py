@@ -21,6 +21,7 @@ from gemmsmith.sim.operation import Operation
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.warp_products import WarpProducts
 from gemmsmith.sim.wave import WARP
+from gemmsmith.sim.work import WORK
 
 _PAIRS_AT_ONCE = 1 << 20
 _ENOUGH_PAIRS = 1 << 22  # from here on a pair of instructions that races is not looked for again
@@ -201,6 +202,7 @@ class PairSearch:
                     best[key] = pair
                 if pair.across_warps and seen > _ENOUGH_PAIRS:
                     self._know(pair)
+        WORK.add_search(seen, len(self.moments))
         for pair in best.values():
             if pair.across_warps:
                 self._know(pair)

@@ -28,6 +28,7 @@ from gemmsmith.sim.shadow_records import ArrayBounds, Landing, Reads, Record, Wa
 from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.window_memory import WindowMemory
+from gemmsmith.sim.work import WORK
 
 _SEVERAL = 255
 _MANY_RECORDS = 96  # with as many moments, of which each two are compared
@@ -97,6 +98,7 @@ class Shadow(RecordsInShadow):
 
     def acquire(self, lanes: Array, clock: Clock) -> None:
         """These lanes have waited for what a clock knows."""
+        WORK.add_acquire()
         self._forget_seen()
         self.clocks.acquire(lanes, clock)
         if self._kept() > self._many_records and not self._unwritten:

@@ -8,6 +8,8 @@ from __future__ import annotations
 # Fitted to the trials of eleven kernels, four at a time on a server: 0.65 to 1.6 times their CPU seconds.
 _OPERATION, _LANE = 8.4e-6, 1.35e-8  # one operation of a group, and for each of its lanes
 _TURN, _WATCHED_TURN = 4e-5, 3e-4  # of a group, until it waits; where races are looked for
+_PAIR, _MOMENT = 7e-7, 1e-3  # two accesses of which one may come first, and what all lanes know at some time
+_ACQUIRED = 7e-4  # what lanes learn from those that they waited for
 _WAVE = 0.012  # with the operands and the judgement of its launch
 
 
@@ -23,6 +25,13 @@ class Work:
     def add_turn(self, operations: int, lanes: int, watched: bool) -> None:
         """Count a group's turn: so many operations, each of so many lanes."""
         self.seconds += operations * (_OPERATION + _LANE * lanes) + (_WATCHED_TURN if watched else _TURN)
+
+    def add_search(self, pairs: int, moments: int) -> None:
+        """Count a search for races: so many pairs of accesses, at so many moments."""
+        self.seconds += pairs * _PAIR + moments * _MOMENT
+
+    def add_acquire(self) -> None:
+        self.seconds += _ACQUIRED
 
 
 WORK = Work()

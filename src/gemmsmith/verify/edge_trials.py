@@ -25,6 +25,7 @@ from gemmsmith.problem import FP16, INT8, INTEGER_TYPES, Problem
 from gemmsmith.verify.data_trials import data_trials
 from gemmsmith.verify.decision_trials import decision_trials
 from gemmsmith.verify.edges import Edge
+from gemmsmith.verify.epilogue import SMOOTH
 from gemmsmith.verify.exact_trial import exact_trial
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
@@ -40,6 +41,8 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
+# Beyond limits that scalars may be cut to; fp16 holds results of the first two.
+_LARGE_PAIRS = ((100.0, -100.0), (-200.0, 200.0), (1e4, 1e3))
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _BYTE = 256  # numbers that 8 bits hold
@@ -131,6 +134,8 @@ def _scalars(subject: Subject) -> Iterator[Trial]:
     if whole and (ours or base.out_dtype == INT8):
         return
     pairs = list(_WHOLE_PAIRS if whole else _PAIRS)
+    if not whole and base.out_dtype.itemsize > 1 and base.activation not in SMOOTH:  # whose exp overflows
+        pairs += _LARGE_PAIRS if min(base.dtype.itemsize, base.out_dtype.itemsize) > 2 else _LARGE_PAIRS[:2]
     for constant in () if whole else subject.floats:
         if 2.0**-14 < constant < 2.0**14:
             pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]

@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.work import WORK
 from gemmsmith.verify.axis_multiple import LaunchSteps
 from gemmsmith.verify.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.decision_coverage import coverage
@@ -41,6 +43,7 @@ from gemmsmith.verify.verdict import Verdict
 # Rows and columns of tiles. Orders in groups of 2, 4 and 8 have a second group, which may run backwards.
 _CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4), (7, 2), (2, 7), (12, 3), (3, 12))
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
+_EXPLAINING = 2.0  # seconds of a search in which wrong results are launched again to look for races
 _PATIENCE = 4.0  # seconds; a block takes a tenth of that
 
 
@@ -65,11 +68,11 @@ def fit_subject(
             flat=_flat(spec, ptx),
             packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),
         )
-        run = cache(partial(_run, runner))  # some extents are asked for twice
+        run = cache(partial(_run, runner, until=WORK.seconds + _EXPLAINING))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)
     if ragged is not None and found.multiples.k > 1 and not (spec.signature.square or tied):
         try:
-            least = with_least_depth(run, ragged[0], base, found.multiples, edges.depth)
+            least = with_least_depth(partial(_run, runner), ragged[0], base, found.multiples, edges.depth)
             found = replace(found, multiples=least)
         except WrongGuard as ended:
             found = ended.found
@@ -145,11 +148,12 @@ def fitted_trials(runner: TrialRunner, base: Problem, c: str, full: bool) -> lis
     return [each for each in edge_trials(subject, full) if full or not each.label.startswith(LARGE)]
 
 
-def _run(runner: TrialRunner, trial: Trial) -> Verdict | None:
-    """The verdict, where the problem has a launch, and no condition of host code rules it out."""
+def _run(runner: TrialRunner, trial: Trial, until: float = math.inf) -> Verdict | None:
+    """The verdict, where the problem has a launch, and no condition of host code rules it out. ``until``: how much the
+    simulator may have done before; from then on no race is looked for that would explain a wrong result."""
     if no_launch(runner.spec, runner.config, trial.problem) or excluded(runner.spec, trial.problem):
         return None
-    return runner.run(trial)
+    return runner.run(trial, explained=until > WORK.seconds)
 
 
 def _samples(runner: TrialRunner, subject: Subject) -> bool:

@@ -41,11 +41,12 @@ class TrialRunner:
     blocks: Sequence[int] | None = None
     hurries: Callable[[], bool] = lambda: False
 
-    def run(self, trial: Trial) -> Verdict:
-        """The verdict on one launch. A wrong result is launched again to look for a race that explains it."""
+    def run(self, trial: Trial, explained: bool = True) -> Verdict:
+        """The verdict on one launch. A wrong result is launched again to look for a race that explains it, if it is to
+        be ``explained``."""
         hazards = trial.hazards and not self.hurries()
         verdict = self._launched(trial, hazards)
-        if verdict.trusted or verdict.faults or hazards or trial.size is Size.SPARSE:
+        if verdict.trusted or verdict.faults or hazards or trial.size is Size.SPARSE or not explained:
             return verdict
         watched = self._launched(trial, True)
         return watched if watched.faults else verdict
