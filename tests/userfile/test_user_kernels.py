@@ -91,8 +91,11 @@ LAUNCHED: dict[str, Case] = {
                                     (2, 2, 1), (64, 1, 1), "launch site"),
     "square only": (launched("dim3(n / 16, n / 16)", "dim3(16, 16)", call="A, B, C, n, n, n"), (16, 8, 1), (16, 16, 1),
                     "launch site"),
-    "set in a loop": (launched("g", "b", "int t = 8; t *= 2; dim3 b(t, t); dim3 g(N / t, M / t);"),
-                      (8, 4, 1), (32, 32, 1), "guessed"),
+    "changed once": (launched("g", "b", "int t = 8; t *= 2; dim3 b(t, t); dim3 g(N / t, M / t);"),
+                     (16, 8, 1), (16, 16, 1), "launch site"),
+    "set in a loop": (
+        launched("g", "b", "int t = 4; for (int i = 0; i < 2; ++i) { t *= 2; } dim3 b(t, t); dim3 g(N / t, M / t);"),
+        (8, 4, 1), (32, 32, 1), "guessed"),
     "decided later": (launched("g", "b", f"dim3 b(16, 16); {G16} if (M < 64) {{ b = dim3(8, 8); }}"),
                       (16, 8, 1), (16, 16, 1), "launch site"),
     "unknown function": (launched("choose(N)", "b", "dim3 b = pick(M);"), (8, 4, 1), (32, 32, 1), "guessed"),
