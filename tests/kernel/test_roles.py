@@ -62,6 +62,9 @@ def roles(text: str, body: str = "", passed: tuple[str, ...] = (), declared: str
          "float * C, int stride_c", "", "M,N,K,alpha,A,lda,B,ldb,beta,C,ldc"),
         ("const float * A, const float * B, float * C, int M, int N, int K, int strideA, int strideB, int strideC, "
          "int batch_count", "", "A,B,C,M,N,K,strideA,strideB,strideC,batch"),
+        ("int M, int N, int K, float alpha, const float * A, int lda, long long sA, const float * B, int ldb, "
+         "long long sB, float beta, float * C, int ldc, long long sC", "A += blockIdx.z * sA;",
+         "M,N,K,alpha,A,lda,strideA,B,ldb,strideB,beta,C,ldc,strideC"),
         ("const float * A, const float * B, float * C, int M, int N, int K, int lda, int strideA", "",
          "A,B,C,M,N,K,lda,strideA"),
         ("const float * A, const float * B, const float * bias, float * C, int M, int N, int K", "",

@@ -44,6 +44,7 @@ _ROWS = frozenset(("rows", "row", "height", "h", "r"))
 _COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
 # Rows and columns of each operand.
 _SIDES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N"), "d": ("M", "N")}
+_SHORT_STRIDES = {"s": ("stride",), "st": ("stride",), "bs": ("batch", "stride")}  # sA, stB, bsC
 # Other words for the operands, in names of their extents and strides: lhs_rows, row_stride_two.
 _OPERANDS = {"one": "a", "lhs": "a", "two": "b", "rhs": "b", "dest": "c", "dst": "c"}
 _SCALARS = {"alpha": ("alpha", "scale", "scalar"), "beta": ("beta",)}
@@ -147,6 +148,8 @@ def leading_role(name: str, batched: bool) -> str:
     if match := re.fullmatch(r"ld([abcd])|([abcd])ld|(?:leading|pitch|lead)(?:dim)?([abcd])", text):
         return "ld" + "".join(filter(None, match.groups()))
     letter = next((word for word in found if word in _SIDES), "")
+    if len(found) == 2 and found[0] in _SHORT_STRIDES and found[1] == letter:
+        found = [*_SHORT_STRIDES[found[0]], letter]
     if "stride" in found and letter and set(found) <= {"stride", "batch", "row", letter}:
         return f"stride{letter.upper()}" if batched or "batch" in found else f"ld{letter}"
     return ""
