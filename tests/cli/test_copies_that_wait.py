@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from gemmsmith.cli.check_cures import _limited
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -17,7 +16,7 @@ def _timeout(own: float, seconds: float) -> float:
     runner = TrialRunner(
         cast(KernelSpec, None), cast(Config, None), compiled, lambda *_: SimDevice(timeout=own), lambda *_: compiled
     )
-    device = _limited(runner, seconds).open_device("lockstep", False)
+    device = runner.limited(seconds).open_device("lockstep", False)
     assert isinstance(device, SimDevice)
     return device.timeout
 

@@ -26,8 +26,6 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.device import Device
-from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.edited import Edited
 from gemmsmith.userfile.kernel_chain import chained_name
 from gemmsmith.userfile.options import UserOptions
@@ -76,7 +74,7 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
         limit = min(asked.timeout, seconds)
         whole = replace(asked, cures=0.0, budget=budget, trial=TrialOptions(), clock=None, certified=False,
                         timeout=limit)  # fmt: skip
-        bench = _CopyBench(report, _limited(runner, limit), whole, check, trial, names)
+        bench = _CopyBench(report, runner.limited(limit), whole, check, trial, names)
         fault = replace(fault, squares_pass=trial.label == report.failed[0][0].label == DISTINCT)
         if trial.label in _EDGES:
             share = _HASTE if hasty else _EDGES_SHARE if report.ok else 1.0
@@ -85,18 +83,6 @@ def find_causes(report: Report, runner: TrialRunner, asked: Asked, check: Check)
     except GemmsmithError:
         return ()
     return (found,) if found is not None else ()
-
-
-def _limited(runner: TrialRunner, seconds: float) -> TrialRunner:
-    """The runner, where no launch takes longer: a copy may wait for ever."""
-
-    def opened(schedule: str, hazards: bool) -> Device:
-        device = runner.open_device(schedule, hazards)
-        if isinstance(device, SimDevice):
-            device.timeout = min(device.timeout, seconds)
-        return device
-
-    return replace(runner, open_device=opened)
 
 
 def _seconds(report: Report, asked: Asked) -> float:

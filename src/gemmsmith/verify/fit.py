@@ -15,7 +15,6 @@ from gemmsmith.kernel.element_types import vector_width
 from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.work import WORK
@@ -179,16 +178,5 @@ def _samples(runner: TrialRunner, subject: Subject) -> bool:
     alone = (Trial("one block", problem, "exact", "integers", "lockstep", subject.c, False, Size.BLOCKS, (block,),
                    bm * bn) for block in (0, total - 1))  # fmt: skip
     # Each on its own: of a grid that is too large, the first blocks may write the tiles of the last ones.
-    return all(_impatient(runner).run(trial).trusted for trial in alone)
-
-
-def _impatient(runner: TrialRunner) -> TrialRunner:
-    """With a short limit of time: a block of a kernel whose blocks wait for one another never ends."""
-
-    def opened(schedule: str, hazards: bool) -> Device:
-        device = runner.open_device(schedule, hazards)
-        if isinstance(device, SimDevice):
-            device.timeout = min(device.timeout, _PATIENCE)
-        return device
-
-    return replace(runner, open_device=opened)
+    limited = runner.limited(_PATIENCE)  # a block of a kernel whose blocks wait for one another never ends
+    return all(limited.run(trial).trusted for trial in alone)

@@ -72,6 +72,17 @@ class TrialRunner:
             wrong=0, total=trial.written, mistrusted=False, reasons=found, damage=(), repeat="",
         )  # fmt: skip
 
+    def limited(self, seconds: float) -> TrialRunner:
+        """The same, but no simulated launch takes longer: blocks or warps may wait for ever."""
+
+        def opened(schedule: str, hazards: bool) -> Device:
+            device = self.open_device(schedule, hazards)
+            if isinstance(device, SimDevice):
+                device.timeout = min(device.timeout, seconds)
+            return device
+
+        return replace(self, open_device=opened)
+
     def with_code(self, compiled: CompiledKernel) -> TrialRunner:
         """The same launches of another source, compiled by the caller."""
         return replace(self, compiled=compiled, compile_fn=lambda *_: compiled)
