@@ -276,7 +276,7 @@ def test_batches(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     code, facts = check(tmp_path, source, capsys)
     assert (code, facts["status"]) == (0, "right"), facts
     assert "a batch of three" in [trial["label"] for trial in facts["trials"]]
-    wrong = source.replace("blockIdx.z * strideB", "0 * strideB").replace("(i * K + k)", "k")
+    wrong = source.replace("blockIdx.z * strideB", "0 * strideB").replace("(i * K + k)", "(i / 2 * K + k)")
     code, facts = check(tmp_path, wrong, capsys)
     assert (code, facts["trials"][-1]["label"]) == (1, "a batch of three")
 
