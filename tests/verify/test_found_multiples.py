@@ -1,4 +1,4 @@
-"""Which sizes a kernel was meant for, as its trials tell: the least K of a pipeline, and outputs stored four at once."""
+"""Which sizes a kernel was meant for, as its trials tell: the least K of a pipeline, outputs stored four at once."""
 
 from __future__ import annotations
 
