@@ -236,7 +236,9 @@ def test_another_layout_than_given_is_wrong(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_name_that_says_otherwise_is_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In row-major terms, or in those of BLAS, where nt is A by columns and B by rows: TN of row-major matrices."""
-    assert check(tmp_path, stored("NN", False).replace("mine", "gemm_nt"), capsys)[0] == 0
+    plain = stored("NN", False).replace("mine", "gemm_nt")
+    assert check(tmp_path, plain, capsys)[0] == 1
+    assert check(tmp_path, plain, capsys, f"{SIZE} --layout NN")[0] == 0
     assert check(tmp_path, stored("TT", False).replace("mine", "gemm_nt"), capsys)[0] == 1
     for layout in ("NT", "TN"):
         assert check(tmp_path, stored(layout, False).replace("mine", "gemm_nt"), capsys)[0] == 0
