@@ -241,3 +241,30 @@ def test_a_file_of_partial_sums_and_their_sum_is_one_product(
     (tmp_path / "mine.cu").write_text(SLICES, encoding="utf-8")
     assert run_command(["check", str(tmp_path / "mine.cu"), "--json", "--trial", "random data"]) == 0
     assert json.loads(capsys.readouterr().out)["entry"] == "slices_then_add"
+
+
+# The second kernel stores four outputs at once, wherever rows begin.
+FOUR_AT_ONCE = """
+__global__ void add(const float4* sums, float4* C, int count, int parts) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    float4 all = make_float4(0, 0, 0, 0);
+    for (int p = 0; p < parts; ++p) {
+        float4 some = sums[p * count + i];
+        all = make_float4(all.x + some.x, all.y + some.y, all.z + some.z, all.w + some.w);
+    }
+    C[i] = all;
+}
+"""
+
+
+def test_outputs_of_the_second_kernel_come_four_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is right where M·N is a multiple of four, and has no code for others."""
+    start, end = SLICES.index("__global__ void add"), SLICES.index("void product")
+    text = SLICES[:start] + FOUR_AT_ONCE + SLICES[end:]
+    text = text.replace("count = M * N", "count = M * N / 4").replace("(room, C,", "((float4*)room, (float4*)C,")
+    (tmp_path / "mine.cu").write_text(text, encoding="utf-8")
+    code = run_command(["check", f"{tmp_path / 'mine.cu'}:slices", "--cures", "0", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["status"]) == (0, "whole_tiles"), found["verdict"]
+    assert "multiples of 4 in N" in found["verdict"]

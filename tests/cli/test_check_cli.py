@@ -99,6 +99,7 @@ RIGHT: dict[str, tuple[str, str]] = {
     "host code beside it, guarded": (PLAIN + f"#ifndef __CUDACC_RTC__{HOST}#endif", ""),
     "host headers": ("#include <cstdio>\n#include <cuda_runtime.h>\n#include <cublas_v2.h>\n" + PLAIN, ""),
     "a template": ("template <const int TILE>\n" + PLAIN.replace("blockDim.x", "TILE"), "-DTILE=16 --block 16,16"),
+    "a struct that is not read": (PLAIN.replace("int K", "int K, dim3 tiles"), ""),
     "extern C": (PLAIN.replace("__global__", 'extern "C" __global__'), ""),
     "half inputs": (kernel("const __half* A, const __half* B, float* C, int M, int N, int K", PLACE_2D, GUARD,
                            SUM.replace("A[row * K + k]", "__half2float(A[row * K + k])")
@@ -253,7 +254,10 @@ REFUSED = {
     "packed inputs": (PLAIN.replace("float* B", "int* B").replace("B[k * N + col]", "(B[k * N + col] + 2 & 15)"), "", 2,
                       "gives its result"),
     "an unknown type": (PLAIN.replace("float*", "wchar_t*"), "", 2, "A points to wchar_t"),
-    "a struct": (PLAIN.replace("int K", "int K, dim3 tiles"), "", 2, "tiles is passed as dim3"),
+    "a struct": (PLAIN.replace("int K", "int K, ulonglong2 tiles"), "", 2, "tiles is passed as ulonglong2"),
+    "a struct with a number that counts": (
+        PLAIN.replace("int K", "int K, dim3 tiles").replace("= sum", "= tiles.x > 3 ? 0.5f * sum : sum"), "", 2,
+        "what tiles.x means is not clear"),
     "arrays of arrays": (PLAIN.replace("const float* B", "const float*** B"), "", 2, "B points to arrays of pointers"),
     "a loop without end": (PLAIN.replace(STORE, "while (K >= 0) sum *= 0.5f;\n    " + STORE), "--timeout 1", 2,
                            "may never end"),

@@ -58,3 +58,9 @@ def test_host_code_with_three_sizes(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_mistake_beyond_mixed_sizes_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, KERNEL.replace("k < K", "k < K - 1") + PLAIN, capsys)
     assert (code, found["status"]) == (1, "wrong")
+
+
+def test_a_grid_that_is_given_holds_for_all_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who says how the kernel is launched does not mean the host code's one size."""
+    code, found = check(tmp_path, KERNEL + PLAIN, capsys, "--grid", "ceil(N/8),ceil(M/8)")
+    assert (code, found["status"]) == (1, "wrong")

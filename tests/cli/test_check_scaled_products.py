@@ -120,7 +120,6 @@ REFUSED = {
     "groups of another length": kernel("__half,signed char,__half", "const __half* scales, int group_size",
                                        GROUPED.replace("k / group_size", "k / (group_size + 1)"), "__float2half(sum)"),
     "a column-major C": kernel(INT8, SCALES, DOT, SCALED, "int").replace("C[row * N + col]", "C[col * M + row]"),
-    "packed numbers": kernel("__half,unsigned char,float", "const float* scale_b", PACKED, "sum * scale_b[col]"),
 }  # fmt: skip
 
 
@@ -129,6 +128,13 @@ def test_what_no_meaning_explains_is_refused(name: str, tmp_path: Path, capsys: 
     code, found = check(tmp_path, REFUSED[name], capsys, *QUICK)
     assert code == 2
     assert "meanings of" in found
+
+
+def test_packed_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed = kernel("__half,unsigned char,float", "const float* scale_b", PACKED, "sum * scale_b[col]")
+    code, found = check(tmp_path, packed, capsys, *QUICK)
+    assert code == 2
+    assert "unpacks numbers of 4 bits from B" in found
 
 
 def test_the_cause_is_named_with_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,7 +236,9 @@ def test_another_layout_than_given_is_wrong(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_name_that_says_otherwise_is_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In row-major terms, or in those of BLAS, where nt is A by columns and B by rows: TN of row-major matrices."""
-    assert check(tmp_path, stored("NN", False).replace("mine", "gemm_nt"), capsys)[0] == 0
+    plain = stored("NN", False).replace("mine", "gemm_nt")
+    assert check(tmp_path, plain, capsys)[0] == 1
+    assert check(tmp_path, plain, capsys, f"{SIZE} --layout NN")[0] == 0
     assert check(tmp_path, stored("TT", False).replace("mine", "gemm_nt"), capsys)[0] == 1
     for layout in ("NT", "TN"):
         assert check(tmp_path, stored(layout, False).replace("mine", "gemm_nt"), capsys)[0] == 0
@@ -276,7 +278,7 @@ def test_batches(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     code, facts = check(tmp_path, source, capsys)
     assert (code, facts["status"]) == (0, "right"), facts
     assert "a batch of three" in [trial["label"] for trial in facts["trials"]]
-    wrong = source.replace("blockIdx.z * strideB", "0 * strideB").replace("(i * K + k)", "k")
+    wrong = source.replace("blockIdx.z * strideB", "0 * strideB").replace("(i * K + k)", "(i / 2 * K + k)")
     code, facts = check(tmp_path, wrong, capsys)
     assert (code, facts["trials"][-1]["label"]) == (1, "a batch of three")
 
@@ -340,12 +342,15 @@ def test_a_launch_that_is_not_found_is_asked_for(tmp_path: Path, capsys: pytest.
 def test_a_wrong_kernel_whose_names_say_nothing_is_read_by_its_indices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    open_roles = product("const float* p, const float* q, float* r, int a, int b, int c", "p[row * b + k] * 0.5f",
+    file = tmp_path / "mine.cu"
+    open_roles = product("const float* p, const float* q, float* r, int a, int b, int c", "p[row * b + k]",
                          "q[k * c + col]", "r[row * c + col]", "a", "c", "b")  # fmt: skip
-    (tmp_path / "mine.cu").write_text(open_roles, encoding="utf-8")
-    assert run_command(["check", str(tmp_path / "mine.cu"), *shlex.split(SIZE)]) == 1
+    file.write_text(open_roles.replace("k < b", "k < b - 1"), encoding="utf-8")
+    assert run_command(["check", str(file), *shlex.split(SIZE)]) == 1
     assert "a is M, b is K, c is N" in " ".join(capsys.readouterr().out.split())
-    assert run_command(["check", str(tmp_path / "mine.cu"), *shlex.split(SIZE), "--signature", "A,B,C,M,K,N"]) == 1
+    file.write_text(open_roles.replace("p[row * b + k]", "p[row * b + k] * 0.5f"), encoding="utf-8")
+    assert run_command(["check", str(file), *shlex.split(SIZE)]) == 2  # half of a product may be meant
+    assert run_command(["check", str(file), *shlex.split(SIZE), "--signature", "A,B,C,M,K,N"]) == 1
 
 
 def test_a_kernel_with_open_roles_is_refused_by_other_commands(

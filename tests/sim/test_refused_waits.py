@@ -1,60 +1,72 @@
-"""Waits at an mbarrier that were refused: asked again when a phase ends, and only then. Where races are looked for the
-answer is not kept, which the same launch is compared with."""
+"""Waits at mbarriers that were refused are not worked out again before a phase has ended, and never wrongly refused."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
-from ptx_launch import MY_WORD, SCHEDULES, launch, scheduled, words
 
-from gemmsmith.sim.at_event import AtEvent
 from gemmsmith.sim.instructions.mbarrier import PhaseWait
+from gemmsmith.sim.mbarriers import MBarriers
 
-ROOM = ".shared .align 8 .b8 bars[32];"
-BARS = [f"[bars{f'+{8 * n}' if n else ''}]" for n in range(4)]
-
-
-def init(*counts: int) -> str:
-    """Thread 0 initialises barriers, and all wait for that."""
-    made = "".join(f"@!%p9 mbarrier.init.shared.b64 {BARS[n]}, {count};\n" for n, count in enumerate(counts))
-    return f"{MY_WORD}setp.ne.u32 %p9, %t, 0;\n{made}bar.sync 0;\n"
+LANES, OTHERS = np.arange(32), np.arange(32, 64)
+STEP: Any = SimpleNamespace(first=SimpleNamespace(position=3))
+OTHER_STEP: Any = SimpleNamespace(first=SimpleNamespace(position=4))
+NONE = np.zeros(32, bool)
 
 
-# Warp n of four waits for the phases of barrier n, which warp n - 1 ends: each of ten rounds passes through all warps.
-RELAY = f"""{init(32, 32, 32, 32)}
-shr.u32 %r1, %t, 5; shl.b32 %r2, %r1, 3; mov.u32 %r3, bars; add.u32 %r4, %r3, %r2;
-add.u32 %r5, %r1, 1; and.b32 %r5, %r5, 3; shl.b32 %r5, %r5, 3; add.u32 %r5, %r5, %r3;
-mov.u32 %r6, 0; setp.eq.u32 %p2, %r1, 0;
-LOOP: and.b32 %r7, %r6, 1; @%p2 xor.b32 %r7, %r7, 1;
-WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [%r4], %r7;
-@!%p1 bra WAIT;
-mbarrier.arrive.shared.b64 _, [%r5];
-add.u32 %r6, %r6, 1; setp.lt.u32 %p3, %r6, 10;
-@%p3 bra LOOP;
-st.global.u32 [%d9], %r6;"""
+def barriers(watched: bool = False) -> MBarriers:
+    memory = SimpleNamespace(scatter=lambda *_: None)
+    machine: Any = SimpleNamespace(wave=SimpleNamespace(lanes=64), log=object() if watched else None, shared=memory,
+                                   recorder=None)  # fmt: skip
+    made = MBarriers(machine)
+    made.refuse(STEP, LANES, NONE)
+    return made
 
 
-def polls(schedule: tuple[str, int], monkeypatch: pytest.MonkeyPatch, **options: bool) -> int:
-    """How many times nobody could go on, so that all who wait were sent round their loops."""
-    made, poll = [], AtEvent.poll
-    monkeypatch.setattr(AtEvent, "poll", lambda self: made.append(1) or poll(self))
-    (found,) = launch(RELAY, words(256), grid=(2, 1, 1), block=(128, 1, 1), declarations=ROOM,
-                      schedule=scheduled(schedule), **options)  # fmt: skip
-    monkeypatch.undo()
-    assert found.tolist() == [10] * 256
-    return len(made)
+def test_the_same_question_has_the_same_answer() -> None:
+    assert barriers().refused_before(STEP, LANES) is NONE
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_every_phase_that_ends_is_seen(schedule: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert polls(schedule, monkeypatch) == polls(schedule, monkeypatch, hazards=True)
+def test_others_are_not_refused_with_them() -> None:
+    found = barriers()
+    assert found.refused_before(OTHER_STEP, LANES) is None
+    assert found.refused_before(STEP, OTHERS) is None
+    found._refused[id(OTHERS)] = found._refused[id(LANES)]  # the identity of lanes that are gone
+    assert found.refused_before(STEP, OTHERS) is None
 
 
-def test_those_who_were_refused_are_not_asked_when_no_phase_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, complete = [], PhaseWait.complete
-    monkeypatch.setattr(PhaseWait, "complete", lambda self, *rest: asked.append(1) or complete(self, *rest))
-    counts = []
-    for hazards in (False, True):
-        asked.clear()
-        launch(RELAY, words(256), grid=(2, 1, 1), block=(128, 1, 1), declarations=ROOM, hazards=hazards)
-        counts.append(len(asked))
-    assert counts[0] < counts[1]
+def test_an_object_that_is_set_may_let_them_go_on() -> None:
+    found = barriers()
+    found.initialise(np.array([8]), np.array([1]))
+    assert found.refused_before(STEP, LANES) is None
+
+
+def test_lanes_that_execute_their_wait_may_ask_for_another_object() -> None:
+    found = barriers()
+    found.asked_again(LANES)
+    assert found.refused_before(STEP, LANES) is None
+
+
+def test_nothing_is_kept_where_races_are_looked_for() -> None:
+    assert barriers(watched=True).refused_before(STEP, LANES) is None
+
+
+def test_a_phase_that_ends_lets_them_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, stored = barriers(), []
+    monkeypatch.setattr(found, "_parts", lambda _: (0, 1, 0))  # nobody is missing
+    monkeypatch.setattr(found, "_store", lambda *given: stored.append(given))
+    found._complete(8)
+    assert stored == [(8, 1, 1, 1)]
+    assert found.refused_before(STEP, LANES) is None
+
+
+def test_the_instruction_asks_for_the_answer_that_is_kept() -> None:
+    machine: Any = SimpleNamespace(unit=lambda _: kept)
+    kept = barriers()
+    wait = PhaseWait(generic=False, parity=True)
+    assert wait.ready(machine, STEP, LANES) is NONE
+    kept.asked_again(LANES)
+    assert wait.ready(machine, STEP, LANES).all()  # lanes that ask for the first time find out by executing it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,17 @@ from gemmsmith.sim.timing.outcome import Outcome
 from gemmsmith.sim.timing.parameters import SmParameters, parameters_of
 from gemmsmith.sim.timing.sm import Sm
 from gemmsmith.sim.timing.streams import Stream
-from gemmsmith.sim.timing.table import Kind, Row, Unit, _latency, _unit, instruction_kind, stall_of, tensor_flops
+from gemmsmith.sim.timing.table import (
+    Kind,
+    Row,
+    Unit,
+    _latency,
+    _unit,
+    instruction_kind,
+    rows_of,
+    stall_of,
+    tensor_flops,
+)
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MODEL = parameters_of(gpu_named("H200"))
@@ -197,6 +208,21 @@ def test_a_warp_whose_lanes_copy_in_turn_takes_what_was_measured(size: int) -> N
               "UBLKCP.S.G [UR12], [UR10], UR8": 2, "BRA.U.ANY `(.L_x_4)": 5}  # fmt: skip
     loop = sum(stall_of(read_instruction(text, 0, 0), count, MODEL.sm) for text, count in counts.items())
     assert loop == pytest.approx(bulk_copies(size, warps=1), rel=0.02)
+
+
+@pytest.mark.parametrize("banks", [2, 0])
+def test_rows_have_their_costs_with_and_without_register_banks(banks: int) -> None:
+    texts = ("BRA.U.ANY `(.L_x_4)", "HMMA.16816.F32 R4, R8, R12, R4")
+    made = [read_instruction(text, 0, 0) for text in texts]
+    costs = (Unit.NONE, 1, 5, -1, -1, (), 2, 1, 2, 1, 0.0, 0, 0, 0, False, 0, 0)
+    plain = [Row(n, instruction_kind(i), *costs, i.opcode) for n, i in enumerate(made)]
+    program: Any = SimpleNamespace(instructions=made, fact=lambda _: plain)
+    branch, product = rows_of(program, replace(MODEL.sm, register_banks=banks))
+    assert branch is not None
+    assert product is not None
+    assert (branch.stall, product.stall) == (MODEL.sm.branch_any, 5)
+    assert product.hold > 0 == branch.hold
+    assert (product.even, product.odd_alone) == ((2, 1) if banks else (0, 0))
 
 
 @pytest.mark.parametrize("size", [16, 128, 2048, 4096])

@@ -113,6 +113,13 @@ def test_next_to_a_constant_is_an_outcome_of_its_own() -> None:
     assert len({_sign(("s", 32), constant=False)(x, 43) for x in (41, 42, 43, 44, 45)}) == 3
 
 
+def test_three_conditions_count_beside_one_of_each_thread(tmp_path: Path) -> None:
+    """The branch is a thread's own; the three are the block's."""
+    condition, holds = next(iter(JOINED.items()))
+    _, found = subject_of(tmp_path, f"(row >= M) | ({condition})", "return")
+    assert any(holds(each.problem) for each in found.products[:18])
+
+
 def test_a_return_that_no_size_reaches_is_named(tmp_path: Path) -> None:
     _, found = subject_of(tmp_path, "(K > 70000) & (M > 2)", "return")
     assert [where.rpartition(":")[2] for where in found.unreached] == ["5"]

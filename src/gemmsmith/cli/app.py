@@ -15,8 +15,8 @@ from gemmsmith.errors import UsageError
 app = typer.Typer(
     name="gemmsmith",
     cls=LazyGroup,
-    help="A workbench for GPU matrix multiplication: run, verify and understand a ladder of CUDA kernels, "
-    "on a GPU or on a simulator of it.",
+    help="A workbench for GPU matrix multiplication: check, profile and explain your own CUDA kernel, or climb a "
+    "ladder of kernels from naive to cuBLAS speed. Runs on a GPU or on a simulator of one.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

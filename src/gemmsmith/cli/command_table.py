@@ -25,7 +25,7 @@ COMMANDS = {
         CommandEntry("list", _LADDER, "List the rungs of the ladder, from the naive kernel up."),
         CommandEntry("show", _LADDER, "Show a kernel: its idea, parameters and resources, or its source, PTX or SASS."),
         CommandEntry("climb", _LADDER, "Climb the ladder: verify every rung, count what it does, time it on a GPU."),
-        CommandEntry("report", _LADDER, "Write the page from recorded timings and simulated counts."),
+        CommandEntry("report", _LADDER, "Write climb's page from recorded timings and simulated counts."),
         CommandEntry("learn", _LADDER, "Learn by mending kernels: ten tasks with goals, hints and grades."),
         CommandEntry(
             "worklogs",
@@ -38,7 +38,7 @@ COMMANDS = {
         CommandEntry("accuracy", _VERIFY, "Measure a kernel's rounding errors over kinds of data and K."),
         CommandEntry("explain", _EXPLAIN, "Say what bounds a kernel on a GPU, at which line, and what to change."),
         CommandEntry("profile", _EXPLAIN, "Count sectors, wavefronts, bank conflicts and instructions of a launch."),
-        CommandEntry("view", _EXPLAIN, "See a launch move: owners, accesses lane by lane, the k-loop, fragments."),
+        CommandEntry("view", _EXPLAIN, "Animate a launch: who computes what, accesses lane by lane, the k-loop."),
         CommandEntry("compare", _EXPLAIN, "Compare two kernels: resources, memory, instructions, main loop."),
         CommandEntry(
             "occupancy",

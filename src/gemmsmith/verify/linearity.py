@@ -49,8 +49,9 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
     least = k / 2 * min(1.0, abs(problem.alpha))
     error = _ERROR.get(problem.out_dtype, _FP32_ERROR)
     why = not_linear(results, error, m * n, least)
-    if why != NOT_LINEAR:  # no number so far is below 0, where a function of the sums may begin
-        below = probe.computed(meant, shape, (-one[0], one[1]))
+    negated = _negated(one)
+    if why != NOT_LINEAR and negated is not None:  # no sum so far is below 0, where a function of it may begin
+        below = probe.computed(meant, shape, negated)
         if below is None:
             return None
         if _bends(results[0], results[PLAIN], below.astype(np.float64), error):
@@ -60,6 +61,14 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
         return ONE_TERM
     factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0
     return f"it gives {factor:.6g} times A·B" if factor else why
+
+
+def _negated(values: Operands) -> Operands | None:
+    """The operands with A or B below 0; None if both types are unsigned."""
+    a, b = values
+    if a.dtype.kind != "u":
+        return -a, b
+    return (a, -b) if b.dtype.kind != "u" else None
 
 
 def _is_nothing_but_nan(result: Array) -> bool:

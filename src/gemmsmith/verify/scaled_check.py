@@ -31,7 +31,7 @@ from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.launch_probe import Operands
 from gemmsmith.verify.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.scaled_meanings import Meaning, magnitude, meanings, result
-from gemmsmith.verify.source_guards import masks_k
+from gemmsmith.verify.source_guards import masks_k, without_loop_heads
 
 Array = NDArray[Any]
 DISTINCT, WIDE, RAGGED, VECTORS, DEEPER = (
@@ -52,7 +52,6 @@ _COARSE = (
 _SUMS_HALVES = re.compile(r"\b(?:fma|add)\.[\w.]*\bb?f16|mma\.[\w.]*\.f16\.f16\.f16\.f16\b")
 _VECTORS = re.compile(r"\b(?:ld|st)\.global\.[\w.]*v[248]|\bcp\.async|\bwmma\.|\bld\.global\.[\w.]*[bsu](?:32|64)\b")
 _ORDERED = re.compile(r"\.shared\b|\b(?:atom|red)\.|\bbar(?:rier)?\.")  # else warps have no order to vary
-_LOOP = re.compile(r"\b(?:for|while)\s*\([^{}]*?\)\s*(?=[{\n\w])")
 _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for ordinary products
 _UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
 _MOST_MEANINGS = 20_000
@@ -335,7 +334,7 @@ def _is_guarded(spec: KernelSpec, axis: str) -> bool:
     """Whether the kernel compares anything with an extent, beside the ends of loops."""
     facts = getattr(spec.geometry, "facts", None)
     name, text = re.escape(spec.signature.named(axis)), str(getattr(facts, "reached", ""))
-    return re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>]=?", _LOOP.sub(" ", text)) is not None
+    return re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>]=?", without_loop_heads(text)) is not None
 
 
 def _tried(runner: _Runner, label: str, shape: Shape, meaning: Meaning) -> ScaledTrial | None:

@@ -17,6 +17,11 @@ _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 _SIDE = r"([^;?{}<>=&|!]*)"  # of a comparison: up to the next operator that binds less
 
 
+def without_loop_heads(text: str) -> str:
+    """The code without what tells how long its loops go on."""
+    return _LOOP_HEAD.sub(" ", text)
+
+
 def is_compared_with(spec: KernelSpec, axis: str) -> bool:
     """Whether something is compared with an extent."""
     facts = getattr(spec.geometry, "facts", None)
@@ -62,12 +67,12 @@ def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
 
 def _compares(spec: KernelSpec, axis: str, text: str) -> bool:
     name = re.escape(spec.signature.named(axis))
-    return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", _LOOP_HEAD.sub(" ", text)) is not None
+    return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", without_loop_heads(text)) is not None
 
 
 def threads_compare(text: str, name: str) -> bool:
     """Whether ``text`` compares what depends on threadIdx with ``name``, but for the heads of loops."""
-    own, text = _own_names(text), _LOOP_HEAD.sub(" ", text)
+    own, text = _own_names(text), without_loop_heads(text)
 
     def depends(side: str) -> bool:
         return _THREAD.search(side) is not None or any(word in own for word in _NAME.findall(side))

@@ -95,7 +95,7 @@ def command(
 ) -> None:
     """Measure a kernel's rounding errors over kinds of data and K.
 
-    Products are compared with float64. Exits 1 where an error is beyond its gate.
+    Products are compared with float64. Exits 1 where an error is beyond its limit.
 
     ‖E‖/‖C‖: the error in the Frobenius norm, relative to the product.
     largest, mean: of the components of |E|/(|A||B|); u is the roundoff.

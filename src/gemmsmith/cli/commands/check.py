@@ -52,7 +52,7 @@ def command(
         typer.Argument(
             metavar="RUNG|FILE.cu[:KERNEL]|FOLDER...",
             show_default=False,
-            help="A rung, .cu files, launches or kernels in strings (.py), or folders with kernels.",
+            help="A rung, .cu files, Python files (with launches or kernels in strings), or folders.",
         ),
     ],
     options: KernelOptions,

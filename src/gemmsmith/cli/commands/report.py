@@ -65,7 +65,7 @@ class ReportOptions(OptionGroup):
 
 
 def command(options: ReportOptions, gpu: GpuName = "", *, cache: CacheOptions, output: OutputOptions) -> None:
-    """Write the page from recorded timings and simulated counts.
+    """Write climb's page from recorded timings and simulated counts.
 
     No kernel is verified or timed.
     """

@@ -62,7 +62,7 @@ def command(
         typer.Argument(metavar="RUNG|FILE.cu", help="Kernels to verify. Default: every rung that runs here."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Every pair of tile edges, every alpha and beta, every edge of the code.")
+        bool, typer.Option("--full", help="Every pair of tile edges, every alpha and beta, every branch of the code.")
     ] = False,
     precision: Annotated[
         str, typer.Option("--precision", help="Only kernels and types that keep this precision.")

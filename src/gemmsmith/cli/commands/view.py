@@ -1,4 +1,4 @@
-"""gemmsmith view: see a launch move, in one HTML file."""
+"""gemmsmith view: an animation of a launch, in one HTML file."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def command(
     cache: CacheOptions,
     output: OutputOptions,
 ) -> None:
-    """See a launch move: owners, accesses lane by lane, the k-loop, fragments.
+    """Animate a launch: who computes what, accesses lane by lane, the k-loop.
 
     Writes one HTML file, drawn from what the simulator recorded of this launch. A launch that faults is drawn up to
     there, and the exit code is 1.
@@ -132,20 +132,23 @@ def command(
         write_view(path, subject)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "choose another --out file") from None
-    shown = page.opens and not output.json and _open(path)
     if output.json:
         print_json({"page": str(path), "bytes": path.stat().st_size, "kernel": subject.trace.kernel,
                     "views": list(titles(subject)), "seconds": subject.trace.seconds,
                     "faults": list(subject.faults)})  # fmt: skip
-        raise typer.Exit(1 if subject.faults else 0)
+    else:
+        _print(subject, path, opened=page.opens and _open(path))
+    if subject.faults:
+        raise typer.Exit(1)
+
+
+def _print(subject: ViewSubject, path: Path, *, opened: bool) -> None:
     say(f"{subject.trace.title}: {subject.trace.summary}", "bold")
     for fault in subject.faults:
         say(f"the launch stopped: {fault}")
     for title in titles(subject).values():
         say(f"  {title}")
-    say(f"{'opened' if shown else 'open'} {path} ({path.stat().st_size / 1e6:.1f} MB)")
-    if subject.faults:
-        raise typer.Exit(1)
+    say(f"{'opened' if opened else 'open'} {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 def _file_name(kernel: str) -> str:

@@ -50,7 +50,9 @@ class WhereOptions(OptionGroup):
 
     panel: ClassVar[str] = "Device"
 
-    gpu: Annotated[str, typer.Option("--gpu", help=f"Default: this machine's GPU, or {DEFAULT_GPU}.")] = ""
+    gpu: Annotated[
+        str, typer.Option("--gpu", help=f"The GPU to compile for. Default: this machine's, or {DEFAULT_GPU}.")
+    ] = ""
     into: Annotated[
         Path | None, typer.Option("--into", help="A folder of its own instead of the cache: for a wheel, or CI.")
     ] = None

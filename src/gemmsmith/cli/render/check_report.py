@@ -180,7 +180,7 @@ class Report:
         vector = max(1, 16 // self.base.dtype.itemsize)
         m, rows = self.multiples.m, (self.multiples.n, self.multiples.k)
         ragged = next((v for t, v in self.verdicts if t.label == RAGGED), None)
-        some = ragged is not None and is_misaligned(ragged) and sorted(rows) == [1, vector]  # those of one matrix
+        some = ragged is not None and _refuses_rows(ragged) and sorted(rows) == [1, vector]  # those of one matrix
         return vector > 1 and m == 1 and (rows == (vector, vector) or some)
 
     @property
@@ -328,6 +328,11 @@ def _listed(labels: list[str]) -> str:
     """The matrices that labels of large products end with: `A, B and C`."""
     *others, last = sorted(label.rsplit(" ", 1)[-1] for label in labels)
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def _refuses_rows(verdict: Verdict) -> bool:
+    """Whether rows that start anywhere end the launch: by a misaligned access or by a tensor map's strides."""
+    return is_misaligned(verdict) or any(MAP_REFUSED in reason for reason in verdict.reasons)
 
 
 def _only_races(verdict: Verdict) -> bool:

@@ -26,7 +26,19 @@ class Accounts(Effects):
         self.issues: list[list[float]] = [[] for _ in range(self.parts)]  # when each sub-core issued
         self.held = [[0.0] for _ in range(self.parts)]  # cycles that banks stopped issue, up to each of these
 
-    def _account(self, w: int, part: int, op: Op, now: float) -> None:
+    def _account(self, w: int, part: int, op: Op, now: float, next_issue: float) -> None:
+        """A warp issues ``op``, and its sub-core may issue again at ``next_issue``."""
+        idle = now - self.last[w] - 1
+        if idle > 0:
+            if self.ready[w] == now == self.fixed[w]:
+                op[8][WAIT] += idle
+            else:
+                self._account_stalls(w, part, op, now)
+        self.issues[part].append(now)
+        held = self.held[part]
+        held.append(held[-1] + next_issue - now - 1)
+
+    def _account_stalls(self, w: int, part: int, op: Op, now: float) -> None:
         """Say for what a warp has waited since its last instruction: under the name of the one that issues now."""
         stalls, since, fixed, ready = op[8], self.last[w] + 1, self.fixed[w], self.ready[w]
         if fixed > since:

@@ -112,9 +112,8 @@ class Sm(PlainIssue):
         """Run until all warps have ended, or until one would issue its instruction number ``stops[warp]``."""
         nexts = self.nexts = self._next_instructions(stops)
         following, greedy, choose = self.following, self.greedy, self._choose
-        events, ready, fixed, at, last = self.path.events, self.ready, self.fixed, self.at, self.last
+        events, ready, at, accounts = self.path.events, self.ready, self.at, self.accounts
         all_units, issue_free = self.units, self.issue_free
-        issues, held, accounts = self.issues, self.held, self.accounts
         queues, depth = self.path.queue, self.model.mio_depth
         while self.live:
             now = min(following)
@@ -156,17 +155,10 @@ class Sm(PlainIssue):
                 return
             if w != greedy[part]:  # another warp's operands are in the reuse cache
                 greedy[part], even, odd = w, op[9], op[10]
-            if accounts and now > last[w] + 1:
-                if ready[w] == now == fixed[w]:
-                    op[8][WAIT] += now - last[w] - 1
-                else:
-                    self._account(w, part, op, now)
             next_issue = self._after_operands(part, even, odd, now, op[12]) if even or odd else now + 1
             issue_free[part] = following[part] = next_issue
             if accounts:
-                issues[part].append(now)
-                stopped = held[part]
-                stopped.append(stopped[-1] + next_issue - now - 1)
+                self._account(w, part, op, now, next_issue)
             if plain:
                 self._issue_plain(w, part, op, now, next_issue)
             elif (shared := op[11]) is not None:

@@ -115,10 +115,9 @@ def rows_of(program: MachineProgram, model: SmParameters) -> list[Row | None]:
         latency = _latency(i, Kind(row.kind), model)
         hold = min(busy, model.mma_dispatch) - _narrow_sums(i) if i.opcode in WARP_PRODUCTS else 0.0
         stall = stall_of(i, row.stall, model)
-        found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, hold=hold, stall=stall)
-        if not model.register_banks:
-            found[row.position] = row._replace(unit=unit, busy=busy, latency=latency, even=0, odd=0, even_alone=0,
-                                               odd_alone=0)  # fmt: skip
+        made = row._replace(unit=unit, busy=busy, latency=latency, hold=hold, stall=stall)
+        free = made._replace(even=0, odd=0, even_alone=0, odd_alone=0)
+        found[row.position] = made if model.register_banks else free
     return found
 
 
