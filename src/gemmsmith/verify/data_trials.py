@@ -49,9 +49,8 @@ def data_trials(subject: Subject) -> Iterator[Trial]:
 
 def _every_part(subject: Subject) -> int:
     """A K of which every block that shares a tile, and every warp, has a part: each must pass on its NaN."""
-    parts = 1 if subject.spec.batched else subject.spec.geometry(subject.base, subject.config).grid[2]
     depth = subject.depth if subject.edges.depth else max(subject.depth, _USUAL_K_TILE)
-    return min(max(2, parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
+    return min(max(2, subject.parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
 
 
 def _largest_integers(subject: Subject) -> Iterator[Trial]:
