@@ -101,7 +101,8 @@ class CandidateSizes:
             count * unit - int(self.rng.choice((0, 0, 1)))
             for count, unit in zip((down, across), units[:2], strict=True)
         )
-        deep = (1, 3, units[2] - 1 or 1, units[2], units[2] + 1)
+        # Each block that shares a tile has a term: what is left out of a sum must not be zero.
+        deep = [max(k, self.subject.parts) for k in (1, 3, units[2] - 1, units[2], units[2] + 1)]
         return self.subject.problem(rows, columns, int(self.rng.choice(deep)))
 
     def _kind(self) -> tuple[int, int]:

@@ -213,9 +213,9 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     found = [edge for edge in found if not (edge.axis in ("M", "N", "MN") and edge.value < 2)]
     for edge in sorted(found, key=lambda edge: edge.value):
         values = [edge.value - 1, edge.value, edge.value + 1] if full else [edge.value]
-        if edge.axis == "K" and not any(edge.value < v <= edge.value + subject.depth for v in subject.edges.along("K")):
+        if edge.axis == "K":
             # Past the edge of a loop's counter there must be terms to lose: more shows there than at the edge.
-            values.insert(0, edge.value + 2 * subject.depth + 1)
+            values.insert(0, _past(subject, edge.value))
         for value in values:
             if value >= 0:
                 yield from _at_edge(subject, replace(edge, value=value))
@@ -223,7 +223,15 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     if sum(value > 0 for value in corner.values()) > 1:
         tile = subject.one_tile(usual)
         m, n, k = (max(own, corner[axis] + 1) for own, axis in zip((tile.m, tile.n, tile.k), corner, strict=True))
+        k = max(k, _past(subject, corner["K"])) if corner["K"] else k
         yield exact_trial(subject, "beyond all edges at once", subject.problem(m, n, k))
+
+
+def _past(subject: Subject, edge: int) -> int:
+    """A K with two more k-tiles than the last of the edges that follow one another within a k-tile."""
+    for other in sorted(subject.edges.along("K")):
+        edge = other if edge < other <= edge + subject.depth else edge
+    return edge + 2 * subject.depth + 1
 
 
 def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
