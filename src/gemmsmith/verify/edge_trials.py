@@ -46,6 +46,7 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
 _LARGE_PAIRS = ((100.5, -100.5), (-201.0, 125.5), (10_000.5, 1000.25))
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
+_DEEP_EDGE = 1000  # a K of which one trial takes a second or more
 _BEYOND = 1.53125  # times a constant: beyond it, and no integer where it is a small power of two
 _BYTE = 256  # numbers that 8 bits hold
 _LONG_K = (2**14, 2**15, 2**16)
@@ -214,8 +215,9 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     for edge in sorted(found, key=lambda edge: edge.value):
         values = [edge.value - 1, edge.value, edge.value + 1] if full else [edge.value]
         if edge.axis == "K":
-            # Past the edge of a loop's counter there must be terms to lose: more shows there than at the edge.
-            values.insert(0, _past(subject, edge.value))
+            # Past the edge of a loop's counter there must be terms to lose. More shows there than at the edge, so where
+            # either takes seconds, it comes first.
+            values.insert(0 if edge.value > _DEEP_EDGE else len(values), _past(subject, edge.value))
         for value in values:
             if value >= 0:
                 yield from _at_edge(subject, replace(edge, value=value))
