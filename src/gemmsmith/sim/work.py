@@ -9,7 +9,7 @@ from __future__ import annotations
 # seconds of their trials, 1.16 times in the middle.
 _OPERATION, _LANE = 1.5e-5, 1.4e-8  # one operation of a group, and for each of its lanes
 _TURN, _WATCHED_TURN = 4e-5, 1.5e-4  # of a group, until it waits; where races are looked for
-_PAIR, _MOMENT = 2e-6, 1e-3  # two accesses of which one may come first, and what all lanes know at some time
+_PAIR, _MOMENT = 1e-6, 1e-3  # two accesses of which one may come first, and what all lanes know at some time
 _ACQUIRED = 7e-4  # what lanes learn from those that they waited for
 _WAVE = 0.0055  # with the operands and the judgement of its launch
 
