@@ -103,6 +103,27 @@ def _meet_zeros(left: Array, right: Array) -> None:
         right[(5 * row + 1) % depth, row % right.shape[1] // 8 * 8] = 0.0  # a column that is
 
 
+def zero_runs(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
+    # A run of another length in each row of A and each column of B, a whole row and column of zeros now and then, and
+    # some k that are zero in all of A: a kernel that stops at zeros, or skips too many, loses what comes after them.
+    for left in lefts:
+        for row in range(left.shape[0]):
+            _zero_run(left[row], row)
+        third = left.shape[1] // 3
+        left[:, third : third + min(_ZERO_TILE, third)] = 0
+    for right in rights:
+        for column in range(right.shape[1]):
+            _zero_run(right[:, column], column + 3)
+
+
+def _zero_run(line: Array, number: int) -> None:
+    if line.size and number % _ZERO_LINE == _ZERO_LINE - 1:
+        line[:] = 0
+    elif line.size > 1:
+        first, length = (5 * number + 1) % line.size, 1 + number % 9
+        line[first : min(first + length, line.size - 1)] = 0
+
+
 def largest(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], dtype: DType) -> None:
     if dtype not in INTEGER_TYPES:
         return
@@ -120,6 +141,7 @@ def _most(values: Array, new: Array) -> None:
     values[change] = new[change]
 
 
+_ZERO_LINE, _ZERO_TILE = 13, 16  # every 13th line has zeros only; so many k have zeros in all of A
 _CANCELLING_AT = (1, 2, 4, 4, 8, 8, 16, 16, 32, 32, 3)
 
 

@@ -2,8 +2,8 @@
 
 No fill is constant or symmetric: with constant operands a transposed tile, a swapped index or a row read twice gives
 the right answer, and with symmetric ones a transpose does. A, B and C come from three independent streams, so that a
-kernel that confuses two of them is incorrect. No fill but ``zero sums`` has many zeros: a dropped term of zero would
-not be noticed.
+kernel that confuses two of them is incorrect. No fill but ``zero sums`` and ``zero runs`` has many zeros: a dropped
+term of zero would not be noticed.
 
     normal     zero mean, unit variance: what the error gate is calibrated on
     uniform    [0, 1): growing sums and their rounding errors, no cancellation
@@ -15,6 +15,7 @@ not be noticed.
     nonfinite  normal, with one NaN or infinity in most rows of A and in some columns of B
     largest    the ends of an 8-bit integer's range: the largest sums, of both signs
     zero sums  sums that are exactly +0, as they must be in any order of summation
+    zero runs  normal, with runs of zeros along k, of many lengths
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
     opposites  positive integers, then the same terms with the other sign: small exact sums of large partial sums, which
                no 16-bit accumulator holds
@@ -53,6 +54,7 @@ from gemmsmith.fill_arrangements import (
     skewed,
     stream,
     subnormal_inputs,
+    zero_runs,
     zero_sums,
 )
 from gemmsmith.problem import FP16, FP32, FP64, INT8, INT32, INTEGER_TYPES, TF32, UINT8, DType, Problem
@@ -309,6 +311,7 @@ FILLS: Mapping[str, Fill] = MappingProxyType(
             Fill("nonfinite", "normal with a NaN or Inf in most rows of A", False, _normal, nonfinite),
             Fill("largest", "integers at both ends of their range", True, _normal, largest),
             Fill("zero sums", "sums that are exactly +0", True, _uniform, zero_sums),
+            Fill("zero runs", "normal with runs of zeros along k", False, _normal, zero_runs),
             Fill("subnormal inputs", "subnormal elements of A, normal sums", False, _normal, subnormal_inputs),
             Fill("cancelling", "positive terms, then as many negative ones", True, _uniform, cancelling),
             Fill("opposites", "integers whose terms cancel: large partial sums", False, _integers, opposites),

@@ -24,9 +24,11 @@ void run(const float* A, const float* B, float* C, int M, int N, int K, float al
 
 
 @pytest.mark.parametrize(("alpha", "beta", "found_at"), [
-    ("fminf(alpha, 64.0f)", "beta", "alpha 100, beta -100"), ("alpha", "fmaxf(beta, -80.0f)", "alpha 100, beta -100"),
-    ("fmaxf(alpha, -50.0f)", "beta", "alpha -200, beta 200"),
-], ids=["large alpha", "beta below 0", "alpha below 0"])  # fmt: skip
+    ("fminf(alpha, 64.0f)", "beta", "alpha 100.5, beta -100.5"),
+    ("alpha", "fmaxf(beta, -80.0f)", "alpha 100.5, beta -100.5"),
+    ("fmaxf(alpha, -50.0f)", "beta", "alpha -201, beta 125.5"),
+    ("(alpha > 8.0f ? (float)(int)alpha : alpha)", "beta", "alpha 100.5, beta -100.5"),
+], ids=["large alpha", "beta below 0", "alpha below 0", "alpha without its fraction"])  # fmt: skip
 def test_a_scalar_that_is_cut_is_found(
     alpha: str, beta: str, found_at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

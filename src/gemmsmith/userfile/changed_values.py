@@ -43,6 +43,17 @@ def chosen(at: PlaceScope, name: str) -> Value | None:
     return converted(scope.variables[name].type, found) if name in scope.variables else found
 
 
+def is_known(at: PlaceScope, name: str, text: str) -> bool:
+    """Whether a value that a branch may assign to ``name`` is known there; it may ask for the one before."""
+    if _known(text, at) is not None:
+        return True
+    try:
+        before = _spelled(at.before_changes(name))
+    except UnknownValueError:
+        return False
+    return bool(before) and _known(text, at.where({name: before})) is not None
+
+
 def looped(at: PlaceScope, name: str) -> Value | None:
     """The value of ``name`` after a while loop that changes nothing else; None where that is not known."""
     loop, variable = at.frame.locals.loops[name], at.frame.locals.variables.get(name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NO_VALUE = "no_value"  # a name that nothing declares
 _ANYWHERE: frozenset[str] = frozenset()
+_COMPARISON = re.compile(r"[=!<>]=")
 _CHANGES = ("assignment_expression", "update_expression", "call_expression")
 
 
@@ -28,23 +29,27 @@ def assigned_in(code: str, node: Node) -> set[str]:
     return {name for left in found if (name := path_of(text_of(code, left))).isidentifier()}
 
 
-def as_expression(code: str, node: Node | None, name: str, before: str) -> str:
-    """The value of ``name``, which was ``before``, after a statement; '' if that is no plain choice."""
+def as_expression(code: str, node: Node | None, name: str, before: str, kind: str = "") -> str:
+    """The value of ``name``, which was ``before``, after a statement; '' if that is no plain choice.
+
+    kind  the type that a value is converted to where it is asked for: ``n = n / 4 * 4``
+    """
     if node is None:
         return before
     if node.type == "else_clause":
-        return as_expression(code, node.named_children[0], name, before) if node.named_children else before
+        return as_expression(code, node.named_children[0], name, before, kind) if node.named_children else before
     if node.type == "if_statement":
         condition = node.child_by_field_name("condition")
         tested = condition.child_by_field_name("value") if condition is not None else None
-        then = as_expression(code, node.child_by_field_name("consequence"), name, before)
-        other = as_expression(code, node.child_by_field_name("alternative"), name, before)
+        then = as_expression(code, node.child_by_field_name("consequence"), name, before, kind)
+        other = as_expression(code, node.child_by_field_name("alternative"), name, before, kind)
         if tested is None or not then or not other:
             return ""
-        return f"(({words(text_of(code, tested))}) ? ({then}) : ({other}))"
+        asked = replaced(words(text_of(code, tested)), name, before, kind)
+        return f"(({asked}) ? ({then}) : ({other}))"
     if node.type == "compound_statement":
         for child in node.named_children:
-            if child.type != "comment" and not (before := as_expression(code, child, name, before)):
+            if child.type != "comment" and not (before := as_expression(code, child, name, before, kind)):
                 return ""
         return before
     if name not in assigned_in(code, node):
@@ -53,8 +58,21 @@ def as_expression(code: str, node: Node | None, name: str, before: str) -> str:
     if inner is None or inner.type != "assignment_expression":
         return ""
     left, right = (text_of(code, inner.child_by_field_name(side)) for side in ("left", "right"))
-    plain = text_of(code, inner.child_by_field_name("operator")) == "=" and path_of(left) == name
-    return words(right) if plain and not re.search(rf"\b{name}\b", right) else ""
+    if path_of(left) != name or "=" in _COMPARISON.sub("", right):
+        return ""
+    sign = text_of(code, inner.child_by_field_name("operator")).removesuffix("=")
+    value = replaced(words(right), name, before, kind)
+    return f"({_cast(kind)}({before})) {sign} ({value})" if sign else value
+
+
+def replaced(text: str, name: str, before: str, kind: str = "") -> str:
+    """``text`` with the value that ``name`` had before; members of ``name`` stay."""
+    own = rf"(?<![\w.:>]){re.escape(name)}\b(?!\s*(?:[(.\[]|->))"
+    return re.sub(own, lambda _: f"({_cast(kind)}({before}))", text)
+
+
+def _cast(kind: str) -> str:
+    return f"({kind})" if kind else ""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,8 @@ class _Walk:
         if known and (choice is None or choice[1] != len(known)):
             return ""
         value = choice[0] if choice is not None and known else before.value if before is not None else ""
-        return as_expression(self.code, node, name, value or NO_VALUE)
+        kind = before.type if before is not None and before.type in _WHOLE else ""
+        return as_expression(self.code, node, name, value or NO_VALUE, kind)
 
     def _enumerators(self, node: Node) -> None:
         for inner in descend(node, _ANYWHERE):

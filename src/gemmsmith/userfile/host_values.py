@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.aggregate_values import member_text
-from gemmsmith.userfile.changed_values import chosen, looped
+from gemmsmith.userfile.changed_values import chosen, is_known, looped
 from gemmsmith.userfile.cute_values import cute_call
 from gemmsmith.userfile.declared import Variable
 from gemmsmith.userfile.host_choices import path_of
@@ -125,16 +125,14 @@ class HostScope(HostTypes):
         variable = scope.variables.get(name)
         if name in scope.loops and len(scope.changed[name]) == 1 and (value := looped(self, name)) is not None:
             return value
+        if name in scope.changed and (value := chosen(self, name)) is not None:
+            return value
         for text in scope.changed.get(name, ()):
             if text is None:
                 raise UnknownValueError(f"{name} changes before the launch")
-            try:
-                evaluate(text, self)
-            except UnknownValueError:
-                continue  # read from the command line, for example: the initial value stands
-            if (value := chosen(self, name)) is not None:
-                return value
-            raise UnknownValueError(f"{name} is decided at run time")
+            if is_known(self, name, text):
+                raise UnknownValueError(f"{name} is decided at run time")
+            # Read from the command line, for example: the initial value stands.
         if variable is None:
             found = self._parameter(name)
             if found is None:

@@ -18,6 +18,7 @@ _NEAR = (-1, 0, 0, 1)
 _ALIKE, _EQUAL = 0.3, 0.2  # shares of what is drawn
 _MOST_WORK, _LEAST_TILES = 2**19, 6  # multiply-adds of a trial; or so many k-tiles of a large tile
 _MANY_TILES, _MANY_WORK = 0.2, 10  # shares of products of many tiles and few k, and times as much work as others
+_MOST_AREA = 2**20
 _MOST_CONSTANTS = 16  # that each extent is tried at
 _TILES = 24  # along an extent of these
 # alpha = 0 has trials of its own: what else the code decides would not show in the result.
@@ -27,8 +28,9 @@ _SCALARS = ((1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (1.0, -2.0), (3.0, 1.0), (-2.0
 class CandidateSizes:
     """Draws products that the kernel takes and that are run in a second or so; the same ones every time."""
 
-    def __init__(self, subject: Subject, constants: Sequence[int]) -> None:
+    def __init__(self, subject: Subject, constants: Sequence[int], areas: Sequence[int] = ()) -> None:
         self.subject = subject
+        self.areas = [area for area in areas if _MOST_CONSTANT < area <= _MOST_AREA]
         self.most_work = max(_MOST_WORK, _LEAST_TILES * math.prod(subject.tile) * subject.depth)
         self.constants = [c for c in constants if 1 < c <= _MOST_CONSTANT]
         self.rng = np.random.Generator(np.random.PCG64(_SEED))
@@ -54,6 +56,18 @@ class CandidateSizes:
                         problem = self.subject.problem(*extents)
                         if self.work(problem) <= 2 * self.most_work:
                             yield problem
+
+    def around_areas(self) -> Iterator[Problem]:
+        """Two extents whose product is a large constant of the code, and a little more: ``if (M * N > 65536)``."""
+        for area in self.areas[:_MOST_CONSTANTS]:
+            side = math.isqrt(area)
+            for axes in ((0, 1), (0, 2), (1, 2)):
+                for other in (area // side, -(-(area + 1) // side)):
+                    extents = [1, 1, self.subject.parts]
+                    extents[axes[0]], extents[axes[1]] = side, other
+                    problem = self.subject.problem(*extents)
+                    if self.work(problem) <= 2 * _MANY_WORK * self.most_work:
+                        yield problem
 
     def work(self, problem: Problem) -> int:
         """Multiply-adds, with those of whole tiles that reach beyond the edges."""
@@ -87,7 +101,8 @@ class CandidateSizes:
             count * unit - int(self.rng.choice((0, 0, 1)))
             for count, unit in zip((down, across), units[:2], strict=True)
         )
-        deep = (1, 3, units[2] - 1 or 1, units[2], units[2] + 1)
+        # Each block that shares a tile has a term: what is left out of a sum must not be zero.
+        deep = [max(k, self.subject.parts) for k in (1, 3, units[2] - 1, units[2], units[2] + 1)]
         return self.subject.problem(rows, columns, int(self.rng.choice(deep)))
 
     def _kind(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from gemmsmith.verify.tile_trials import MOST_WORK
 from gemmsmith.verify.trial import Trial
 from gemmsmith.verify.trial_subject import Subject
 
+_ZERO_RUNS_K = 67  # terms: runs of zeros of many lengths, and others after them
 _MOST_PARTS_K, _USUAL_K_TILE = 512, 32
 _SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
@@ -26,8 +27,13 @@ def data_trials(subject: Subject) -> Iterator[Trial]:
         return Trial(label, problem, "float", fill, "lockstep", subject.c, False)
 
     yield trial("NaN and Inf in A and B", "nonfinite")
+    # Beyond the edge of a k-tile lie the next rows: what is read of them must not be multiplied, by zeros either.
+    bm, bn = subject.tile
+    several = subject.problem(bm + 1, 2 * bn - 1, 2 * subject.depth + max(1, subject.depth // 2))
+    yield trial("NaN and Inf in A and B, several tiles", "nonfinite", several)
     if not spec.signature.accumulates:
         yield trial("the sign of zero", "zero sums")
+    yield trial("runs of zeros in A and B", "zero runs", subject.one_tile(max(_ZERO_RUNS_K, plain.k)))
     yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
     narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
     rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung
@@ -49,9 +55,8 @@ def data_trials(subject: Subject) -> Iterator[Trial]:
 
 def _every_part(subject: Subject) -> int:
     """A K of which every block that shares a tile, and every warp, has a part: each must pass on its NaN."""
-    parts = 1 if subject.spec.batched else subject.spec.geometry(subject.base, subject.config).grid[2]
     depth = subject.depth if subject.edges.depth else max(subject.depth, _USUAL_K_TILE)
-    return min(max(2, parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
+    return min(max(2, subject.parts) * depth, max(_MOST_PARTS_K, 2 * depth)) + 3
 
 
 def _largest_integers(subject: Subject) -> Iterator[Trial]:

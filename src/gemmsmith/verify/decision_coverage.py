@@ -44,10 +44,10 @@ def coverage(entry: Entry, subject: Subject, seen: Sequence[Problem], usual: Seq
     probe = PathProbe(subject.spec, subject.config, entry, walk, subject.base)
     constants = sorted({o.bits for each in walk.decisions for o in each.operands
                         if isinstance(o, Immediate) and o.kind == "int"})  # fmt: skip
-    sizes = CandidateSizes(subject, constants)
+    sizes = CandidateSizes(subject, constants, probe.constants)
     problems, rows, of, left = list[Problem](), list[list[int]](), list[int](), _MOST_STEPS
-    near = set(sizes.around_constants())
-    for problem in dict.fromkeys((*seen, *usual, *sizes.around_constants(), *sizes.drawn(_CANDIDATES))):
+    near = dict.fromkeys((*sizes.around_constants(), *sizes.around_areas()))
+    for problem in dict.fromkeys((*seen, *usual, *near, *sizes.drawn(_CANDIDATES))):
         launches = probe.launches(problem) if left > 0 else []
         for geometry, arguments in launches:
             for thread in _sampled(geometry, problem in near or problem.k > _LONG * subject.depth):

@@ -41,10 +41,13 @@ _PAIRS = ((-1.25, 2.5), (-1.0, 1.0), (0.0, 1.5), (3.0, -0.5), (1.0, 1.0), (0.5, 
           (1.0, -0.75), (-0.5, -2.0))  # fmt: skip
 _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (2.0, 4.0), (-2.0, 0.0), (5.0, 1.0),
                 (1.0, -3.0), (-3.0, -2.0))  # fmt: skip
-# Beyond limits that scalars may be cut to; fp16 holds results of the first two.
-_LARGE_PAIRS = ((100.0, -100.0), (-200.0, 200.0), (1e4, 1e3))
+# Beyond limits that scalars may be cut to, and no integers as far as 16 bits hold them; fp16 holds results of the first
+# two.
+_LARGE_PAIRS = ((100.5, -100.5), (-201.0, 125.5), (10_000.5, 1000.25))
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
+_DEEP_EDGE = 1000  # a K of which one trial takes a second or more
+_BEYOND = 1.53125  # times a constant: beyond it, and no integer where it is a small power of two
 _BYTE = 256  # numbers that 8 bits hold
 _LONG_K = (2**14, 2**15, 2**16)
 _BEYOND_FP16 = 98_304.0  # a beta that fp16 does not hold; times a C below 0.6 it does
@@ -138,7 +141,8 @@ def _scalars(subject: Subject) -> Iterator[Trial]:
         pairs += _LARGE_PAIRS if min(base.dtype.itemsize, base.out_dtype.itemsize) > 2 else _LARGE_PAIRS[:2]
     for constant in () if whole else subject.floats:
         if 2.0**-14 < constant < 2.0**14:
-            pairs += [(1.5 * constant, -1.5 * constant), (-1.5 * constant, 1.5 * constant)]
+            beyond = _BEYOND * constant
+            pairs += [(beyond, -beyond), (-beyond, beyond)]
             pairs += [(0.5 * constant, 0.5 * constant)]  # a small scalar may be taken for zero
     wide_scalars = all(codes.get(role, "f") in ("f", "d") for role in ("alpha", "beta"))
     if has_beta and base.out_dtype == FP16 and subject.spec.accumulator is None and wide_scalars:
@@ -147,11 +151,12 @@ def _scalars(subject: Subject) -> Iterator[Trial]:
     plain = subject.one_tile(subject.depth + 1)
     # Two tiles along each extent, M < N and M > N: an old C may be read from another tile, or with another stride.
     several = [subject.problem(bm + 1, 2 * bn + 1, subject.depth + 1), subject.problem(2 * bm + 1, bn + 1, plain.k)]
+    short = min(base.dtype.itemsize, base.out_dtype.itemsize) < 4 or not wide_scalars
     # A short K may end early, before the scalars.
     ones = cycle((plain, subject.one_tile(2), subject.one_tile(3 * subject.depth)))
     kept = (1.0, 1.0 if signature.accumulates else 0.0)
     for alpha, beta in dict.fromkeys((a if has_alpha else kept[0], b if has_beta else kept[1]) for a, b in pairs):
-        alpha, beta = (_in_16_bits(x) * (_BEYOND_FP32 if codes.get(role) == "d" and x not in (0, 1) else 1)
+        alpha, beta = (x if whole else _in_16_bits(x) if short else x * _own_digits(codes.get(role, "f"), x)
                        for role, x in (("alpha", alpha), ("beta", beta)))  # fmt: skip
         larger = beta != kept[1] and several
         problem = (several.pop(0) if larger else next(ones)).with_(alpha=alpha, beta=beta)
@@ -183,6 +188,11 @@ def _padded_shapes(subject: Subject) -> Iterator[Trial]:
                 slack=_PADDING_OF_LAST_ROW)  # fmt: skip
 
 
+def _own_digits(code: str, value: float) -> float:
+    """What a scalar of a kernel's own type is multiplied by: of fp64, to one that fp32 does not hold."""
+    return _BEYOND_FP32 if code == "d" and value not in (0, 1) else 1.0
+
+
 def _in_16_bits(value: float) -> float:
     """With four significant bits more or less: fp16 and bf16 scalars hold it."""
     if value == 0:
@@ -203,17 +213,27 @@ def _edges(subject: Subject, full: bool) -> Iterator[Trial]:
     found = [edge for edge in subject.edges.edges if not (edge.axis == "K" and edge.value <= usual)]
     found = [edge for edge in found if not (edge.axis in ("M", "N", "MN") and edge.value < 2)]
     for edge in sorted(found, key=lambda edge: edge.value):
-        for value in (edge.value - 1, edge.value, edge.value + 1) if full else (edge.value,):
+        values = [edge.value - 1, edge.value, edge.value + 1] if full else [edge.value]
+        if edge.axis == "K":
+            # Past the edge of a loop's counter there must be terms to lose. More shows there than at the edge, so where
+            # either takes seconds, it comes first.
+            values.insert(0 if edge.value > _DEEP_EDGE else len(values), _past(subject, edge.value))
+        for value in values:
             if value >= 0:
                 yield from _at_edge(subject, replace(edge, value=value))
-        if edge.axis == "K" and not any(edge.value < v <= edge.value + subject.depth for v in subject.edges.along("K")):
-            # Past the edge of a loop's counter there must be terms to lose.
-            yield from _at_edge(subject, replace(edge, value=edge.value + 2 * subject.depth + 1))
     corner = {axis: max((e.value for e in found if e.axis == axis), default=0) for axis in ("M", "N", "K")}
     if sum(value > 0 for value in corner.values()) > 1:
         tile = subject.one_tile(usual)
         m, n, k = (max(own, corner[axis] + 1) for own, axis in zip((tile.m, tile.n, tile.k), corner, strict=True))
+        k = max(k, _past(subject, corner["K"])) if corner["K"] else k
         yield exact_trial(subject, "beyond all edges at once", subject.problem(m, n, k))
+
+
+def _past(subject: Subject, edge: int) -> int:
+    """A K with two more k-tiles than the last of the edges that follow one another within a k-tile."""
+    for other in sorted(subject.edges.along("K")):
+        edge = other if edge < other <= edge + subject.depth else edge
+    return edge + 2 * subject.depth + 1
 
 
 def _at_edge(subject: Subject, edge: Edge) -> Iterator[Trial]:
@@ -284,7 +304,8 @@ def _k_values(subject: Subject, full: bool) -> Iterator[Trial]:
         yield replace(exact_trial(subject, f"K = {k}", subject.one_tile(k)), hazards=k <= 4 * d)
     if full:
         yield from _long_k(subject)
-    yield exact_trial(subject, NO_K, subject.one_tile(1).with_(k=0))
+    # What a loop over K orders is ordered by nothing where it does not run.
+    yield replace(exact_trial(subject, NO_K, subject.one_tile(1).with_(k=0)), hazards=True)
 
 
 def _long_k(subject: Subject) -> Iterator[Trial]:

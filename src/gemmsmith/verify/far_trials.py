@@ -10,11 +10,13 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
 from gemmsmith.verify.extents import legal_grid, with_extent
 from gemmsmith.verify.sparse_launch import is_exact
-from gemmsmith.verify.trial import LARGE, Size, Trial
+from gemmsmith.verify.trial import LARGE, NEARLY, Size, Trial
 from gemmsmith.verify.trial_subject import Subject
 
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
+_MARGIN = 2**27  # elements that whole tiles may add, and stay below 2³¹
+_MORE = 60  # rows and columns beyond the square root
 _LONG_ROWS = 2**22
 _MOST_BLOCKS = 65_535  # along y and z
 
@@ -64,25 +66,31 @@ def far_blocks(subject: Subject) -> Iterator[Trial]:
 
 
 def large_matrices(subject: Subject) -> Iterator[Trial]:
-    """Each matrix with more than 2³¹ elements, the others small."""
+    """Each matrix with a little fewer than 2³¹ elements, which every int index reaches, if not its bytes; and with
+    more. The others are small."""
     if subject.spec.signature.square or subject.spec.signature.tied or subject.square:
         return
+    for label, elements, more in ((NEARLY, _ELEMENTS - _MARGIN, 0), (LARGE, _ELEMENTS, 3 * subject.depth)):
+        for name, problem in _with_elements(subject, elements, more):
+            trial = far_trial(subject, f"{label} in {name}", problem, why="last block")
+            if trial is not None:
+                yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
+
+
+def _with_elements(subject: Subject, elements: int, more: int) -> Iterator[tuple[str, Problem]]:
+    """C, A and B with about so many elements; ``more``: by how much K is longer."""
     bm, bn = subject.tile
-    k = whole_tile(subject).k
-    side = 46_400
-    shapes = [("C", round_up(side, bm), round_up(side, bn), k)]
+    side = math.isqrt(elements) + _MORE
+    yield "C", subject.base.with_(m=round_up(side, bm), n=round_up(side, bn), k=whole_tile(subject).k)
     for name, tile in (("A", bm), ("B", bn)):
         for rows in (_LONG_ROWS, _LONG_ROWS // 2, _MOST_BLOCKS * tile, _LONG_ROWS // 8):
             long = min(round_up(rows, tile), round_up(_LONG_ROWS, tile))
-            deep = round_up(_ELEMENTS // long + 2 * subject.depth, subject.depth)
+            deep = max(1, (elements // long + more) // subject.depth) * subject.depth
             m, n = (long, bn) if name == "A" else (bm, long)
-            if _is_legal(subject, subject.base.with_(m=m, n=n, k=deep)):
-                shapes.append((name, m, n, deep))
+            problem = subject.base.with_(m=m, n=n, k=deep)
+            if _is_legal(subject, problem):
+                yield name, problem
                 break
-    for name, m, n, deep in shapes:
-        trial = far_trial(subject, f"{LARGE} in {name}", subject.base.with_(m=m, n=n, k=deep), why="last block")
-        if trial is not None:
-            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
 
 
 def is_large(problem: Problem) -> bool:

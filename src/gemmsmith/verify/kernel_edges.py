@@ -34,6 +34,7 @@ AXES = ("K", "M", "N", "x", "y", "z", "MN", "MK", "NK")
 _SMALL = (0, 1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {"K": 2**13, "M": 2**23, "N": 2**23, "MN": 2**16, "MK": 2**12, "NK": 2**12}
 _MOST_K = 2**15  # for constants that the code compares with
+_COMPARING = ("setp", "min", "max")
 _MASK = re.compile(r"\band\.b\d+\s.*\s(\d+)$")
 _SIXTEEN_BITS = re.compile(r"\bcvt\.(?:([us])16\.[us](?:32|64)|[us](?:32|64)\.([us])16)\s")
 _EIGHT_BITS = re.compile(r"\bcvt\.(?:[us]8\.[us](?:16|32|64)|[us](?:16|32|64)\.[us]8)\s")
@@ -183,13 +184,13 @@ class _Probe(GuardProbe):
     def _along(self, start: Problem, axis: str, units: Iterable[int]) -> list[Edge]:
         values = self._values(_LARGEST[axis], units)
         if axis == "K":
-            far = (c for c in self._compared() if _LARGEST[axis] < c < _MOST_K)
+            far = (c for c in self._compared() if _LARGEST[axis] < c <= _MOST_K)
             values = sorted({*values, *(c + more for c in far for more in (-1, 0, 1))})
         return self._search(axis, values, lambda v: self._signs(with_extent(start, axis, v), (0, 0, 0)))
 
     def _compared(self) -> set[int]:
-        """Constants that the code compares integers with."""
-        return {o.bits for site in self.walk.sites if site.text.startswith("setp") for o in site.operands
+        """Constants that the code compares integers with, or takes the smaller or larger of."""
+        return {o.bits for site in self.walk.sites if site.opcode in _COMPARING for o in site.operands
                 if isinstance(o, Immediate) and o.kind == "int"}  # fmt: skip
 
     def _block_edges(self, start: Problem) -> list[Edge]:

@@ -15,6 +15,7 @@ from gemmsmith.verify.trial_subject import Subject
 MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
 _FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
 _MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
+_MOST_OUTPUTS = 2**20  # of a product that is run beyond the largest grid
 _ASKED_TILES = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # along one extent, for which a grid is asked
 
 
@@ -74,6 +75,32 @@ def grid_changes(subject: Subject) -> Iterator[Trial]:
         problem = subject.multiples.up(with_extent(subject.one_tile(1), axis, tiles * tile))
         if tiles and problem.m * problem.n * problem.k <= MOST_WORK:
             yield exact_trial(subject, f"{axis} = {tiles * tile}, where the grid changes", problem)
+    yield from _beyond_largest_grid(subject)
+
+
+def _beyond_largest_grid(subject: Subject) -> Iterator[Trial]:
+    """More tiles than the largest grid has blocks for, where host code limits it: ``min(blocks, 1024)``."""
+    bm, bn = subject.tile
+
+    def blocks(rows: int, columns: int) -> int:
+        problem = subject.problem(rows * bm, columns * bn, 1)
+        if no_launch(subject.spec, subject.config, problem):
+            return 0
+        try:
+            geometry = subject.spec.geometry(problem, subject.config)
+        except GemmsmithError:
+            return 0
+        return geometry.blocks if legal_grid(geometry) else 0
+
+    side, before = 1, blocks(1, 1)
+    while 2 * side * side * bm * bn <= _MOST_OUTPUTS:
+        found = blocks(side, side)
+        if found > before and found == blocks(2 * side, side) == blocks(side, 2 * side):
+            problem = subject.problem(2 * side * bm - 1, side * bn, subject.parts)
+            if problem.m * problem.n * problem.k <= MOST_WORK:
+                yield exact_trial(subject, f"more tiles than the largest grid of {found} blocks has", problem)
+            return
+        side *= 2
 
 
 def _first_change(subject: Subject, axis: str, tile: int) -> int:

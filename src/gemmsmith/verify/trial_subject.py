@@ -54,6 +54,11 @@ class Subject:
         """The k-tile."""
         return max(self.edges.depth or _USUAL_DEPTH, self.multiples.k)
 
+    @property
+    def parts(self) -> int:
+        """How many blocks share a tile, each with a part of K; 1 where the grid's last extent counts products."""
+        return 1 if self.spec.batched else self.spec.geometry(self.base, self.config).grid[2]
+
     def problem(self, m: int, n: int, k: int) -> Problem:
         """A product that the kernel takes, with at least these extents."""
         return self.multiples.up(self.cubed(self.base.with_(m=m, n=n, k=k)))
