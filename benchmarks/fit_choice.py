@@ -16,7 +16,7 @@ kernels by
 
 which adds them to those that are there.
 
-Which shapes are for fitting and which only test is in candidate_record.py.
+Shapes of seeds below 100, named and deep ones are for fitting; random and public shapes of seeds from 100 on only test.
 The fastest configurations of named and public shapes of the fitting set also go into the shipped table.
 """
 

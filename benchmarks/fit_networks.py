@@ -26,6 +26,7 @@ EPOCHS, SHAPES_AT_ONCE = 120, 64
 RATE, DECAY = 3e-3, 1.0
 MOMENTUM, SECOND_MOMENTUM, TINY = 0.9, 0.999, 1e-8  # of Adam
 LEVEL = 0.1  # how much the mean error of a shape counts, of its configurations' errors from it
+LARGEST = 0.05  # errors above count as if they were so large: some times are far off, and the others matter more
 FIRST_ANSWER = 0.3  # how large answers are before the first step, of what is usual
 SEED = 0
 
@@ -103,7 +104,8 @@ def _members(some: Sequence[NDArray[np.int64]]) -> Matrix:
 
 
 def _slopes(arrays: Any, table: Any, wanted: Any, weight: Any, members: Any, values: Sequence[Any]) -> list[Any]:
-    """Of half the weighted mean square error of some shapes, by every weight and bias of every network."""
+    """Of half the weighted mean square error of some shapes (of large errors, of their size), by every weight and bias
+    of every network."""
     outputs, leak = [arrays.broadcast_to(table, (len(values[0]), *table.shape))], np.float32(LEAK)
     for i in range(0, len(values), 2):
         found = arrays.matmul(outputs[-1], values[i]) + values[i + 1]
@@ -111,6 +113,7 @@ def _slopes(arrays: Any, table: Any, wanted: Any, weight: Any, members: Any, val
     error = outputs[-1][:, :, 0] - wanted
     of_shapes = ((weight * error) @ members.T) / (members @ weight)
     error = error - np.float32(1 - LEVEL) * (of_shapes @ members)
+    error = arrays.clip(error, np.float32(-LARGEST), np.float32(LARGEST))
     slope = (weight * error / np.float32(len(members)))[:, :, None]
     slopes: list[Any] = []
     for i in range(len(values) - 2, -1, -2):

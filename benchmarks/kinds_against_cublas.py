@@ -1,7 +1,7 @@
 """Time few rows, fp32 in three precisions, unaligned and batched products beside cuBLAS, and record every shape.
 
     python benchmarks/kinds_against_cublas.py benchmarks/results/h200_kinds.json [--only narrow,fp32,fp32-fast,ieee,
-        ieee-narrow,unaligned,batched] [--count 6] [--seed 160] [--seconds 120]
+        ieee-narrow,unaligned,batched] [--count 6] [--seed 100] [--seconds 120]
 
 The shapes are in kinds_shapes.py: named ones, and ``--count`` random ones of each kind. How they are compared and timed
 is in against_cublas.py; configurations beside the choice are timed by time_candidates.py. Shapes of all kinds take

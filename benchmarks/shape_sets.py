@@ -3,8 +3,7 @@
 public    tokens × out × in of public models
 rows      the same of more models (public_layers.py), with any number of rows from 1 to 8192
 named     the shapes that docs/log/2026-11-16-shapes-from-public-models.md names
-random    log-uniform in M, N and K, by seed. Seeds below 100 are for fitting the cost model, others for testing it;
-          which of these are used up is in candidate_record.py
+random    log-uniform in M, N and K, by seed. Seeds below 100 are for fitting the cost model, others for testing it
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from public_layers import layers
 from shape_rig import Shape
 
+FITTING_SEEDS = range(100)
 # (out, in) of linear layers: GPT-2, BERT large, ViT-L, Llama 2 7B and 13B, Llama 3 8B and 70B, Qwen 2 7B, DeepSeek V3.
 LAYERS = ((2304, 768), (3072, 768), (768, 3072), (4096, 1024), (1024, 4096), (4096, 4096), (11008, 4096), (4096, 11008),
           (5120, 5120), (13824, 5120), (5120, 13824), (6144, 4096), (14336, 4096), (4096, 14336), (10240, 8192),

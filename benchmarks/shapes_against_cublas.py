@@ -1,13 +1,13 @@
 """Time what gemmsmith chooses without tuning beside cuBLAS on many 16-bit shapes, and record every one.
 
     python benchmarks/shapes_against_cublas.py benchmarks/results/h200_shapes.json
-        [--sets named,deep,public,rows,random] [--seed 160] [--count 40] [--seconds 150]
+        [--sets named,deep,public,rows,random] [--seed 100] [--count 40] [--seconds 150]
 
 Both run as CUDA graphs over rotated operands, in turns, in two modes: short bursts on an idle GPU, and sustained, where
 the power cap sets the clock (against_cublas.py). Sustained samples also give power, and so joules per product. The
 record has every shape with both times in both modes, the kernel that was chosen, and the geometric mean and the lowest
-ratio of each kind. Shapes of seeds below 160 were used to fit the cost model (candidate_record.py); others were not.
-Exits 1 if a result is wrong.
+ratio of each kind. Random shapes of seeds below 100 were used to fit the cost model; others were not. Exits 1 if a
+result is wrong.
 """
 
 from __future__ import annotations
