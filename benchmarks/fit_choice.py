@@ -73,13 +73,16 @@ SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
 def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
     """The fastest of named and public shapes, for the table, as timed last; of known shapes only where it is another
-    configuration, and clearly faster than what was chosen, which is the entry, in short samples and under the cap."""
+    configuration, and clearly faster than the entry, timed beside it as what was chosen, in short samples and under the
+    cap."""
     found = {}
     for each in {each.key: each for each in shapes}.values():
         best = min(each.samples, key=lambda sample: sample.seconds)
         named = each.origin.startswith(("named", "deep", "public")) and not each.shared_b
         clearly = (each.current_kernels or each.seed in BOTH_SEEDS) and best.seconds * CLEARLY < each.old
-        is_new = each.key not in known or (clearly and dict(known[each.key].config) != dict(best.config))
+        entry = set(known[each.key].config) if each.key in known else None
+        beside = entry is not None and entry <= set(each.samples[0].config)  # old entries lack new parameters
+        is_new = entry is None or (clearly and beside and not entry <= set(best.config))
         if named and is_new:
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             measured = best.seconds + (0.0 if each.current_kernels else saved_since(dict(best.config)))

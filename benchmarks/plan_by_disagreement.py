@@ -33,7 +33,7 @@ from gemmsmith.choose import narrow
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.columns import Column, shape_of, tiles_of
-from gemmsmith.choose.cost import predicted_seconds
+from gemmsmith.choose.cost import NETWORKS_WEIGH, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.inputs import inputs
 from gemmsmith.choose.key import alignment
@@ -70,7 +70,7 @@ def considered(shape: Shape) -> Considered:
     asked = inputs(seen, tiles, chip, constants, plain, values)
     networks = [replace(constants.networks, networks=(each,))(asked) for each in constants.networks.networks]
     members = [np.log(plain) + each for each in (*networks, constants.trees(values))]
-    mean = np.log(plain) + (np.mean(networks, axis=0) + members[-1] - np.log(plain)) / 2
+    mean = NETWORKS_WEIGH * (np.log(plain) + np.mean(networks, axis=0)) + (1 - NETWORKS_WEIGH) * members[-1]
     loss = float(np.mean([each[mean.argmin()] - each.min() for each in members]))
     return Considered(shape, loss, [near[i] for i in favourites(mean, members)])
 

@@ -104,9 +104,19 @@ def test_clusters_of_eight_in_one_wave_are_for_aligned_products() -> None:
 
 
 def test_small_tiles_have_one_order() -> None:
-    """Along rows of tiles in clusters of four rows, in groups of eight otherwise; large tiles have several."""
+    """Along rows of tiles in clusters of one column and several rows; large tiles have several orders."""
     found = [dict(config) for config in menu(SPEC, "NT").configs]
-    small = {(config["CLUSTER_M"] == 4, config["GROUP"]) for config in found if config["BM"] * config["BN"] < 128 * 128}
-    assert small == {(True, 1), (False, 8)}
+    small = {((config["CLUSTER_M"], config["CLUSTER_N"]), config["GROUP"])
+             for config in found if config["BM"] * config["BN"] < 128 * 128}  # fmt: skip
+    assert small == {
+        ((1, 1), 8),
+        ((1, 2), 16),
+        ((1, 4), 8),
+        ((2, 1), 1),
+        ((2, 2), 8),
+        ((2, 4), 8),
+        ((4, 1), 1),
+        ((4, 2), 1),
+    }
     staged = {config["GROUP"] for config in found if config["BM"] * config["BN"] >= 128 * 128 and config["STORE_MODE"]}
     assert staged == {4, 8, 16}
