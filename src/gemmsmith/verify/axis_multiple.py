@@ -57,9 +57,20 @@ class AxisSearch:
     near: dict[int, Verdict | None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._go_where_launched()
         self.near = {less: self.run(self.shorter(less)) for less in _SHORT_BY}
         self.tile, self.extent = max(self.tiles), getattr(self.base, self.axis[0].lower())
         self.vector, self.word = (max(1, size // self.base.dtype.itemsize) for size in (16, 4))
+
+    def _go_where_launched(self) -> None:
+        """Whole tiles may be the least extent for which host code launches the kernel: then to one tile more."""
+        if any(self.run(self.shorter(less)) is not None for less in _SHORT_BY):
+            return
+        here, extent = self.base, getattr(self.base, self.axis[0].lower())
+        self.base = with_extent(here, self.axis, extent + max(self.tiles))
+        launched = any(self.run(self.shorter(less)) is not None for less in _SHORT_BY)
+        if not launched or not self._passes(0):
+            self.base = here
 
     def shorter(self, less: int) -> Trial:
         """The trial with the extent shorter by so much."""
@@ -72,6 +83,8 @@ class AxisSearch:
         for less, judged in self.near.items():
             if judged is not None and is_hazard(judged):  # no multiple was meant to avoid that
                 raise self._wrong(less)
+        if self._errs_in_its_tail():
+            raise self._wrong(1)
         small = _small_step(failed, self.extent)
         if self.word > 2 and failed == list(_SHORT_BY) and self._passes(self.word):
             small = self.word
@@ -90,6 +103,13 @@ class AxisSearch:
             self._judge_guards(step, small)
         self._judge_other_sizes(step)
         return step
+
+    def _errs_in_its_tail(self) -> bool:
+        """Whether outputs are wrong where the kernel has code of its own for such an extent, and leaves none out."""
+        first = self.near[1]
+        if first is None or not self.edges.tails & set(self.axis):
+            return False
+        return first.wrong > first.unwritten and not (first.faulted or first.damage or refuses_extent(first))
 
     def _judge_other_sizes(self, step: int) -> None:
         """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
@@ -112,14 +132,14 @@ class AxisSearch:
         first = self.near[1]
         if small:
             # Rows that are read as words of 32 bits have no others, unless there is code for the rest of a word.
-            rest = self.axis == "K" and self.edges.tail_k
+            rest = bool(self.edges.tails & set(self.axis))
             words = (
                 small == self.word > 2 and not (first and _passed_a_guard(first, self.edges, self.axis)) and not rest
             )
             return small, not words
         if self.vector > 1 and self._passes(self.vector):
             self._judge_rows_of_vectors()
-            tail = self.axis == "K" and self.edges.tail_k
+            tail = self.edges.tails & set(self.axis)
             return self.vector, bool(tail) and first is not None and not refuses_extent(first)
         if self.axis != "K" and (stored := next(filter(self._stores_whole, self.edges.stored), 0)):
             return stored, False
@@ -154,7 +174,9 @@ class AxisSearch:
         if self.axis == "K" and (less := self._lost(step)):
             raise self._wrong(less)
         less, judged = 1, self.near[1]  # how much shorter than whole tiles the extent is at which guards are judged
-        if judged is not None and refuses_extent(judged):
+        if judged is None:
+            less, judged = self._first_launched(step)
+        elif refuses_extent(judged):
             less = self.vector
             judged = None if small or less >= min(self.tile, self.extent) else self.run(self.shorter(less))
         if judged is None or refuses_extent(judged):
@@ -171,6 +193,13 @@ class AxisSearch:
             or not self._trusted(replace(self.shorter(less), slack=_SLACK))
         ):
             raise self._wrong(less)
+
+    def _first_launched(self, step: int) -> tuple[int, Verdict | None]:
+        """The extent next to whole tiles, and no multiple of ``step``, for which host code launches the kernel."""
+        for less in (2, 4, 8, 16, 32):
+            if less < min(step, self.extent) and (judged := self.run(self.shorter(less))) is not None:
+                return less, judged
+        return 0, None
 
     def _judge_half_tile(self, step: int) -> None:
         """A single k-tile may be a part of one: raise if the last of several, which was meant to be, is not."""
