@@ -48,7 +48,7 @@ class KernelEdges:
     stored    rows and columns that one wmma store writes: no guard can be finer
     was_read  the code could be read at all
     guard_lines  the extent and the line of each guard
-    tails     extents with code of their own for ragged ones: what whole k-tiles, or rows of whole vectors, never come to
+    tails     extents with code of their own for ragged ones: what whole k-tiles, or whole vectors, never come to
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
     counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
