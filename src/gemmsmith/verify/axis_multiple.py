@@ -188,11 +188,19 @@ class AxisSearch:
         rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
         if set(self.axis) <= self.edges.counted and judged.unwritten and rest:
             return  # the kernel itself rounds down
+        if self._drops_rows(step, judged):
+            raise self._wrong(less)
         if self.edges.guarded(self.axis, step) and (
             _passed_a_guard(judged, self.edges, self.axis)
             or not self._trusted(replace(self.shorter(less), slack=_SLACK))
         ):
             raise self._wrong(less)
+
+    def _drops_rows(self, step: int, judged: Verdict) -> bool:
+        """Whether rows are left out by a kernel that is right for a part of a tile: no vector lies along the rows of A
+        and C, so that what decides how many rows a tile has was meant to count each."""
+        rows = self.axis == "M" and not self.base.trans_a and step < self.tile
+        return rows and self._drops(judged) and judged.unwritten == judged.wrong and not judged.damage
 
     def _first_launched(self, step: int) -> tuple[int, Verdict | None]:
         """The extent next to whole tiles, and no multiple of ``step``, for which host code launches the kernel."""
@@ -231,13 +239,22 @@ class AxisSearch:
             return 0  # rows of ``K / 8 * 8`` elements: not one row is found, so that no such K was meant
         # A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
         lost = next((less for less in _SHORT_BY if not self._only_drops(less, step)), 0)
-        return 0 if lost and self._takes_pairs(step) else lost
+        return 0 if lost and (self._takes_pairs(step) or self._reads_twice(lost, step)) else lost
 
     def _only_drops(self, less: int, step: int) -> bool:
         """Whether a K that is shorter by so much gives all but the rest of its last step."""
         k = self.base.k - less
         whole = f"integers to {k // step * step}"
         return k % step == 0 or self._trusted(replace(self.shorter(less), mode="exact", fill=whole))
+
+    def _reads_twice(self, less: int, step: int) -> bool:
+        """Whether the rest of K is there, and so is what comes before the last whole step: a step that is moved back to
+        fit, as in ``min(k + 16, K - 16)``, adds a part of another one twice, and loses nothing."""
+        whole = (self.base.k - less) // step * step
+        parts = (f"integers from {whole}", f"integers to {whole - step}")
+        return whole > step and all(
+            self._trusted(replace(self.shorter(less), mode="exact", fill=part)) for part in parts
+        )
 
     def _takes_pairs(self, step: int) -> bool:
         """Whether a round of the loop takes two k-tiles, and the second is an old one where K ends after the first: no
