@@ -15,6 +15,7 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, refuses_extent
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
 _USUAL_DEPTHS = (8, 16, 32)
+_PARTS = (8, 16, 32)  # of a tile: what a thread or a warp has of it
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
 
@@ -199,12 +200,14 @@ class AxisSearch:
     def _drops_rows(self, step: int, judged: Verdict) -> bool:
         """Whether rows are left out by a kernel that is right for a part of a tile: no vector lies along the rows of A
         and C, so that what decides how many rows a tile has was meant to count each."""
-        rows = self.axis == "M" and not self.base.trans_a and step < self.tile
-        return rows and self._drops(judged) and judged.unwritten == judged.wrong and not judged.damage
+        if self.axis != "M" or self.base.trans_a or judged.unwritten != judged.wrong or judged.damage:
+            return False
+        parts = (part for part in _PARTS if part < self.tile)
+        return self._drops(judged) and (step < self.tile or any(map(self._passes, parts)))
 
     def _first_launched(self, step: int) -> tuple[int, Verdict | None]:
         """The extent next to whole tiles, and no multiple of ``step``, for which host code launches the kernel."""
-        for less in (2, 4, 8, 16, 32):
+        for less in (2, 4, *_PARTS):
             if less < min(step, self.extent) and (judged := self.run(self.shorter(less))) is not None:
                 return less, judged
         return 0, None
