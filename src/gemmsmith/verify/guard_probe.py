@@ -160,16 +160,19 @@ class GuardProbe(PathProbe):
 
     def _tails(self, depths: tuple[int, ...]) -> frozenset[str]:
         """Extents that lead to places in the code which no multiple leads to: of the k-tile, or of a vector."""
-        found = {"K"} if self._has_tail("K", (*K_TILES, *depths), self._path) else set()
+        found = {"K"} if self._has_tail(self.base, "K", (*K_TILES, *depths), self._path) else set()
         if self._can_be_followed():
-            found |= {axis for axis in "MN" if self._has_tail(axis, _VECTORS, self._paths_at_edges)}
+            short = self.base.with_(k=min(self.base.k, 2 * depths[0])) if depths else self.base
+            found |= {axis for axis in "MN" if self._has_tail(short, axis, _VECTORS, self._paths_at_edges)}
         return frozenset(found)
 
-    def _has_tail(self, axis: str, steps: tuple[int, ...], places: Callable[[Problem], frozenset[int]]) -> bool:
-        extent = getattr(self.base, axis.lower())
+    def _has_tail(
+        self, base: Problem, axis: str, steps: tuple[int, ...], places: Callable[[Problem], frozenset[int]]
+    ) -> bool:
+        extent = getattr(base, axis.lower())
         whole = {extent, 2 * extent} | {extent - step for step in steps if step < extent}
-        usual = frozenset().union(*(places(with_extent(self.base, axis, each)) for each in whole))
-        ragged = (with_extent(self.base, axis, extent - less) for less in (1, 2, 3) if less < extent)
+        usual = frozenset().union(*(places(with_extent(base, axis, each)) for each in whole))
+        ragged = (with_extent(base, axis, extent - less) for less in (1, 2, 3) if less < extent)
         return any(places(problem) - usual for problem in ragged)
 
     def _paths_at_edges(self, problem: Problem) -> frozenset[int]:
