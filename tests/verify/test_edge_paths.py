@@ -137,7 +137,7 @@ def test_rows_that_a_part_of_a_tile_leaves_out(step: int, rounds_down: bool, axi
         missing = trial.problem.m % step
         return verdict(trial.problem, 64 * missing, unwritten=64 * missing)
 
-    launch = LaunchSteps(rounds_down=lambda _: rounds_down)
+    launch = LaunchSteps(rounds_down=lambda *_: rounds_down)
     found = find_raggedness(run, RAGGED, run(RAGGED), BASE.with_(m=128), (64, 64), DEPTH, launch=launch)
     assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(step, 1, 1))
 

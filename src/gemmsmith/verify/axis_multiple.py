@@ -24,14 +24,14 @@ class LaunchSteps:
     """What a launch, not the code of its kernel, asks of M, N and K.
 
     parts        among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile
-    rounds_down  whether the launch has fewer blocks than a product needs, whatever the kernel guards
+    rounds_down  whether a product a little shorter than whole tiles (both are given) has fewer blocks than these have
     grid_unit    how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile
     flat         how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that
     packed       elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones
     """
 
     parts: int = 1
-    rounds_down: Callable[[Problem], bool] = lambda _: False
+    rounds_down: Callable[[Problem, Problem], bool] = lambda *_: False
     grid_unit: Callable[[str, int, int], int] = lambda *_: 0
     flat: int = 1
     packed: int = 1
@@ -184,7 +184,7 @@ class AxisSearch:
             return
         if self.axis == "K" and self.edges.masks_k and judged.wrong:
             raise self._wrong(less)  # a mask for the last k-tile, which is left out
-        if judged.unwritten and not judged.faulted and self.launch.rounds_down(self.shorter(less).problem):
+        if judged.unwritten and not judged.faulted and self._rounds_down(less):
             return
         rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
         if set(self.axis) <= self.edges.counted and judged.unwritten and rest:
@@ -267,7 +267,11 @@ class AxisSearch:
 
     def _drops(self, judged: Verdict) -> bool:
         """Whether outputs are left out though there are blocks for them."""
-        return bool(judged.unwritten) and not judged.faulted and not self.launch.rounds_down(self.shorter(1).problem)
+        return bool(judged.unwritten) and not judged.faulted and not self._rounds_down(1)
+
+    def _rounds_down(self, less: int) -> bool:
+        """Whether the launch has no blocks for what is missing, whatever the kernel guards."""
+        return self.launch.rounds_down(self.base, self.shorter(less).problem)
 
     def _passes(self, less: int) -> bool:
         return self._trusted(self.shorter(less))
