@@ -14,7 +14,7 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, refuses_extent
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
-_USUAL_DEPTHS = (8, 16, 32)
+_USUAL_DEPTHS = (4, 8, 16, 32)
 _PARTS = (8, 16, 32)  # of a tile: what a thread or a warp has of it
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
@@ -84,7 +84,7 @@ class AxisSearch:
         for less, judged in self.near.items():
             if judged is not None and is_hazard(judged):  # no multiple was meant to avoid that
                 raise self._wrong(less)
-        if self._errs_in_its_tail():
+        if self._errs_at_its_edge():
             raise self._wrong(1)
         small = _small_step(failed, self.extent)
         if self.word > 2 and failed == list(_SHORT_BY) and self._passes(self.word):
@@ -105,12 +105,14 @@ class AxisSearch:
         self._judge_other_sizes(step)
         return step
 
-    def _errs_in_its_tail(self) -> bool:
-        """Whether outputs are wrong where the kernel has code of its own for such an extent, and leaves none out."""
+    def _errs_at_its_edge(self) -> bool:
+        """Whether outputs are wrong where the kernel has code of its own for such an extent: places that no multiple
+        leads to, or what keeps a last tile from touching rows that A and C do not have."""
         first = self.near[1]
-        if first is None or not self.edges.tails & set(self.axis):
+        if first is None or first.faulted or first.damage or refuses_extent(first) or first.wrong <= first.unwritten:
             return False
-        return first.wrong > first.unwritten and not (first.faulted or first.damage or refuses_extent(first))
+        rows = self.axis == "M" and not self.base.trans_a and first.unwritten == 0
+        return rows or bool(self.edges.tails & set(self.axis))
 
     def _judge_other_sizes(self, step: int) -> None:
         """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
