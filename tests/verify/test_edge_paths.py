@@ -78,11 +78,29 @@ def test_columns_that_the_code_for_the_rest_gets_wrong(tails: str, reason: str, 
 
     def run(trial: Trial) -> Verdict:
         ragged = trial.problem.n % 4 != 0
-        return verdict(trial.problem, 960 if ragged and not reason else 0, reason if ragged else "")
+        return verdict(trial.problem, 2016 if ragged and not reason else 0, reason if ragged else "")
 
     edges = replace(DEPTH, tails=frozenset(tails))
     found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), edges)
     assert (found.wrong, found.multiples) == (axis, Multiples() if axis else Multiples(1, 4, 1))
+
+
+@pytest.mark.parametrize(("short", "wrong", "unwritten", "reason", "axis"), [
+    ("m", 2016, 0, "", "M"), ("n", 64, 0, "", "N"),
+    ("n", 2016, 0, "", ""),  # columns in pairs, across rows of odd length
+    ("n", 64, 64, "", ""), ("m", 64, 0, "misaligned global read", ""),
+])  # fmt: skip
+def test_what_stays_inside_its_matrices_was_meant_to(
+    short: str, wrong: int, unwritten: int, reason: str, axis: str
+) -> None:
+    """Without code for the edge a last tile reads rows and columns that there are not."""
+
+    def run(trial: Trial) -> Verdict:
+        ragged = getattr(trial.problem, short) % 4 != 0
+        return verdict(trial.problem, *((wrong, reason, unwritten) if ragged else ()))
+
+    found = find_raggedness(run, RAGGED, run(RAGGED), BASE, (64, 64), DEPTH)
+    assert found.wrong == axis
 
 
 @pytest.mark.parametrize(("edges", "axis"), [(DEPTH, ""), (GUARDS, "N")], ids=["no guard", "guards"])

@@ -84,8 +84,6 @@ class AxisSearch:
         for less, judged in self.near.items():
             if judged is not None and is_hazard(judged):  # no multiple was meant to avoid that
                 raise self._wrong(less)
-        if self._errs_at_its_edge():
-            raise self._wrong(1)
         small = _small_step(failed, self.extent)
         if self.word > 2 and failed == list(_SHORT_BY) and self._passes(self.word):
             small = self.word
@@ -93,6 +91,8 @@ class AxisSearch:
             return 1
         if self.launch.packed > 1 and self._passes(self.launch.packed):
             return self.launch.packed
+        if self._errs_at_its_edge():
+            raise self._wrong(1)
         if self.axis == "K":
             for less in failed:
                 if (judged := self.near[less]) is not None and _spares_most(judged):
@@ -106,13 +106,16 @@ class AxisSearch:
         return step
 
     def _errs_at_its_edge(self) -> bool:
-        """Whether outputs are wrong where the kernel has code of its own for such an extent: places that no multiple
-        leads to, or what keeps a last tile from touching rows that A and C do not have."""
+        """Whether outputs are wrong where the kernel has code of its own for such an extent: ways through it that no
+        multiple leads to, or what keeps a last tile inside its matrices. Pairs may lie across rows of odd length, and
+        spoil most of them."""
         first = self.near[1]
         if first is None or first.faulted or first.damage or refuses_extent(first) or first.wrong <= first.unwritten:
             return False
-        rows = self.axis == "M" and not self.base.trans_a and first.unwritten == 0
-        return rows or bool(self.edges.tails & set(self.axis))
+        rows = self.axis == "M" and not self.base.trans_a
+        columns = self.axis == "N" and 4 * first.wrong < first.total
+        inside = first.unwritten == 0 and (rows or columns)
+        return inside or bool(self.edges.tails & set(self.axis))
 
     def _judge_other_sizes(self, step: int) -> None:
         """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
