@@ -19,7 +19,8 @@ term of zero would not be noticed.
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
     opposites  positive integers, then the same terms with the other sign: small exact sums of large partial sums, which
                no 16-bit accumulator holds
-    integers to X  'integers', with zeros from k = X on: what a kernel computes that drops the rest
+    integers to X  'integers', with zeros from k = X on: what a kernel computes that drops the rest; 'integers from X':
+               with zeros up to there
 
 Four relate A and B to each other, and are as hard as real data gets (docs/accuracy.md):
 
@@ -112,7 +113,7 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
         raise DTypeError(f"the fill 'bits' is for fp32, not {problem.dtype}", "arithmetic modulo 2**32 needs 32 bits")
     whole = next((d for d in (problem.dtype, problem.out_dtype) if d in INTEGER_TYPES and d != INT32), None)
     whole = INT32 if problem.dtype == INT32 else whole
-    if whole is not None and fill not in FOR_INTEGERS and _TO.fullmatch(fill) is None:
+    if whole is not None and fill not in FOR_INTEGERS and _PART.fullmatch(fill) is None:
         raise DTypeError(f"the fill {fill!r} is not for {whole}", f"use one of {', '.join(FOR_INTEGERS)}")
     # What a fill may need: the largest integer, or the exponent of subnormal products.
     scale, c_scale = 0, 0
@@ -146,7 +147,7 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
 
 def is_exact(fill: str) -> bool:
     """Whether the sums of a fill are exact in fp32, in every order of summation."""
-    return fill in ("integers", "opposites") or _TO.fullmatch(fill) is not None
+    return fill in ("integers", "opposites") or _PART.fullmatch(fill) is not None
 
 
 def _each(stored: Array, rows: int, transposed: bool) -> list[Array]:
@@ -159,8 +160,8 @@ def fill_named(name: str) -> Fill:
     """The fill called ``name``; raises with a list of all fills."""
     if isinstance(name, str) and (found := _NEAR.fullmatch(name)) is not None:
         return _near(name, float(found[2]), bool(found[1]))
-    if isinstance(name, str) and (found := _TO.fullmatch(name)) is not None:
-        return _cut(name, int(found[1]))
+    if isinstance(name, str) and (found := _PART.fullmatch(name)) is not None:
+        return _cut(name, slice(int(found[2]), None) if found[1] == "to" else slice(int(found[2])))
     try:
         return FILLS[name]
     except (KeyError, TypeError):
@@ -282,19 +283,19 @@ def _near(name: str, about: float, sums: bool) -> Fill:
     return Fill(name, f"{'sums' if sums else 'inputs'} on both sides of {about:g}", False, _normal, scale)
 
 
-_TO = re.compile(r"integers to (\d+)")
+_PART = re.compile(r"integers (to|from) (\d+)")
 
 
-def _cut(name: str, depth: int) -> Fill:
-    """Integers, and zeros from k = ``depth`` on."""
+def _cut(name: str, left_out: slice) -> Fill:
+    """Integers, with zeros in a part of K."""
 
     def cut(_seed: int, lefts: Sequence[Array], rights: Sequence[Array], _dtype: DType) -> None:
         for left in lefts:
-            left[:, depth:] = 0
+            left[:, left_out] = 0
         for right in rights:
-            right[depth:] = 0
+            right[left_out] = 0
 
-    return Fill(name, f"integers, and zeros from k = {depth} on", False, _integers, cut)
+    return Fill(name, f"{name}, and zeros in the rest of K", False, _integers, cut)
 
 
 FILLS: Mapping[str, Fill] = MappingProxyType(

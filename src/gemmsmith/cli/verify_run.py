@@ -31,7 +31,7 @@ from gemmsmith.verify.cleared import not_cleared
 from gemmsmith.verify.fit import fitted_trials
 from gemmsmith.verify.float_constants import adds_in_memory
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.leniency import is_lenient, verify_leniently, verify_unused
+from gemmsmith.verify.leniency import is_lenient, tests_beta, verify_leniently, verify_unused
 from gemmsmith.verify.trial import Size
 from gemmsmith.verify.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
@@ -173,10 +173,10 @@ class KernelVerification:
         return Verified(self.spec.name, self.where.name, "", tuple(verdicts), tuple(skipped), tuple(notes))
 
     def _spares_c(self) -> bool:
-        """Whether the kernel does not read C in one launch with beta = 0, so that it means not to in any."""
+        """Whether the kernel asks if beta is 0, or does not read C in one launch with it: it means not to in any."""
         one = next((case for case in self.cases if not case.skip and case.problem.beta == 0 < case.problem.k
                     and 0 < abs(case.problem.alpha) < 1), None)  # fmt: skip
-        return one is not None and self._judged(one, "unset").trusted
+        return tests_beta(self.spec) or (one is not None and self._judged(one, "unset").trusted)
 
     def _with_kernel_before(self) -> list[Verdict]:
         """What fails where the kernel that host code launches before this one is run with it, as ``check`` does."""

@@ -14,7 +14,8 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, refuses_extent
 
 Run = Callable[[Trial], Verdict | None]
 _SHORT_BY = (1, 2, 3)
-_USUAL_DEPTHS = (8, 16, 32)
+_USUAL_DEPTHS = (4, 8, 16, 32)
+_PARTS = (8, 16, 32)  # of a tile: what a thread or a warp has of it
 _SLACK = 1 << 18  # bytes: what a tile past the edge reads
 
 
@@ -23,14 +24,14 @@ class LaunchSteps:
     """What a launch, not the code of its kernel, asks of M, N and K.
 
     parts        among as many blocks of one tile K may be divided; a K that is only no multiple of that has no tile
-    rounds_down  whether the launch has fewer blocks than a product needs, whatever the kernel guards
+    rounds_down  whether a product a little shorter than whole tiles (both are given) has fewer blocks than these have
     grid_unit    how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile
     flat         how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that
     packed       elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones
     """
 
     parts: int = 1
-    rounds_down: Callable[[Problem], bool] = lambda _: False
+    rounds_down: Callable[[Problem, Problem], bool] = lambda *_: False
     grid_unit: Callable[[str, int, int], int] = lambda *_: 0
     flat: int = 1
     packed: int = 1
@@ -57,9 +58,20 @@ class AxisSearch:
     near: dict[int, Verdict | None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._go_where_launched()
         self.near = {less: self.run(self.shorter(less)) for less in _SHORT_BY}
         self.tile, self.extent = max(self.tiles), getattr(self.base, self.axis[0].lower())
         self.vector, self.word = (max(1, size // self.base.dtype.itemsize) for size in (16, 4))
+
+    def _go_where_launched(self) -> None:
+        """Whole tiles may be the least extent for which host code launches the kernel: then to one tile more."""
+        if any(self.run(self.shorter(less)) is not None for less in _SHORT_BY):
+            return
+        here, extent = self.base, getattr(self.base, self.axis[0].lower())
+        self.base = with_extent(here, self.axis, extent + max(self.tiles))
+        launched = any(self.run(self.shorter(less)) is not None for less in _SHORT_BY)
+        if not launched or not self._passes(0):
+            self.base = here
 
     def shorter(self, less: int) -> Trial:
         """The trial with the extent shorter by so much."""
@@ -79,6 +91,8 @@ class AxisSearch:
             return 1
         if self.launch.packed > 1 and self._passes(self.launch.packed):
             return self.launch.packed
+        if self._errs_at_its_edge():
+            raise self._wrong(1)
         if self.axis == "K":
             for less in failed:
                 if (judged := self.near[less]) is not None and _spares_most(judged):
@@ -90,6 +104,18 @@ class AxisSearch:
             self._judge_guards(step, small)
         self._judge_other_sizes(step)
         return step
+
+    def _errs_at_its_edge(self) -> bool:
+        """Whether outputs are wrong where the kernel has code of its own for such an extent: ways through it that no
+        multiple leads to, or what keeps a last tile inside its matrices. Pairs may lie across rows of odd length, and
+        spoil most of them."""
+        first = self.near[1]
+        if first is None or first.faulted or first.damage or refuses_extent(first) or first.wrong <= first.unwritten:
+            return False
+        rows = self.axis == "M" and not self.base.trans_a
+        columns = self.axis == "N" and 4 * first.wrong < first.total
+        inside = first.unwritten == 0 and (rows or columns)
+        return inside or bool(self.edges.tails & set(self.axis))
 
     def _judge_other_sizes(self, step: int) -> None:
         """Raise where smaller extents show that others than multiples of ``step`` were meant: one of them is right, or
@@ -112,14 +138,14 @@ class AxisSearch:
         first = self.near[1]
         if small:
             # Rows that are read as words of 32 bits have no others, unless there is code for the rest of a word.
-            rest = self.axis == "K" and self.edges.tail_k
+            rest = bool(self.edges.tails & set(self.axis))
             words = (
                 small == self.word > 2 and not (first and _passed_a_guard(first, self.edges, self.axis)) and not rest
             )
             return small, not words
         if self.vector > 1 and self._passes(self.vector):
             self._judge_rows_of_vectors()
-            tail = self.axis == "K" and self.edges.tail_k
+            tail = self.edges.tails & set(self.axis)
             return self.vector, bool(tail) and first is not None and not refuses_extent(first)
         if self.axis != "K" and (stored := next(filter(self._stores_whole, self.edges.stored), 0)):
             return stored, False
@@ -154,23 +180,42 @@ class AxisSearch:
         if self.axis == "K" and (less := self._lost(step)):
             raise self._wrong(less)
         less, judged = 1, self.near[1]  # how much shorter than whole tiles the extent is at which guards are judged
-        if judged is not None and refuses_extent(judged):
+        if judged is None:
+            less, judged = self._first_launched(step)
+        elif refuses_extent(judged):
             less = self.vector
             judged = None if small or less >= min(self.tile, self.extent) else self.run(self.shorter(less))
         if judged is None or refuses_extent(judged):
             return
         if self.axis == "K" and self.edges.masks_k and judged.wrong:
             raise self._wrong(less)  # a mask for the last k-tile, which is left out
-        if judged.unwritten and not judged.faulted and self.launch.rounds_down(self.shorter(less).problem):
+        if judged.unwritten and not judged.faulted and self._rounds_down(less):
             return
         rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
         if set(self.axis) <= self.edges.counted and judged.unwritten and rest:
             return  # the kernel itself rounds down
+        if self._drops_rows(step, judged):
+            raise self._wrong(less)
         if self.edges.guarded(self.axis, step) and (
             _passed_a_guard(judged, self.edges, self.axis)
             or not self._trusted(replace(self.shorter(less), slack=_SLACK))
         ):
             raise self._wrong(less)
+
+    def _drops_rows(self, step: int, judged: Verdict) -> bool:
+        """Whether rows are left out by a kernel that is right for a part of a tile: no vector lies along the rows of A
+        and C, so that what decides how many rows a tile has was meant to count each."""
+        if self.axis != "M" or self.base.trans_a or judged.unwritten != judged.wrong or judged.damage:
+            return False
+        parts = (part for part in _PARTS if part < self.tile)
+        return self._drops(judged) and (step < self.tile or any(map(self._passes, parts)))
+
+    def _first_launched(self, step: int) -> tuple[int, Verdict | None]:
+        """The extent next to whole tiles, and no multiple of ``step``, for which host code launches the kernel."""
+        for less in (2, 4, *_PARTS):
+            if less < min(step, self.extent) and (judged := self.run(self.shorter(less))) is not None:
+                return less, judged
+        return 0, None
 
     def _judge_half_tile(self, step: int) -> None:
         """A single k-tile may be a part of one: raise if the last of several, which was meant to be, is not."""
@@ -202,13 +247,22 @@ class AxisSearch:
             return 0  # rows of ``K / 8 * 8`` elements: not one row is found, so that no such K was meant
         # A kernel for whole k-tiles drops the rest of K. One that loses others divides K among its parts, and errs.
         lost = next((less for less in _SHORT_BY if not self._only_drops(less, step)), 0)
-        return 0 if lost and self._takes_pairs(step) else lost
+        return 0 if lost and (self._takes_pairs(step) or self._reads_twice(lost, step)) else lost
 
     def _only_drops(self, less: int, step: int) -> bool:
         """Whether a K that is shorter by so much gives all but the rest of its last step."""
         k = self.base.k - less
         whole = f"integers to {k // step * step}"
         return k % step == 0 or self._trusted(replace(self.shorter(less), mode="exact", fill=whole))
+
+    def _reads_twice(self, less: int, step: int) -> bool:
+        """Whether the rest of K is there, and so is what comes before the last whole step: a step that is moved back to
+        fit, as in ``min(k + 16, K - 16)``, adds a part of another one twice, and loses nothing."""
+        whole = (self.base.k - less) // step * step
+        parts = (f"integers from {whole}", f"integers to {whole - step}")
+        return whole > step and all(
+            self._trusted(replace(self.shorter(less), mode="exact", fill=part)) for part in parts
+        )
 
     def _takes_pairs(self, step: int) -> bool:
         """Whether a round of the loop takes two k-tiles, and the second is an old one where K ends after the first: no
@@ -218,7 +272,11 @@ class AxisSearch:
 
     def _drops(self, judged: Verdict) -> bool:
         """Whether outputs are left out though there are blocks for them."""
-        return bool(judged.unwritten) and not judged.faulted and not self.launch.rounds_down(self.shorter(1).problem)
+        return bool(judged.unwritten) and not judged.faulted and not self._rounds_down(1)
+
+    def _rounds_down(self, less: int) -> bool:
+        """Whether the launch has no blocks for what is missing, whatever the kernel guards."""
+        return self.launch.rounds_down(self.base, self.shorter(less).problem)
 
     def _passes(self, less: int) -> bool:
         return self._trusted(self.shorter(less))

@@ -48,7 +48,7 @@ class KernelEdges:
     stored    rows and columns that one wmma store writes: no guard can be finer
     was_read  the code could be read at all
     guard_lines  the extent and the line of each guard
-    tail_k    there is code that runs only where K is no multiple of the k-tile
+    tails     extents with code of their own for ragged ones: what whole k-tiles, or whole vectors, never come to
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
     counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
@@ -64,7 +64,7 @@ class KernelEdges:
     stored: tuple[int, ...] = ()
     was_read: bool = False
     guard_lines: tuple[tuple[str, int], ...] = ()
-    tail_k: bool = False
+    tails: frozenset[str] = frozenset()
     looks_at_alignment: bool = False
     masks_k: bool = False
     counted: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ class KernelEdges:
 
     def guarded(self, axis: str, step: int) -> bool:
         """Whether an extent of ``axis`` ("M", "MN") is guarded, if it goes in steps of ``step``."""
-        if axis == "K" and self.tail_k:
+        if self.tails & set(axis):
             return True
         return bool(self.guards & set(axis)) and not (axis == "K" and step in self.unguarded)
 

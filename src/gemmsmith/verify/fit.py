@@ -62,7 +62,7 @@ def fit_subject(
         axes = (*(axis for axis in axes if axis not in tied), tied) if tied else axes
         launch = LaunchSteps(
             parts=1 if spec.batched else spec.geometry(base, config).grid[2],
-            rounds_down=partial(_rounds_down, spec, config, base),
+            rounds_down=partial(_rounds_down, spec, config),
             grid_unit=partial(_grid_unit, spec, config, base),
             flat=_flat(spec, ptx),
             packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.problem import Problem
 from gemmsmith.verify.extents import with_extent
@@ -12,6 +14,7 @@ from gemmsmith.verify.thread_walk import Thread, Walk
 _CORNER_THREADS = 16
 _WARP = 32
 _MOST_PARTS = 8
+_VECTORS = (4, 8, 16, 32)  # rows and columns of usual vectors, and of what a thread or a warp has
 K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 
 
@@ -155,12 +158,32 @@ class GuardProbe(PathProbe):
         return {site for ragged in met[1:] for before, after in zip(whole, ragged, strict=False)
                 for site, signs in enumerate(zip(before, after, strict=True)) if signs[0] != signs[1]}  # fmt: skip
 
-    def _has_tail(self, depths: tuple[int, ...]) -> bool:
-        """Whether a K that is no multiple of the k-tile leads to places in the code that no multiple leads to."""
-        k = self.base.k
-        whole = {k} | {k - d for d in (*K_TILES, *depths) if d < k} | {2 * k}
-        usual = frozenset().union(*(self._path(self.base.with_(k=each)) for each in whole))
-        return any(self._path(self.base.with_(k=k - less)) - usual for less in (1, 2, 3) if less < k)
+    def _tails(self, depths: tuple[int, ...]) -> frozenset[str]:
+        """Extents that lead to places in the code which no multiple leads to: of the k-tile, or of a vector."""
+        found = {"K"} if self._has_tail(self.base, "K", (*K_TILES, *depths), self._path) else set()
+        if self._can_be_followed():
+            short = self.base.with_(k=min(self.base.k, 2 * depths[0])) if depths else self.base
+            found |= {axis for axis in "MN" if self._has_tail(short, axis, _VECTORS, self._paths_at_edges)}
+        return frozenset(found)
+
+    def _has_tail(
+        self, base: Problem, axis: str, steps: tuple[int, ...], places: Callable[[Problem], frozenset[int]]
+    ) -> bool:
+        extent = getattr(base, axis.lower())
+        whole = {extent, 2 * extent} | {extent - step for step in steps if step < extent}
+        usual = frozenset().union(*(places(with_extent(base, axis, each)) for each in whole))
+        ragged = (with_extent(base, axis, extent - less) for less in (1, 2, 3) if less < extent)
+        return any(places(problem) - usual for problem in ragged)
+
+    def _paths_at_edges(self, problem: Problem) -> frozenset[int]:
+        """The places in the code that sample threads of the last blocks come to."""
+        launch = self.launch(problem)
+        if launch is None:
+            return frozenset()
+        geometry, arguments = launch
+        threads = (Thread(geometry, block, place) for block in self._last_blocks(geometry)
+                   for place in self._sample_threads(geometry))  # fmt: skip
+        return frozenset().union(*(self.walk.visited(each, arguments, most_steps(problem)) for each in threads))
 
     def _looks_at_alignment(self) -> bool:
         """Whether the way through the code depends on the remainder of a leading dimension."""

@@ -124,7 +124,7 @@ class _Probe(GuardProbe):
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
         guards, unguarded, lines = self._guards(depths)
         return KernelEdges(depths, tuple(edges), guards, unguarded, was_read=True, guard_lines=lines,
-                           tail_k=self._has_tail(depths), looks_at_alignment=self._looks_at_alignment())  # fmt: skip
+                           tails=self._tails(depths), looks_at_alignment=self._looks_at_alignment())  # fmt: skip
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""

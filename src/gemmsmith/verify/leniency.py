@@ -5,9 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.guarded_run import UNREAD_C
 from gemmsmith.verify.verdict import Verdict
+
+_ZERO = r"[-+]?(?:0\.?0*|\.0+)[fFlL]?(?![\w.])"
+
+
+def tests_beta(spec: KernelSpec) -> bool:
+    """Whether the kernel's text asks whether beta is 0: then it means not to read C there."""
+    if not spec.signature.has("beta"):
+        return False
+    text = strip_comments(str(getattr(getattr(spec.geometry, "facts", None), "reached", "")))
+    name = rf"\b{re.escape(spec.signature.named('beta'))}\b"
+    number = rf"(?:\(\s*\w+\s*\)\s*|\w+\s*\(\s*)?{_ZERO}"  # also (T)0, T(0) and __float2half(0.f)
+    compared = rf"{name}\s*[!=]=\s*{number}|{_ZERO}\s*\)?\s*[!=]=\s*{name}"
+    asked = rf"!\s*{name}|\bif\s*\(\s*{name}\s*\)|{name}\s*\?"
+    return re.search(f"{compared}|{asked}", text) is not None
 
 
 def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: bool = False) -> bool:

@@ -141,12 +141,12 @@ class ThreadWalk(WalkOperands):
         return self._straight[at]
 
     def visited(self, thread: Thread, arguments: Mapping[str, bytes], most_steps: int = _MOST_STEPS) -> frozenset[int]:
-        """The places in the code that ``thread`` comes to."""
+        """The places in the code that ``thread`` comes to, each doubled, and one more where it jumps from there."""
         registers, seen = self._started(thread, arguments), set[int]()
         steps, at, end, taken = self._steps, 0, len(self._steps), 0
         while 0 <= at < end and taken < most_steps:
-            seen.add(at)
             target = steps[at](registers)
+            seen.add(2 * at + (target is not None))
             at = at + 1 if target is None else target
             taken += 1
         return frozenset(seen)

@@ -18,6 +18,7 @@ from gemmsmith.userfile.scratch import is_never_set
 from gemmsmith.verify.arithmetic import precision_limit
 from gemmsmith.verify.certificate import Certificate
 from gemmsmith.verify.launched_products import leaves_out, one_value_scalars
+from gemmsmith.verify.leniency import tests_beta
 from gemmsmith.verify.long_indices import means_long_indices
 from gemmsmith.verify.multiples import ANY, Multiples
 from gemmsmith.verify.settled import Settled
@@ -99,8 +100,11 @@ class Report:
         return self._reads_c(trial) or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
 
     def _reads_c(self, trial: Trial) -> bool:
-        """Whether reading C when beta = 0 is a habit: who spares C with one alpha means to, with every one."""
-        spared = any(verdict.trusted for each, verdict in self.verdicts if each.label in EITHER_UNREAD)
+        """Whether reading C when beta = 0 is a habit: who spares C with one alpha, or asks whether beta is 0, means to
+        spare it always."""
+        spared = tests_beta(self.spec) or any(
+            verdict.trusted for each, verdict in self.verdicts if each.label in EITHER_UNREAD
+        )
         return trial.label in EITHER_UNREAD and not spared
 
     def _is_for_others(self, trial: Trial) -> bool:
