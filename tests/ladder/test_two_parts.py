@@ -1,5 +1,6 @@
-"""wgmma_cluster where a consumer has 128 rows in two parts, one of which is stored while the other is multiplied: right at
-edges, with alpha, and over several tiles of a block; the same bits as where each consumer has 64 rows."""
+"""wgmma_cluster where a consumer has 128 rows in two parts, one of which is stored while the other is multiplied.
+
+Right at edges, with alpha, and over several tiles of a block; the same bits as where each consumer has 64 rows."""
 
 from __future__ import annotations
 

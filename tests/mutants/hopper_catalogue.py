@@ -229,6 +229,7 @@ CLUSTERS = (
 # Slices of K that are added through global memory, and outputs of the transposed product.
 SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
+HELD = (("SLICES", 2), ("CLUSTER_M", 1))  # slices hold their own part of the sums
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
 _WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
 _IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
@@ -280,9 +281,9 @@ SWAPPED_AND_SLICED = (
     mistake("only the leader waits for the slices", "wgmma_cluster", "",
             Edit(SLICES, f"{_BARRIER_OF_SLICES}        return load", "        return load"), config=SLICED),
     mistake("one that leaves does not write its own part", "wgmma_cluster", "",
-            _IMPATIENT, *_LEAVE_AT_ONCE, gone(SLICES, " write(Of::begin_of(own) + i, mine[i])"), config=SLICED),
+            _IMPATIENT, *_LEAVE_AT_ONCE, gone(SLICES, " write(Of::begin_of(own) + i, mine[i])"), config=HELD),
     mistake("a slice adds its own part from where nobody wrote it", "wgmma_cluster", "",
-            Edit(SLICES, "part == own ? own : -1, mine", "-1, mine"), config=SLICED),
+            Edit(SLICES, "part == own ? own : -1, mine", "-1, mine"), config=HELD),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
@@ -341,7 +342,8 @@ LATE_WAITS = (
 TWO_PARTS, PARTS = (("BM", 128), ("BN", 128)), "two_parts.cuh"
 IN_TWO_PARTS = (
     mistake("part 0 is stored before its products have ended", "wgmma_cluster", "",
-            Edit(PARTS, "    wgmma_wait<1>();\n    store_first();", "    store_first();"), shape=PAIR, config=TWO_PARTS),
+            Edit(PARTS, "    wgmma_wait<1>();\n    store_first();", "    store_first();"), shape=PAIR,
+            config=TWO_PARTS),
     mistake("a stage is released before its products have ended", "wgmma_cluster", RACE,
             gone(PARTS, "            wgmma_wait<1>();\n"), shape=PAIR, config=TWO_PARTS),
     mistake("part 1 of the last tile is not stored", "wgmma_cluster", "", gone(PARTS, "    store_later();\n"),
