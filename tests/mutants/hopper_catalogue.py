@@ -229,15 +229,16 @@ CLUSTERS = (
 # Slices of K that are added through global memory, and outputs of the transposed product.
 SLICES, TRANSPOSED = "slices.cuh", "transposed_store.cuh"
 SLICED = (("SLICES", 3), ("CLUSTER_M", 1))
+HELD = (("SLICES", 2), ("CLUSTER_M", 1))  # slices hold their own part of the sums
 SWAPPED = (("SWAP", 1), ("BN", 24), ("CLUSTER_M", 1))
 _WAIT_FOR_SLICES = "if (load_acquire(word) % ARRIVED == slices) return own;"
 _IMPATIENT = Edit(SLICES, "MOST_POLLS = 2048", "MOST_POLLS = 0")  # who is not the last leaves
 # All but the last leave as they arrive, under every schedule.
 _LEAVE_AT_ONCE = (
     Edit(SLICES, "add_acquire_release(word, 1);", "add_acquire_release(word, 1 + (LEFT << slice));"),
-    Edit(SLICES, "return add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? own : 0;", "return 0;"),
+    Edit(SLICES, "add_acquire_release(word, LEFT << slice) % ARRIVED == slices ? 1u << slice : 0;", "0;"),
 )
-_BARRIER_OF_SLICES = "    named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
+_BARRIER_OF_SLICES = "        named_barrier_sync(barrier, WARPGROUP_THREADS);\n"
 _BOX_WAIT = (
     "                        if (leader && store == 0) tma_store_wait_read<IN_FLIGHT>();  // those of the tile before\n"
 )
@@ -269,14 +270,20 @@ SWAPPED_AND_SLICED = (
     mistake("the last does not add for those who left", "wgmma_cluster", "",
             _IMPATIENT, *_LEAVE_AT_ONCE, Edit(SLICES, "return before / LEFT | own;", "return own;"), config=SLICED),
     mistake("one leaves when the last has arrived", "wgmma_cluster", "",
-            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? 0 : 0;"), config=SLICED),
+            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? 1u << slice : 0;", "% ARRIVED == slices ? 0 : 0;"),
+            config=SLICED),
     mistake("one that leaves adds its part as well", "wgmma_cluster", RACE,
-            _IMPATIENT, Edit(SLICES, "% ARRIVED == slices ? own : 0;", "% ARRIVED == slices ? own : own;"),
+            _IMPATIENT, Edit(SLICES, "slice) % ARRIVED == slices ? 1u << slice : 0;", "slice), 1u << slice;"),
             config=SLICED),
     mistake("a slice is counted before all have written", "wgmma_cluster", RACE,
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}    // This thread", "    // This thread"), config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}        if (thread == 0) store", "        if (thread == 0) store"),
+            config=SLICED),
     mistake("only the leader waits for the slices", "wgmma_cluster", "",
-            Edit(SLICES, f"{_BARRIER_OF_SLICES}    for (unsigned parts", "    for (unsigned parts"), config=SLICED),
+            Edit(SLICES, f"{_BARRIER_OF_SLICES}        return load", "        return load"), config=SLICED),
+    mistake("one that leaves does not write its own part", "wgmma_cluster", "",
+            _IMPATIENT, *_LEAVE_AT_ONCE, gone(SLICES, " write(Of::begin_of(own) + i, mine[i])"), config=HELD),
+    mistake("a slice adds its own part from where nobody wrote it", "wgmma_cluster", "",
+            Edit(SLICES, "part == own ? own : -1, mine", "-1, mine"), config=HELD),
     mistake("a slice is added twice", "wgmma_cluster", "",
             Edit(SLICES, "for (int s = 1; s < Slices; ++s)", "for (int s = 0; s < Slices; ++s)"), config=SLICED),
     mistake("no fence before a transposed store", "wgmma_cluster", "fence.proxy.async",
@@ -332,5 +339,17 @@ LATE_WAITS = (
             "griddepcontrol.wait must come first",
             gone(CLUSTER, "            if (WAITS_LATE) pdl_wait_behind(row, col);\n"), shape=PAIR),
 )  # fmt: skip
+TWO_PARTS, PARTS = (("BM", 128), ("BN", 128)), "two_parts.cuh"
+IN_TWO_PARTS = (
+    mistake("part 0 is stored before its products have ended", "wgmma_cluster", "",
+            Edit(PARTS, "    wgmma_wait<1>();\n    store_first();", "    store_first();"), shape=PAIR,
+            config=TWO_PARTS),
+    mistake("a stage is released before its products have ended", "wgmma_cluster", RACE,
+            gone(PARTS, "            wgmma_wait<1>();\n"), shape=PAIR, config=TWO_PARTS),
+    mistake("part 1 of the last tile is not stored", "wgmma_cluster", "", gone(PARTS, "    store_later();\n"),
+            shape=PAIR, config=TWO_PARTS),
+    mistake("part 1 is stored to other rows", "wgmma_cluster", "", Edit(PARTS, "row_before = row,", "row_before = 0,"),
+            shape=(256, 128, 64), config=TWO_PARTS),
+)  # fmt: skip
 MISTAKES = (*PLAIN, *LOOPS, *LONG_STAGES, *STORES, *CLUSTERS, *SWAPPED_AND_SLICED, *FOUR_AND_SLICED, *FP32_MISTAKES,
-            *LATE_WAITS)  # fmt: skip
+            *LATE_WAITS, *IN_TWO_PARTS)  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hopper_catalogue import FOUR, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED
+from hopper_catalogue import FOUR, HELD, MISTAKES, SEVERAL_BUFFERS, SLICED, SWAPPED, TWO_PARTS
 from hopper_mistake import Mistake
 from mutant import Mutant, Trial, words_of
 from ptx_only import compile_to_ptx
@@ -57,7 +57,8 @@ HOPPER = [spec.name for spec in rungs() if spec.arch_specific]
 
 
 VARIANTS = {
-    "sliced": SLICED, "swapped": SWAPPED, "four": FOUR, "four above": (("CLUSTER_M", 4),),
+    "sliced": SLICED, "two slices": HELD, "two parts": TWO_PARTS,
+    "swapped": SWAPPED, "four": FOUR, "four above": (("CLUSTER_M", 4),),
     "swapped and sliced": (*SWAPPED, ("SLICES", 2)), "swapped, 200 rows": (*SWAPPED, ("BN", 200)),
     "swapped, cluster": (("SWAP", 1), ("BN", 40), ("CLUSTER_M", 2)), "five slices": (*SLICED, ("SLICES", 5)),
 }  # fmt: skip
