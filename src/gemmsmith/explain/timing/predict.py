@@ -18,6 +18,7 @@ from gemmsmith.explain.timing.rounds import Rounds
 from gemmsmith.explain.timing.sample_runs import NO_CHANGES, RunKey
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, times_issued
 from gemmsmith.explain.timing.shorter import MANY
+from gemmsmith.explain.timing.working_blocks import working_blocks
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -31,6 +32,7 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
+_FEW_K = 64  # of blocks that are executed to see whether they end at once
 
 
 class Predictor(Rounds):
@@ -50,18 +52,23 @@ class Predictor(Rounds):
         self.sms = usable_sms(gpu, self.model, self.subject.together)
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
+        self.rows, self.longer = problem.m, 1.0
+        numbers: Sequence[int] = range(self.blocks)
+        rounded = None
+        if not spec.is_rung and not spec.persistent and self.subject.together == 1 and spec.signature.has("K"):
+            rounded = working_blocks(self.subject, self._short(min(_FEW_K + problem.k % _FEW_K, problem.k)))
+            self.blocks, numbers = rounded or (self.blocks, numbers)
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
-        self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        self.chosen = [int(block) for block in numbers[:: self.sms]][: self.resident]
         self.shares_tiles = spec.persistent and spec.workspace is not None and self.plan.workspace_bytes > 0
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
-        self.rows, self.longer = problem.m, 1.0
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           self.subject.uses("LDGSTS"))  # fmt: skip
+                           self.subject.uses("LDGSTS"), rounded is not None)  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []

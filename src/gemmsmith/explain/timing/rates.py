@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch
@@ -26,7 +27,8 @@ def usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
 class Rates:
     """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster.
 
-    ``copies``: it fetches by cp.async, ahead of what it multiplies.
+    ``copies``: it fetches by cp.async, ahead of what it multiplies. ``rounded``: the grid has blocks without a tile,
+    which are not among ``blocks``.
     """
 
     launch: PlannedLaunch
@@ -37,6 +39,7 @@ class Rates:
     sms: int
     together: int
     copies: bool = False
+    rounded: bool = False
 
     def first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
@@ -50,7 +53,7 @@ class Rates:
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
         config, problem = self.launch.config, self.problem
-        across = max(1, self._blocks_of_one("m"))
+        across = max(1, self._tiles()[1])
         tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
         kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
         group = int(dict(config.values).get("GROUP", 0) or 0)
@@ -61,15 +64,27 @@ class Rates:
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
 
-    def _blocks_of_one(self, extent: str) -> int:
-        """The blocks of a product with one row ("m") or column ("n") of tiles.
+    def _tiles(self) -> tuple[int, int]:
+        """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""
+        down, across = self._blocks_of_one("n"), self._blocks_of_one("m")
+        if not self.rounded:
+            return down, across
+        one = max(1, self._blocks_of_one("m", "n"))
+        down, across = ceil_div(down, one), ceil_div(across, one)
+        choices = (down, ceil_div(self.blocks, down)), (ceil_div(self.blocks, across), across)
+        sides = self.problem.m / self.problem.n
+        return min(choices, key=lambda each: abs(math.log(sides * each[1] / each[0])))
+
+    def _blocks_of_one(self, *extents: str) -> int:
+        """The blocks of a product with one row ("m") or column ("n") of tiles, or both.
 
         Host code may round its grid down, and launch nothing for less than a tile: the least that it launches then.
         """
-        whole = int(getattr(self.problem, extent))
+        whole = max(int(getattr(self.problem, extent)) for extent in extents)
         for least in (*(1 << n for n in range(whole.bit_length()) if 1 << n < whole), whole):
+            few = {extent: min(least, int(getattr(self.problem, extent))) for extent in extents}
             try:
-                return self.launch.spec.geometry(self.problem.with_(**{extent: least}), self.launch.config).blocks
+                return self.launch.spec.geometry(self.problem.with_(**few), self.launch.config).blocks
             except UsageError:
                 if least == whole:
                     raise
@@ -78,7 +93,7 @@ class Rates:
     def tiles_in_flight(self, size: int, each: int = 1) -> tuple[int, int]:
         """Rows and columns of tiles that run at the same time; ``each``: blocks that share one."""
         config = self.launch.config
-        down, across = self._blocks_of_one("n") // each, self._blocks_of_one("m") // each
+        down, across = (tiles // each for tiles in self._tiles())
         flying = min(self.blocks, size * self.sms) // each
         group = dict(config.values).get("GROUP", 0)
         rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
