@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.sampled import Subject
 from gemmsmith.problem import Problem
 from gemmsmith.sim.types import Array
@@ -19,12 +20,16 @@ _MOST = 1024  # blocks that are executed; of larger grids, so many that are take
 def working_blocks(subject: Subject, problem: Problem) -> tuple[int, Array] | None:
     """How many blocks have a tile, and the numbers of those that are known; None if all have one.
 
-    ``problem``: with a short K. A grid that is rounded up has none for its last block.
+    ``problem``: with a short K. A grid that is rounded up has none for its last block. Where that block cannot be
+    executed, nothing is known about it.
     """
     blocks = subject.launch.geometry.blocks
     if blocks < 2:
         return None
-    first, last = (int(steps) for steps in subject.steps(problem, [0, blocks - 1]))
+    try:
+        first, last = (int(steps) for steps in subject.steps(problem, [0, blocks - 1]))
+    except SimulationError:
+        return None
     if last > _AT_ONCE * first:
         return None
     chosen = np.arange(blocks)
