@@ -112,14 +112,13 @@ class Rates:
         """The SM's parameters with the rates for what these blocks read; ``busy``: SMs at work, 0 for all with blocks.
 
         What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, if blocks of a cluster
-        are ``apart``, what only SMs read that are no neighbours. Once blocks follow one another, what they share
-        crosses the bus of DRAM once.
+        are ``apart``, what only SMs read that are no neighbours. What they share crosses the bus
+        of DRAM once.
         """
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
-        dram = sm.dram_sm_bytes_cycle
-        if self.first_touch(size) < 1:
-            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        dram = min(sm.dram_sm_bytes_cycle, bus)
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
         return replace(
