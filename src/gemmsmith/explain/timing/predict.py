@@ -68,7 +68,7 @@ class Predictor(Rounds):
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           self.subject.uses("LDGSTS"), rounded is not None)  # fmt: skip
+                           rounded is not None)  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
@@ -102,7 +102,7 @@ class Predictor(Rounds):
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
         clock = mhz or self._clock(rounds, cycles)
-        dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        dram_us = self._dram_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         kernel_us = max(cycles / clock, dram_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
@@ -153,7 +153,7 @@ class Predictor(Rounds):
     # -- clock and other launches -----------------------------------------------------------------
 
     def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
-        gpu, problem = self.gpu, self.problem
+        gpu = self.gpu
         if not self.model.base_watts:
             return float(gpu.boost_mhz)
         outcome = rounds[0][1].outcome
@@ -167,9 +167,14 @@ class Predictor(Rounds):
             gmma_flops=self._tensor_flops(WARPGROUP_PRODUCTS), mma_flops=self._tensor_flops(WARP_PRODUCTS),
             ffma_flops=64.0 * scale * times * sum(opcodes.get(n, 0.0) for n in ("FFMA", "FADD", "FMUL")),
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
-            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
+            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=self._dram_bytes(),
         )  # fmt: skip
         return clock_mhz(gpu, self.model, activity, cycles)
+
+    def _dram_bytes(self) -> float:
+        """What DRAM gives and takes: every operand once, and what L2 does not keep until it is read again."""
+        alike = not self.spec.persistent and self.subject.together == 1
+        return self.problem.compulsory_bytes + (self.rates.evicted_bytes(self.resident) if alike else 0.0)
 
     def _tensor_flops(self, opcodes: Sequence[str]) -> float:
         """FLOPs that the launch has its tensor cores do: of the blocks that were executed, along the line through K."""

@@ -13,6 +13,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
 
 _LARGE_CLUSTER = 4  # blocks
+KEPT_BYTES = 15e6  # of 50 MB of L2, that stay while others are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
 # SMs that read the same (h200_l2_sharing.json, h200_tma_boxes.json): up to the first, each as if alone.
 _FEW_SHARE, _MANY_SHARE = 8, 33
 
@@ -27,8 +28,7 @@ def usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
 class Rates:
     """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster.
 
-    ``copies``: it fetches by cp.async, ahead of what it multiplies. ``rounded``: the grid has blocks without a tile,
-    which are not among ``blocks``.
+    ``rounded``: the grid has blocks without a tile, which are not among ``blocks``.
     """
 
     launch: PlannedLaunch
@@ -38,17 +38,14 @@ class Rates:
     blocks: int
     sms: int
     together: int
-    copies: bool = False
     rounded: bool = False
 
     def first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
 
-        All wait where all blocks start together: nobody has fetched anything before them. Copies of several blocks on
-        an SM are fetched so far ahead that they do not.
+        All wait where all blocks start together: nobody has fetched anything before them.
         """
-        together = self.blocks <= self.sms * size and (size == 1 or not self.copies)
-        return 1.0 if together else self.own(size)
+        return 1.0 if self.blocks <= self.sms * size else self.own(size)
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
@@ -63,6 +60,21 @@ class Rates:
         """The share of what the blocks in flight read that no other of them reads."""
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
+
+    def evicted_bytes(self, size: int) -> float:
+        """Bytes that come from DRAM again, with ``size`` blocks on an SM, since L2 no longer has them.
+
+        Blocks that follow one another drift apart, several on an SM more than one. A block and the one below it, which
+        reads the same columns, are then as far apart in K as one starts after the other; if more than L2 keeps is read
+        meanwhile, each reads the columns anew.
+        """
+        problem, width = self.problem, self.problem.dtype.itemsize
+        flying, across = size * self.sms, max(1, self._tiles()[1])
+        if size == 1 or self.blocks <= flying or dict(self.launch.config.values).get("GROUP"):
+            return 0.0
+        row, column = problem.m / max(1, self.blocks / across), problem.n / across
+        read = min(1.0, across / flying) * (flying / across * row + across * column) * problem.k * width
+        return self.blocks * column * problem.k * width if read > KEPT_BYTES else 0.0
 
     def _tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""
@@ -112,8 +124,8 @@ class Rates:
         """The SM's parameters with the rates for what these blocks read; ``busy``: SMs at work, 0 for all with blocks.
 
         What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, if blocks of a cluster
-        are ``apart``, what only SMs read that are no neighbours. What they share crosses the bus
-        of DRAM once.
+        are ``apart``, what only SMs read that are no neighbours. What they share
+        crosses the bus of DRAM once.
         """
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)

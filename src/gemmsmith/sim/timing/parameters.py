@@ -78,8 +78,8 @@ class SmParameters:
     l2_same_bytes_cycle: float = 67.0
     l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
-    dram_sm_bytes_cycle: float = 46.0
-    dram_line: float = 0.7
+    dram_sm_bytes_cycle: float = 61.0
+    dram_line: float = 1.0
     dram_spread: float = 140.0
     fill: float = 0.5
     generic_latency: float = 21.0
