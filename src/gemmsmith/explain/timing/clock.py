@@ -36,17 +36,20 @@ class Activity:
         return 1e-12 * (self.l2_bytes * model.l2_pj + self.dram_bytes * model.dram_pj)
 
 
-def clock_mhz(gpu: GPU, model: GpuParameters, activity: Activity, cycles: float) -> float:
-    """The clock that work of so many cycles settles at, launched again and again."""
+def clock_mhz(gpu: GPU, model: GpuParameters, activity: Activity, cycles: float, least_us: float = 0.0) -> float:
+    """The clock that work of so many cycles settles at, launched again and again.
+
+    ``least_us``: what it takes at any clock of the SMs, since L2 or DRAM bound it.
+    """
     tensor = activity.gmma_flops > 0 or activity.mma_flops > 0
     highest = min(gpu.boost_mhz, model.tensor_mhz or gpu.boost_mhz) if tensor else float(gpu.boost_mhz)
     if not model.base_watts or cycles <= 0:
         return float(highest)
-    seconds = cycles / (gpu.boost_mhz * 1e6)
-    work, memory = activity.joules(model) / seconds, activity.memory_joules(model) / seconds
+    work, memory = activity.joules(model), activity.memory_joules(model)
 
     def watts(f: float) -> float:
-        return (model.base_watts + memory) * f + work * f**3
+        seconds = max(cycles / (f * gpu.boost_mhz), least_us) * 1e-6
+        return model.base_watts * f + (work * f * f + memory) / seconds
 
     low, high = 0.3, highest / gpu.boost_mhz
     if watts(high) <= gpu.tdp_watts:

@@ -32,6 +32,7 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
+_L2, _BOUND = "L2 to SM", 0.85  # the share of the time from which L2 bounds it
 _FEW_K = 64  # of blocks that are executed to see whether they end at once
 
 
@@ -101,9 +102,14 @@ class Predictor(Rounds):
         clusters = self.subject.together > 1
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
-        clock = mhz or self._clock(rounds, cycles)
+        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
         dram_us = self._dram_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
-        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us + self.model.drain_us
+        least_us, of_sm = dram_us, cycles
+        if outcome.busy.get(_L2, 0.0) > _BOUND:  # L2 has a clock of its own; its rates are those at the SMs' highest
+            least_us = max(least_us, cycles / self.gpu.boost_mhz)
+            of_sm = cycles * max(share for unit, share in outcome.busy.items() if unit != _L2)
+        clock = mhz or self._clock(rounds, cycles, of_sm, least_us)
+        kernel_us = max(of_sm / clock, least_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
@@ -112,9 +118,8 @@ class Predictor(Rounds):
         others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
                    for e in self.plan.fallback]  # fmt: skip
         us = sum(each.us for each in (*others, main))
-        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
         low, high = errors_of(kind_of(self.program), self.gpu)
-        bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
+        bound = "DRAM" if dram_us >= max(of_sm / clock, least_us) else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
 
@@ -152,7 +157,8 @@ class Predictor(Rounds):
 
     # -- clock and other launches -----------------------------------------------------------------
 
-    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
+    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float, of_sm: float, least_us: float) -> float:
+        """``of_sm``: cycles that the SMs need if nothing else bounds them; ``least_us``: what L2 and DRAM need."""
         gpu = self.gpu
         if not self.model.base_watts:
             return float(gpu.boost_mhz)
@@ -169,7 +175,7 @@ class Predictor(Rounds):
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
             l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=self._dram_bytes(),
         )  # fmt: skip
-        return clock_mhz(gpu, self.model, activity, cycles)
+        return clock_mhz(gpu, self.model, activity, of_sm, least_us)
 
     def _dram_bytes(self) -> float:
         """What DRAM gives and takes: every operand once, and what L2 does not keep until it is read again."""
