@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from gemmsmith.gpus import GPU
 from gemmsmith.sim.timing.parameters import GpuParameters
 
+_LOWEST = 0.59  # of the boost clock: no kernel of the records runs more slowly (h200_cycles.json: 1,168 MHz)
+
 
 @dataclass(frozen=True)
 class Activity:
@@ -51,7 +53,7 @@ def clock_mhz(gpu: GPU, model: GpuParameters, activity: Activity, cycles: float,
         seconds = max(cycles / (f * gpu.boost_mhz), least_us) * 1e-6
         return model.base_watts * f + (work * f * f + memory) / seconds
 
-    low, high = 0.3, highest / gpu.boost_mhz
+    low, high = _LOWEST, highest / gpu.boost_mhz
     if watts(high) <= gpu.tdp_watts:
         return float(highest)
     for _ in range(30):

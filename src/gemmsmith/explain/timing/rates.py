@@ -13,7 +13,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
 
 _LARGE_CLUSTER = 4  # blocks
-KEPT_BYTES = 15e6  # of 50 MB of L2, that stay while others are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
+KEPT_SHARE = 0.25  # of L2 stays while other data are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
 # SMs that read the same (h200_l2_sharing.json, h200_tma_boxes.json): up to the first, each as if alone.
 _FEW_SHARE, _MANY_SHARE = 8, 33
 
@@ -74,7 +74,7 @@ class Rates:
             return 0.0
         row, column = problem.m / max(1, self.blocks / across), problem.n / across
         read = min(1.0, across / flying) * (flying / across * row + across * column) * problem.k * width
-        return self.blocks * column * problem.k * width if read > KEPT_BYTES else 0.0
+        return self.blocks * column * problem.k * width if read > KEPT_SHARE * self.gpu.l2_bytes else 0.0
 
     def _tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""
