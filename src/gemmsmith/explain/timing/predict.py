@@ -148,7 +148,7 @@ class Predictor(Rounds):
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self._waits_for_dram(len(together)) or (turn == 0 and self._warm())
+        cold = self._waits_for_dram(len(together)) or turn == 0
         model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(self._rows(model), sample.streams, model,
                        self._memory(len(together), cold, NO_CHANGES, sample.workspace), sample.sm_of)  # fmt: skip
