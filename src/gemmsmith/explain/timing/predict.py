@@ -61,7 +61,7 @@ class Predictor(Rounds):
             self.blocks, numbers = rounded or (self.blocks, numbers)
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
-        self.chosen = [int(block) for block in numbers[:: self.sms]][: self.resident]
+        self.chosen = list(numbers[:: self.sms])[: self.resident]
         self.shares_tiles = spec.persistent and spec.workspace is not None and self.plan.workspace_bytes > 0
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.

@@ -11,13 +11,12 @@ import numpy as np
 from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.sampled import Subject
 from gemmsmith.problem import Problem
-from gemmsmith.sim.types import Array
 
 _AT_ONCE = 0.1  # of the steps of the longest block: one that takes less has no tile
 _MOST = 1024  # blocks that are executed; of larger grids, so many that are taken at random
 
 
-def working_blocks(subject: Subject, problem: Problem) -> tuple[int, Array] | None:
+def working_blocks(subject: Subject, problem: Problem) -> tuple[int, list[int]] | None:
     """How many blocks have a tile, and the numbers of those that are known; None if all have one.
 
     ``problem``: with a short K. A grid that is rounded up has none for its last block. Where that block cannot be
@@ -37,4 +36,4 @@ def working_blocks(subject: Subject, problem: Problem) -> tuple[int, Array] | No
         chosen = np.sort(np.random.default_rng(0).choice(blocks, _MOST, replace=False))
     steps = subject.steps(problem, [int(block) for block in chosen])
     working = chosen[steps > _AT_ONCE * steps.max()]
-    return max(1, round(blocks * working.size / chosen.size)), working
+    return max(1, round(blocks * working.size / chosen.size)), [int(block) for block in working]
