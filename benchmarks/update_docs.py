@@ -61,6 +61,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model sixth": time_model_before.sixth_table,
     "time model seventh": time_model_before.seventh_table,
     "time model eighth": time_model_before.eighth_table,
+    "time model ninth": time_model_before.ninth_table,
     "time model public stalls": time_model_before.public_stalls_table,
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,

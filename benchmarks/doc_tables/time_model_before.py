@@ -14,7 +14,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "fifth": ("public_fifth_predicted.json", "h200_public_fifth.json"),
          "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json"),
          "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json"),
-         "eighth": ("public_eighth_predicted.json", "h200_public_eighth.json")}  # fmt: skip
+         "eighth": ("public_eighth_predicted.json", "h200_public_eighth.json"),
+         "ninth": ("public_ninth_predicted.json", "h200_public_ninth.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -37,7 +38,7 @@ def points_before(which: str = "") -> list[dict[str, Any]]:
 def points_today() -> list[dict[str, Any]]:
     """The public kernels with what the model says now."""
     found = []
-    for name in ("public", "second", "third", "seventh"):
+    for name in ("public", "second", "third", "seventh", "eighth"):
         times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
         for row in load(TODAY)["rows"]:
             us = times.get((row["kernel"], row["size"]))
@@ -96,6 +97,11 @@ def seventh_table() -> str:
 def eighth_table() -> str:
     """Kernels of an eighth set of repositories."""
     return _told("eighth")
+
+
+def ninth_table() -> str:
+    """Kernels of a ninth set of repositories."""
+    return _told("ninth")
 
 
 def fourth_table() -> str:

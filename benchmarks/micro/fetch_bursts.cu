@@ -88,7 +88,7 @@ int main() {
     }
     for (int cold = 0; cold < 2; ++cold)
         for (int blocks : {1, 132, 264})
-            for (int segment : {64, 128, 512})
+            for (int segment : {32, 64, 128, 512})
                 for (size_t pitch : {size_t(STEPS) * segment, size_t(16384)})
                     for (int sharers : {1, 12}) {
                         if (sharers > blocks || (pitch == 16384 && !cold)) continue;

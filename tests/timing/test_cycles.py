@@ -20,7 +20,7 @@ def test_the_warps_of_a_block_in_cycles() -> None:
     found = block_cycles(spec, spec.config(), problem, H200, block=3)
     assert (found.block, found.k, len(found.warps)) == (3, 64, 32)
     whole = Predictor(spec, spec.config(), problem, H200).predict()
-    assert found.cycles <= whole.main.cycles
+    assert found.cycles <= 1.02 * whole.main.cycles, "its lines come from DRAM at other times than those of block 0"
     for warp in found.warps:
         assert all(span.since <= span.start < span.end for span in warp.spans)
         assert all(a.end == b.since for a, b in zip(warp.spans, warp.spans[1:], strict=False))

@@ -116,11 +116,14 @@ def test_the_clock_falls_where_work_takes_more_than_the_power_limit() -> None:
     model = parameters_of(H200)
     cycles = 1e6
     seconds = cycles / (H200.boost_mhz * 1e6)
-    peak = Activity(gmma_flops=4096 * 132 * cycles)
+    peak = Activity(gmma_flops=4096 * 132 * cycles, l2_bytes=48 * 132 * cycles)
     settled = clock_mhz(H200, model, peak, cycles)
     assert 1200 < settled < 1350, "wgmma rungs at 4096 in h200_cycles.json"
-    drawn = model.base_watts * (f := settled / H200.boost_mhz) + peak.joules(model) / seconds * f**3
+    f = settled / H200.boost_mhz
+    drawn = model.base_watts * f + (peak.joules(model) * f**2 + peak.memory_joules(model)) / seconds * f
     assert drawn == pytest.approx(H200.tdp_watts, rel=0.01)
+    slower = clock_mhz(H200, model, peak, cycles, least_us=1.2 * cycles / settled)
+    assert slower > 1.02 * settled, "what L2 bounds leaves power for the clock"
     assert clock_mhz(H200, model, Activity(ffma_flops=256 * 132 * cycles), cycles) == H200.boost_mhz
     assert clock_mhz(H200, model, Activity(mma_flops=1.0), cycles) == model.tensor_mhz < H200.boost_mhz
 

@@ -115,19 +115,15 @@ def test_a_grid_that_is_rounded_down_has_tiles_all_the_same(tmp_path: Path) -> N
     assert predictor.rates.tiles_in_flight(8) == (16, 32)
 
 
-def _waiting(size: int, copies: bool = False) -> float:
+def _waiting(size: int) -> float:
     """The share of ``wmma``'s k-tiles for which a block waits for DRAM, with two blocks on an SM."""
     spec = rung_named("wmma")
     problem = spec.problem(size, size, size)
     kernel = plan_launches(spec, spec.config(), problem, Addresses(1 << 20, 2 << 20, 3 << 20)).kernel
-    return Rates(kernel, problem, H200, parameters_of(H200), kernel.geometry.blocks, 132, 1, copies).first_touch(2)
+    return Rates(kernel, problem, H200, parameters_of(H200), kernel.geometry.blocks, 132, 1).first_touch(2)
 
 
 def test_blocks_that_all_start_together_all_wait_for_dram() -> None:
     """Nobody has fetched a k-tile before them. Later rounds find some in L2."""
     assert _waiting(2048) == 1.0
     assert _waiting(4096) < 0.2
-
-
-def test_copies_of_several_blocks_on_an_sm_are_fetched_ahead() -> None:
-    assert _waiting(2048, copies=True) < 0.5

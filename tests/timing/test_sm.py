@@ -157,7 +157,7 @@ def test_a_miss_takes_the_way_to_l2_and_a_cold_one_that_to_dram() -> None:
     same = {0: ((7, 15),), 1: ((7, 15),)}
     other = {0: ((7, 15),), 1: ((8, 15),)}
     hit, miss = run(code, payloads=same), run(code, payloads=other)
-    cold = run(code, payloads=other, memory=Memory(cold=True))
+    cold = run(code, payloads=other, memory=Memory(cold=True), model=replace(MODEL, dram_spread=0.0))
     assert miss.cycles - hit.cycles == pytest.approx(MODEL.l2_latency, abs=8)
     assert cold.cycles - miss.cycles == pytest.approx(2 * MODEL.dram_latency, abs=16)
     assert miss.stalls[2][LONG] > 0.9 * MODEL.l2_latency

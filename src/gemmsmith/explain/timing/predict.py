@@ -18,6 +18,7 @@ from gemmsmith.explain.timing.rounds import Rounds
 from gemmsmith.explain.timing.sample_runs import NO_CHANGES, RunKey
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, times_issued
 from gemmsmith.explain.timing.shorter import MANY
+from gemmsmith.explain.timing.working_blocks import working_blocks
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -31,6 +32,8 @@ from gemmsmith.sim.timing.watched import Issued, WatchedSm
 _ALIGNED = Addresses(1 << 20, 2 << 20, 3 << 20)
 _ENOUGH = 40_000  # from here on start and end count little
 _SHOWN = 256  # K of a block that is drawn
+_L2, _BOUND = "L2 to SM", 0.85  # the share of the time from which L2 bounds it
+_FEW_K = 64  # of blocks that are executed to see whether they end at once
 
 
 class Predictor(Rounds):
@@ -50,18 +53,23 @@ class Predictor(Rounds):
         self.sms = usable_sms(gpu, self.model, self.subject.together)
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
+        self.rows, self.longer = problem.m, 1.0
+        numbers: Sequence[int] = range(self.blocks)
+        rounded = None
+        if not spec.is_rung and not spec.persistent and self.subject.together == 1 and spec.signature.has("K"):
+            rounded = working_blocks(self.subject, self._short(min(_FEW_K + problem.k % _FEW_K, problem.k)))
+            self.blocks, numbers = rounded or (self.blocks, numbers)
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
-        self.chosen = list(range(0, self.blocks, self.sms))[: self.resident]
+        self.chosen = list(numbers[:: self.sms])[: self.resident]
         self.shares_tiles = spec.persistent and spec.workspace is not None and self.plan.workspace_bytes > 0
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
             self.chosen = [self.blocks - self.subject.together]
-        self.rows, self.longer = problem.m, 1.0
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           self.subject.uses("LDGSTS"))  # fmt: skip
+                           rounded is not None)  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
@@ -94,9 +102,14 @@ class Predictor(Rounds):
         clusters = self.subject.together > 1
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
-        clock = mhz or self._clock(rounds, cycles)
-        dram_us = self.problem.compulsory_bytes / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
-        kernel_us = max(cycles / clock, dram_us) + self.model.launch_us + self.model.drain_us
+        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+        dram_us = self._dram_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        least_us, of_sm = dram_us, cycles
+        if outcome.busy.get(_L2, 0.0) > _BOUND:  # L2 has a clock of its own; its rates are those at the SMs' highest
+            least_us = max(least_us, cycles / self.gpu.boost_mhz)
+            of_sm = cycles * max(share for unit, share in outcome.busy.items() if unit != _L2)
+        clock = mhz or self._clock(rounds, cycles, of_sm, least_us)
+        kernel_us = max(of_sm / clock, least_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
         if self.blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
@@ -105,9 +118,8 @@ class Predictor(Rounds):
         others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
                    for e in self.plan.fallback]  # fmt: skip
         us = sum(each.us for each in (*others, main))
-        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
         low, high = errors_of(kind_of(self.program), self.gpu)
-        bound = "DRAM" if dram_us > cycles / clock else bound_of(outcome)
+        bound = "DRAM" if dram_us >= max(of_sm / clock, least_us) else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
 
@@ -136,7 +148,7 @@ class Predictor(Rounds):
         depth = depth or (self._depths()[-1] if self.subject.uses("UTMALDG") else _SHOWN)
         k = min(depth, self.problem.k)
         sample = self.subject.sample(self._short(k), together)
-        cold = self._waits_for_dram(len(together)) or (turn == 0 and self._warm())
+        cold = self._waits_for_dram(len(together)) or turn == 0
         model = self.rates.sm(len(together), sample.apart)
         sm = WatchedSm(self._rows(model), sample.streams, model,
                        self._memory(len(together), cold, NO_CHANGES, sample.workspace), sample.sm_of)  # fmt: skip
@@ -145,8 +157,9 @@ class Predictor(Rounds):
 
     # -- clock and other launches -----------------------------------------------------------------
 
-    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float) -> float:
-        gpu, problem = self.gpu, self.problem
+    def _clock(self, rounds: Sequence[tuple[int, RoundTime]], cycles: float, of_sm: float, least_us: float) -> float:
+        """``of_sm``: cycles that the SMs need if nothing else bounds them; ``least_us``: what L2 and DRAM need."""
+        gpu = self.gpu
         if not self.model.base_watts:
             return float(gpu.boost_mhz)
         outcome = rounds[0][1].outcome
@@ -160,9 +173,14 @@ class Predictor(Rounds):
             gmma_flops=self._tensor_flops(WARPGROUP_PRODUCTS), mma_flops=self._tensor_flops(WARP_PRODUCTS),
             ffma_flops=64.0 * scale * times * sum(opcodes.get(n, 0.0) for n in ("FFMA", "FADD", "FMUL")),
             instructions=outcome.issued * scale * times, shared_bytes=128 * outcome.data_cycles * scale * times,
-            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=float(problem.compulsory_bytes),
+            l2_bytes=outcome.l2_bytes * scale * times, dram_bytes=self._dram_bytes(),
         )  # fmt: skip
-        return clock_mhz(gpu, self.model, activity, cycles)
+        return clock_mhz(gpu, self.model, activity, of_sm, least_us)
+
+    def _dram_bytes(self) -> float:
+        """What DRAM gives and takes: every operand once, and what L2 does not keep until it is read again."""
+        alike = not self.spec.persistent and self.subject.together == 1
+        return self.problem.compulsory_bytes + (self.rates.evicted_bytes(self.resident) if alike else 0.0)
 
     def _tensor_flops(self, opcodes: Sequence[str]) -> float:
         """FLOPs that the launch has its tensor cores do: of the blocks that were executed, along the line through K."""

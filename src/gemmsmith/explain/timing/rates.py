@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from gemmsmith.call.launch_plan import PlannedLaunch
@@ -12,6 +13,7 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
 
 _LARGE_CLUSTER = 4  # blocks
+KEPT_SHARE = 0.25  # of L2 stays while other data are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
 # SMs that read the same (h200_l2_sharing.json, h200_tma_boxes.json): up to the first, each as if alone.
 _FEW_SHARE, _MANY_SHARE = 8, 33
 
@@ -26,7 +28,7 @@ def usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
 class Rates:
     """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster.
 
-    ``copies``: it fetches by cp.async, ahead of what it multiplies.
+    ``rounded``: the grid has blocks without a tile, which are not among ``blocks``.
     """
 
     launch: PlannedLaunch
@@ -36,21 +38,19 @@ class Rates:
     blocks: int
     sms: int
     together: int
-    copies: bool = False
+    rounded: bool = False
 
     def first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
 
-        All wait where all blocks start together: nobody has fetched anything before them. Copies of several blocks on
-        an SM are fetched so far ahead that they do not.
+        All wait where all blocks start together: nobody has fetched anything before them.
         """
-        together = self.blocks <= self.sms * size and (size == 1 or not self.copies)
-        return 1.0 if together else self.own(size)
+        return 1.0 if self.blocks <= self.sms * size else self.own(size)
 
     def first_readers(self, size: int) -> list[float]:
         """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
         config, problem = self.launch.config, self.problem
-        across = max(1, self._blocks_of_one("m"))
+        across = max(1, self._tiles()[1])
         tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
         kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
         group = int(dict(config.values).get("GROUP", 0) or 0)
@@ -61,15 +61,42 @@ class Rates:
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
 
-    def _blocks_of_one(self, extent: str) -> int:
-        """The blocks of a product with one row ("m") or column ("n") of tiles.
+    def evicted_bytes(self, size: int) -> float:
+        """Bytes that come from DRAM again, with ``size`` blocks on an SM, since L2 no longer has them.
+
+        Blocks that follow one another drift apart, several on an SM more than one. A block and the one below it, which
+        reads the same columns, are then as far apart in K as one starts after the other; if more than L2 keeps is read
+        meanwhile, each reads the columns anew.
+        """
+        problem, width = self.problem, self.problem.dtype.itemsize
+        flying, across = size * self.sms, max(1, self._tiles()[1])
+        if size == 1 or self.blocks <= flying or dict(self.launch.config.values).get("GROUP"):
+            return 0.0
+        row, column = problem.m / max(1, self.blocks / across), problem.n / across
+        read = min(1.0, across / flying) * (flying / across * row + across * column) * problem.k * width
+        return self.blocks * column * problem.k * width if read > KEPT_SHARE * self.gpu.l2_bytes else 0.0
+
+    def _tiles(self) -> tuple[int, int]:
+        """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""
+        down, across = self._blocks_of_one("n"), self._blocks_of_one("m")
+        if not self.rounded:
+            return down, across
+        one = max(1, self._blocks_of_one("m", "n"))
+        down, across = ceil_div(down, one), ceil_div(across, one)
+        choices = (down, ceil_div(self.blocks, down)), (ceil_div(self.blocks, across), across)
+        sides = self.problem.m / self.problem.n
+        return min(choices, key=lambda each: abs(math.log(sides * each[1] / each[0])))
+
+    def _blocks_of_one(self, *extents: str) -> int:
+        """The blocks of a product with one row ("m") or column ("n") of tiles, or both.
 
         Host code may round its grid down, and launch nothing for less than a tile: the least that it launches then.
         """
-        whole = int(getattr(self.problem, extent))
+        whole = max(int(getattr(self.problem, extent)) for extent in extents)
         for least in (*(1 << n for n in range(whole.bit_length()) if 1 << n < whole), whole):
+            few = {extent: min(least, int(getattr(self.problem, extent))) for extent in extents}
             try:
-                return self.launch.spec.geometry(self.problem.with_(**{extent: least}), self.launch.config).blocks
+                return self.launch.spec.geometry(self.problem.with_(**few), self.launch.config).blocks
             except UsageError:
                 if least == whole:
                     raise
@@ -78,7 +105,7 @@ class Rates:
     def tiles_in_flight(self, size: int, each: int = 1) -> tuple[int, int]:
         """Rows and columns of tiles that run at the same time; ``each``: blocks that share one."""
         config = self.launch.config
-        down, across = self._blocks_of_one("n") // each, self._blocks_of_one("m") // each
+        down, across = (tiles // each for tiles in self._tiles())
         flying = min(self.blocks, size * self.sms) // each
         group = dict(config.values).get("GROUP", 0)
         rows = min(down, int(group)) if group else ceil_div(flying, max(1, across))
@@ -97,14 +124,13 @@ class Rates:
         """The SM's parameters with the rates for what these blocks read; ``busy``: SMs at work, 0 for all with blocks.
 
         What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, if blocks of a cluster
-        are ``apart``, what only SMs read that are no neighbours. Once blocks follow one another, what they share
+        are ``apart``, what only SMs read that are no neighbours. What they share
         crosses the bus of DRAM once.
         """
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
-        dram = sm.dram_sm_bytes_cycle
-        if self.first_touch(size) < 1:
-            dram = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
+        dram = min(sm.dram_sm_bytes_cycle, bus)
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
         return replace(

@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import cached_property
 
 from gemmsmith.explain.timing.prediction import Changes, RoundTime
+from gemmsmith.explain.timing.rates import KEPT_SHARE
 from gemmsmith.explain.timing.sample_runs import SampleRuns
 from gemmsmith.sim.timing.outcome import Outcome
 
 _IN_STEP, _TO_DRIFT = 0.75, 0.15  # the busiest unit's share of the time: above the first blocks drift apart
 _FEW = 0.1  # first touches below this share are left out
 _STORING = 0.6  # of the time: outputs that leave for longer hide the k-tiles
-_FITS_L2 = 0.7  # of L2 that A and B may take so that later rounds find them there
 
 
 class Rounds(SampleRuns):
@@ -28,10 +28,9 @@ class Rounds(SampleRuns):
             return [(self.per_sm, every)]
         full, rest = divmod(self.per_sm, self.resident)
         warm = self._warm()
-        kinds = [(1, self.resident, True), (full - 1, self.resident, False)] if warm else [(full, self.resident, True)]
-        if rest:
-            kinds.append((1, rest, not warm))
-        made = [(times, self._round(size, cold and changes.cold, changes)) for times, size, cold in kinds if times]
+        kinds = [(1, self.resident, True), (full - 1, self.resident, not warm), (1 if rest else 0, rest, not warm)]
+        made = [(times, self._round(size, cold and changes.cold, changes, first=n == 0 and self.resident > 1))
+                for n, (times, size, cold) in enumerate(kinds) if times]  # fmt: skip
         left = self.blocks - (self.per_sm - 1) * self.sms
         if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
             # The last blocks run on few SMs, and share L2 with few.
@@ -40,12 +39,12 @@ class Rounds(SampleRuns):
             made.append((1, self._round(1, not warm and changes.cold, changes, left)))
         return made
 
-    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0) -> RoundTime:
+    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0, first: bool = False) -> RoundTime:
         """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
 
-        ``busy``: SMs at work, 0 for all that have blocks.
+        So do all blocks of the ``first`` round, which start together. ``busy``: SMs at work, 0 for all with blocks.
         """
-        share = self.rates.first_touch(size) if cold else 0.0
+        share = (1.0 if first else self.rates.first_touch(size)) if cold else 0.0
         if share >= 1:
             return self._timed(size, True, changes, busy)
         if cold:  # blocks of a kernel that waits most of the time stay in step
@@ -105,4 +104,4 @@ class Rounds(SampleRuns):
         """Whether rounds after the first find A and B in L2."""
         problem = self.problem
         nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
-        return nbytes < _FITS_L2 * self.gpu.l2_bytes
+        return nbytes < KEPT_SHARE * self.gpu.l2_bytes

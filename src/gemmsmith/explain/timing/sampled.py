@@ -17,13 +17,16 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.occupancy import Occupancy, occupancy
 from gemmsmith.gpus import GPU
+from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import Problem
 from gemmsmith.sim.read_back import ProductReadBackError
 from gemmsmith.sim.sass.program import MachineProgram
+from gemmsmith.sim.timing.block_steps import BlockSteps
 from gemmsmith.sim.timing.device import StreamDevice
 from gemmsmith.sim.timing.events import as_alone
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
+from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import by_cluster
 from gemmsmith.sim.wavefronts import LINE
 
@@ -97,7 +100,22 @@ class Subject:
             self.loaded.computes_all = True
             return self._samples(problem, sets)
 
-    def _samples(self, problem: Problem, sets: Sequence[Sequence[int]]) -> list[Sample]:
+    def steps(self, problem: Problem, blocks: Sequence[int]) -> Array:
+        """How many steps each of these blocks takes."""
+        self.device.only_steps = True
+        try:
+            self._launched(problem, blocks)
+        except ProductReadBackError:
+            self.loaded.computes_all = True
+            self._launched(problem, blocks)
+        finally:
+            self.device.only_steps = False
+        counted = self.device.counters
+        assert isinstance(counted, BlockSteps)
+        return counted.of[np.asarray(blocks)]
+
+    def _launched(self, problem: Problem, blocks: Sequence[int]) -> tuple[Geometry, tuple[int, int]]:
+        """Run blocks; the launch's geometry, and the first and last line of its workspace."""
         device = self.device
         # The operands of all K are in the same places, so that streams for several K begin alike.
         whole = zip(_operand_bytes(problem), _operand_bytes(self.launch.problem), strict=True)
@@ -111,13 +129,17 @@ class Subject:
             device.write(addresses[-1], np.ones(plan.workspace_bytes, np.uint8))
         shared = addresses[-1] // LINE, (addresses[-1] + plan.workspace_bytes - 1) // LINE
         step = bind_launch(device, plan.kernel, places, addresses[-1], self.loaded)
-        geometry = step.launch.geometry
         try:
-            device.launch(self.loaded, step.launch, sorted({block for blocks in sets for block in blocks}))
+            device.launch(self.loaded, step.launch, blocks)
         finally:
             for address in addresses:
                 device.free(address)
             device.memory.rewind(start)
+        return step.launch.geometry, shared
+
+    def _samples(self, problem: Problem, sets: Sequence[Sequence[int]]) -> list[Sample]:
+        device = self.device
+        geometry, shared = self._launched(problem, sorted({block for blocks in sets for block in blocks}))
         recorder = device.counters
         assert isinstance(recorder, StreamRecorder)
         streams = recorder.streams()

@@ -69,10 +69,11 @@ _L2 = {
     "l2_bytes_cycle": _FREE,
     "l2_tma_bytes_cycle": _FREE,
     "dram_sm_bytes_cycle": _FREE,
+    "dram_line": 0.0,
     "tma_bytes_cycle": _FREE,
     "dram_tma_bytes_cycle": _FREE,
 }
-_LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "tma_latency": 0.0}
+_LATENCIES = {"l2_latency": 0.0, "dram_latency": 0.0, "dram_spread": 0.0, "tma_latency": 0.0}
 _BARRIERS = {"barrier": 0.0, "barrier_warp": 0.0, "mbarrier": 0.0, "cluster_barrier": 0.0}
 COSTS = (
     _Cost(CONFLICTS, Changes(conflicts=False), _uses("shared memory and L1")),

@@ -17,7 +17,7 @@ from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
 _GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
-_UNKNOWN = ((-1, 15),) * 4  # an access whose lines were not recorded: four whole lines
+_UNKNOWN = ((0, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
 class AllSent(Exception):  # noqa: N818
@@ -62,6 +62,7 @@ class MemoryPath:
         self.store_free = [0.0] * sms
         self.tma_free = [0.0] * sms
         self.l1 = [L1Lines(memory.l1_lines) for _ in range(sms)]
+        self.pairs: dict[int, int] = {}  # of sectors that came from DRAM, by line: bits 0 and 2
         self.sectors: dict[int, int] = {}  # of accesses that were seen, by the identity of their payloads
         self.events: list[tuple[float, int, int, float]] = []
         self.unsent = 0  # stores to ``memory.near`` that have still to issue, if the run ends with the last of them
@@ -161,13 +162,23 @@ class MemoryPath:
             nonlocal filled
             sectors = missing.bit_count()
             filled += max(1.0, sectors * fill)
-            return self._from_l2(sm, 32 * sectors, served, near=first <= line <= last)
+            near = first <= line <= last or self._fetched_before(line, missing)
+            return self._from_l2(sm, 32 * sectors, served, line, near)
 
         ready = self.l1[sm].access(lines, fetch, keep)
         data = ready if ready > served else served
         if filled:
             self._arrives_at(sm, data, filled)
         return data
+
+    def _fetched_before(self, line: int, sectors: int) -> bool:
+        """Whether DRAM has given these sectors of a line: it gives two at a time, also where one is asked for."""
+        if not self.memory.cold:
+            return False
+        pairs = (sectors | sectors >> 1) & 0b0101
+        known = self.pairs.get(line, 0)
+        self.pairs[line] = known | pairs
+        return not pairs & ~known
 
     def _arrives_at(self, sm: int, when: float, waves: float) -> None:
         """Data that arrive from L2 take the data stage."""
@@ -177,12 +188,12 @@ class MemoryPath:
         self._sequence += 1
         heapq.heappush(self.events, (when, self._sequence, place, amount))
 
-    def _from_l2(self, sm: int, nbytes: float, asked: float, rows: bool = False, near: bool = False) -> float:
-        """When data of L2 arrive. ``rows``: TMA asks for whole rows, which DRAM gives faster than parts of lines.
+    def _from_l2(self, sm: int, nbytes: float, asked: float, line: int = -1, near: bool = False) -> float:
+        """When data of L2 arrive, of one line; without one, whole rows that TMA asks for, which DRAM gives faster.
 
         ``near``: they are in L2 in any case.
         """
-        model = self.model
+        model, rows = self.model, line < 0
         self.out.l2_bytes += nbytes
         start = max(asked, self.l2_free[sm])
         taken = nbytes / (model.l2_tma_bytes_cycle if rows else model.l2_bytes_cycle)
@@ -192,9 +203,13 @@ class MemoryPath:
         if near:
             return max(arrival, self.memory.near_from + model.l2_latency)
         if self.memory.cold:
-            rate = model.dram_tma_bytes_cycle if rows else model.dram_sm_bytes_cycle
-            self.dram_free[sm] = max(start, self.dram_free[sm]) + nbytes / rate
-            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency
+            if rows:
+                taken, late = nbytes / model.dram_tma_bytes_cycle, 0.0
+            else:  # lines take different times, each always the same
+                taken = model.dram_line + nbytes / model.dram_sm_bytes_cycle
+                late = model.dram_spread * ((line * 2654435761 >> 16 & 255) / 127.5 - 1)
+            self.dram_free[sm] = max(start, self.dram_free[sm]) + taken
+            arrival = max(arrival, self.dram_free[sm] + model.l2_latency) + model.dram_latency + late
         return arrival
 
     def copy(self, part: int, row: Row, payload: Any, now: float) -> float:
@@ -202,10 +217,11 @@ class MemoryPath:
         model, lines = self.model, payload[0] if payload is not None else ()
         past_l1, count, sectors = row.number, len(lines), 0
         data = served = self._dispatched(part, row, max(1.0, count * model.copy_tag if past_l1 else count), 0, now)
-        for _, mask in lines:
+        for line, mask in lines:
             mine = mask.bit_count()
             sectors += mine
-            data = max(data, self._from_l2(part // PARTS, 32 * mine, served))
+            near = self._fetched_before(line, mask)
+            data = max(data, self._from_l2(part // PARTS, 32 * mine, served, line, near))
         if past_l1:
             waves = count * model.copy_line if sectors == count else sectors * model.copy_sector
         else:
@@ -234,6 +250,6 @@ class MemoryPath:
         start = max(now, self.tma_free[sm])
         gap = model.bulk_gap if what == "bulk" else model.tma_gap
         self.tma_free[sm] = start + max(gap, nbytes / model.tma_bytes_cycle)
-        arrival = self._from_l2(sm, nbytes, start, rows=True) + model.tma_latency
+        arrival = self._from_l2(sm, nbytes, start) + model.tma_latency
         for place in places:
             self._later(arrival, place, nbytes)

@@ -27,7 +27,9 @@ class SmParameters:
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
                           l2_tma_bytes_cycle: by TMA, of data that neighbours read too
-    dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM; dram_tma_bytes_cycle: by TMA
+    dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM, beside ``dram_line`` cycles for each line;
+                          dram_tma_bytes_cycle: by TMA
+    dram_spread           by which lines of DRAM come up to so much earlier or later than ``dram_latency``
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next;
                           bulk_gap: from one bulk copy to the next
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
@@ -76,7 +78,9 @@ class SmParameters:
     l2_same_bytes_cycle: float = 67.0
     l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
-    dram_sm_bytes_cycle: float = 22.5
+    dram_sm_bytes_cycle: float = 61.0
+    dram_line: float = 1.0
+    dram_spread: float = 140.0
     fill: float = 0.5
     generic_latency: float = 21.0
     copy_sector: float = 0.1875
