@@ -112,7 +112,8 @@ class Subject:
             self.device.only_steps = False
         counted = self.device.counters
         assert isinstance(counted, BlockSteps)
-        return counted.of[np.asarray(blocks)]
+        taken: Array = counted.of[np.asarray(blocks)]
+        return taken
 
     def _launched(self, problem: Problem, blocks: Sequence[int]) -> tuple[Geometry, tuple[int, int]]:
         """Run blocks; the launch's geometry, and the first and last line of its workspace."""
