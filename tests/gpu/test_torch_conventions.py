@@ -184,6 +184,17 @@ def test_nested_tensors_are_refused_and_forwarded() -> None:
     assert [(each.ours, each.why) for each in used.report().routes] == [(False, "a nested tensor")]
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("function", [gemmsmith.matmul, gemmsmith.gemm, gemmsmith.torch.linear])
+def test_nested_tensors_after_plain_ones_are_refused(function: Any) -> None:
+    """What was computed before with the same second operand is looked up first, by guards that nested tensors abort."""
+    rows, weight = [randn(6, 5), randn(3, 5)], randn(5, 5)
+    for _ in range(3):
+        function(rows[0], weight)
+    with pytest.raises(TypeError, match="nested tensor"):
+        function(torch.nested.nested_tensor(rows), weight)
+
+
 def test_out_of_another_type() -> None:
     a, b = randn(6, 5), randn(5, 7)
     for kind in (torch.float64, torch.float16, torch.int64):

@@ -64,7 +64,7 @@ class Hint:
 
     ``hints(name)`` has those of a name: the function, its options, whether gradients are enabled, and the identity of
     an operand, which may be another object by now. ``recorded`` computes it from the operands and ``call`` where
-    gradients are recorded; else None.
+    gradients are recorded; else None. ``check`` ends the process where a tensor is nested: ask ``is_nested`` first.
     """
 
     check: Callable[..., bool]

@@ -49,13 +49,13 @@ def matmul(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determinist
     if out is None and forward_ad._current_level < 0:
         try:
             for hint in _hints(name):
-                if hint.check(a, b):
+                if not (a.is_nested or b.is_nested) and hint.check(a, b):
                     first, second = a.data_ptr(), b.data_ptr()
                     if first & LOW == hint.a_low and second & LOW == hint.b_low:
                         if hint.recorded is None:
                             return _run(hint.call, first, second)
                         return hint.recorded(a, b, hint.call)
-        except TypeError:  # no tensors, or options without a hash: said below
+        except (AttributeError, TypeError):  # no tensors, or options without a hash: said below
             pass
     options = (out_dtype, precision, deterministic, device)
     given: tuple[Any, ...] = ()
@@ -94,7 +94,7 @@ def _again_in_autocast(name: Any, given: tuple[Any, ...], no_bias: tuple[None, .
         return None
     kind = name[0]
     try:
-        fitting = [hint for hint in _hints(name) if hint.check(*given)]
+        fitting = [hint for hint in _hints(name) if not any(each.is_nested for each in given) and hint.check(*given)]
         if not fitting:
             return None
         operands = [each if each.dtype is kind else each.to(kind) for each in given]
@@ -103,7 +103,7 @@ def _again_in_autocast(name: Any, given: tuple[Any, ...], no_bias: tuple[None, .
         for hint in fitting:
             if first == hint.a_low and second == hint.b_low and third == hint.other_low:
                 return _run(hint.call, *at) if hint.recorded is None else hint.recorded(*operands, *no_bias, hint.call)
-    except TypeError:  # no tensors, or options without a hash
+    except (AttributeError, TypeError):  # no tensors, or options without a hash
         pass
     return None
 
@@ -141,13 +141,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: 
     if forward_ad._current_level < 0:
         try:
             for hint in _hints(name):
+                if x.is_nested or weight.is_nested or (bias is not None and bias.is_nested):
+                    break
                 if hint.check(x, weight) if bias is None else hint.check(x, weight, bias):
                     first, second, third = x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr()
                     if first & LOW == hint.a_low and second & LOW == hint.b_low and third & LOW == hint.other_low:
                         if hint.recorded is None:
                             return _run(hint.call, first, second, third)
                         return hint.recorded(x, weight, bias, hint.call)
-        except TypeError:
+        except (AttributeError, TypeError):
             pass
     if isinstance(weight, Tensor) and weight.dim() == 1:
         return _one_output(x, weight, bias, options)
@@ -248,13 +250,13 @@ def gemm_of_two(a: Any, b: Any, out: Any, out_dtype: Any, precision: str, determ
     try:
         for hint in _hints(name):
             if out is None:
-                if hint.check(a, b):
+                if not (a.is_nested or b.is_nested) and hint.check(a, b):
                     first, second = a.data_ptr(), b.data_ptr()
                     if first & LOW == hint.a_low and second & LOW == hint.b_low:
                         if hint.recorded is None:
                             return _run(hint.call, first, second)
                         return hint.recorded(a, b, hint.call)
-            elif hint.check(a, b, out):
+            elif not (a.is_nested or b.is_nested) and hint.check(a, b, out):
                 first, second, third = a.data_ptr(), b.data_ptr(), out.data_ptr()
                 if first & LOW == hint.a_low and second & LOW == hint.b_low and third & LOW == hint.other_low:
                     return fast.run_into(hint.call, first, second, third, out)
