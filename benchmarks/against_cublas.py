@@ -35,7 +35,7 @@ from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem, geometric_mean
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.verify.bounds import accuracy
+from gemmsmith.verify.oracles.bounds import accuracy
 
 ROUNDS, LEAST_ROUNDS = 7, 3
 PROCESSES = 12

@@ -4,8 +4,8 @@
     python benchmarks/calibrate_gates.py benchmarks/results/sim_gate_calibration.json --device sim --largest-k 256
 
 Every rung multiplies 64×K by K×64 in each of its types (TF32 rounded and truncated). Recorded is the largest ρ as a
-fraction of the gate (src/gemmsmith/verify/bounds.py). A gate must also be able to fail: one term of every sum is
-dropped from the kernel's result, and the share of outputs where that exceeds the gate is recorded too. On a GPU this
+fraction of the gate (src/gemmsmith/verify/oracles/bounds.py). A gate must also be able to fail: one term of every sum
+is dropped from the kernel's result, and the share of outputs where that exceeds the gate is recorded too. On a GPU this
 needs torch, for operands. The file is written after each rung; exits 1 if a gate was exceeded.
 """
 
@@ -34,7 +34,7 @@ from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP32, INT8, TF32, DType, Problem, arithmetic_of
 from gemmsmith.run.cuda import cuda_device
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.compare import Arithmetic, compare
+from gemmsmith.verify.oracles.compare import Arithmetic, compare
 
 DEPTHS = (16, 64, 256, 1024, 4096, 16384)
 SIZE = 64

@@ -36,8 +36,8 @@ from gemmsmith.fills import fill_named
 from gemmsmith.problem import Problem
 from gemmsmith.run.baselines.torch_views import fp32_arithmetic, usable_torch
 from gemmsmith.run.cuda import cuda_device
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS
-from gemmsmith.verify.bounds import gate
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS
+from gemmsmith.verify.oracles.bounds import gate
 
 UNIT = 2.0**-24
 LAYOUTS = ("NN", "NT", "TN", "TT")

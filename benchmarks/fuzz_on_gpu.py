@@ -77,7 +77,7 @@ def launch_chunk(arguments: argparse.Namespace) -> int:
     from gemmsmith.call.any_kernel.kernel import compile_launch
     from gemmsmith.errors import GemmsmithError
     from gemmsmith.run.cuda import cuda_device
-    from gemmsmith.userfile.user_kernel import launched_name
+    from gemmsmith.userfile.kernels.user_kernel import launched_name
 
     known = cases(arguments.first, arguments.seeds, arguments.mutants)
     device = cuda_device()

@@ -46,8 +46,8 @@ from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem, ceil_div, geometric_mean
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.verify.bounds import absolute_floor, accuracy
-from gemmsmith.verify.epilogue import output_rounding
+from gemmsmith.verify.oracles.bounds import absolute_floor, accuracy
+from gemmsmith.verify.oracles.epilogue import output_rounding
 
 Launch = Callable[[], Any]
 LEAST_ROUNDS, MOST_ROUNDS = 5, 25

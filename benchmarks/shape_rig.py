@@ -25,7 +25,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DTYPES, Problem, ceil_div
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice
-from gemmsmith.verify.bounds import accuracy
+from gemmsmith.verify.oracles.bounds import accuracy
 
 Launch = Callable[[int], Any]
 MOST_SETS = 64

@@ -20,7 +20,7 @@ from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import DTYPES, Problem, arithmetic_of
 from gemmsmith.sweep import workbench
-from gemmsmith.verify.bounds import accuracy
+from gemmsmith.verify.oracles.bounds import accuracy
 
 
 def named(ptx: str) -> str:

@@ -29,7 +29,7 @@ from gemmsmith.run.contender import OperandSet
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.tensor_map import decode_simulated, encode_simulated
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 PROBLEM = Problem(128, 96, 64)
 SETS = [OperandSet(0x1000 * i, 0x1000 * i + 256, 0x1000 * i + 512) for i in range(1, 4)]

@@ -15,7 +15,7 @@ from gemmsmith.bench.rotation import MOST_SETS, Rotation, extent, shifts
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.fills import operands
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.verify.bounds import accuracy
+from gemmsmith.verify.oracles.bounds import accuracy
 
 MB = 1 << 20
 GB = 1 << 30

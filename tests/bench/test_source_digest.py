@@ -18,7 +18,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP16, Problem
-from gemmsmith.userfile.includes import Bundle, bundle
+from gemmsmith.userfile.files.includes import Bundle, bundle
 
 SINGLE = Problem(64, 64, 64)
 HALF = Problem(64, 64, 64, dtype=FP16)

@@ -25,10 +25,10 @@ from gemmsmith.fills import fill_named, operands
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, DType, Problem
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS
-from gemmsmith.verify.bounds import accuracy, error_ratios
-from gemmsmith.verify.fma import ordered_fma_reference
-from gemmsmith.verify.reference import float64_reference
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS
+from gemmsmith.verify.oracles.bounds import accuracy, error_ratios
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.reference import float64_reference
 
 F32 = np.float32
 SHAPE = Problem(40, 24, 50)

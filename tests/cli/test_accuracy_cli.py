@@ -25,8 +25,8 @@ from gemmsmith.cli.render.accuracy_tables import Study
 from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, Problem
 from gemmsmith.run.cuda import gpu_available
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS, Errors, Plan, study
-from gemmsmith.verify.accuracy_subjects import kernel_subject
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS, Errors, Plan, study
+from gemmsmith.verify.oracles.accuracy_subjects import kernel_subject
 
 SMALL = ("--m", "24", "--n", "20", "--device", "sim")
 QUICK = ("--k", "8,16", "--distributions", "normal,cancelling", *SMALL)

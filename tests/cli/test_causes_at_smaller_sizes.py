@@ -15,7 +15,7 @@ from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.verify.settled import Settled
+from gemmsmith.verify.meaning.settled import Settled
 
 FILE = """
 #define ROWS 65536

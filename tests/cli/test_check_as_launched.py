@@ -9,8 +9,8 @@ import pytest
 from checking import check
 
 from gemmsmith.kernel.role_names import numbers_a_product
-from gemmsmith.verify.clamped import clamp_of
-from gemmsmith.verify.compare import Comparison
+from gemmsmith.verify.oracles.clamped import clamp_of
+from gemmsmith.verify.oracles.compare import Comparison
 
 ROUNDED_DOWN = """
 #define S 64

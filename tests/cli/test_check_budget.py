@@ -21,10 +21,10 @@ from gemmsmith.cli.commands import check
 from gemmsmith.cli.main import run_command
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.problem import Problem
-from gemmsmith.verify.check_shapes import CheckShapes
-from gemmsmith.verify.multiples import Multiples
-from gemmsmith.verify.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trials.check_shapes import CheckShapes
+from gemmsmith.verify.trials.multiples import Multiples
+from gemmsmith.verify.trials.trial import DISTINCT, ODD, PADDED, RAGGED, SCALED, TILES, Trial
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 
 BASE = Problem(64, 64, 64)
 FIRST = Trial("integers, bit for bit", BASE, "exact", "integers", "lockstep")

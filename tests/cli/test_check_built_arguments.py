@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from checking import QUICK, check
 
-from gemmsmith.userfile.cute_values import cute_call, cute_object
-from gemmsmith.userfile.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host_values import HostScope
-from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.values import Scope, UnknownValueError, evaluate
+from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.host.cute_values import cute_call, cute_object
+from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
+from gemmsmith.userfile.host.host_values import HostScope
+from gemmsmith.userfile.host.values import Scope, UnknownValueError, evaluate
 
 LAYOUTS = """
 template <int V> struct Int { static constexpr int value = V; };

@@ -12,9 +12,9 @@ import pytest
 from gemmsmith.cli.check_chain import adds_up, divides_sums
 from gemmsmith.cli.main import run_command
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import joined_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import joined_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 # Both kernels have a parameter C, which are two arrays; host code computes what it passes for depth and count.
 SLICES = """template <int T>

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from checking import check
 
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.cleared import not_cleared
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.host.cleared import not_cleared
 from gemmsmith.verify.verdict import Verdict
 
 KERNEL = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from checking import check
 
-from gemmsmith.userfile.conditions import condition_value
-from gemmsmith.userfile.given_values import with_given_conditions
-from gemmsmith.userfile.preprocessor import preprocess
+from gemmsmith.userfile.kernels.given_values import with_given_conditions
+from gemmsmith.userfile.text.conditions import condition_value
+from gemmsmith.userfile.text.preprocessor import preprocess
 
 # A thread makes a column of C, an output, or an output by tiles. Nothing in the file defines the names of the builds.
 BUILDS = """

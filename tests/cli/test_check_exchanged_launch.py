@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from checking import check
 
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 TILED = """
 template <int T>

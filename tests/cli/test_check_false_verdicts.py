@@ -8,8 +8,8 @@ import pytest
 from checking import QUICK, check
 
 from gemmsmith.kernel.layout import Layout, layout_in_name
-from gemmsmith.userfile.scratch import scratch_names
-from gemmsmith.verify.written import used_bytes
+from gemmsmith.userfile.kernels.scratch import scratch_names
+from gemmsmith.verify.code.written import used_bytes
 
 DISTINCT = ("--trial", "M, N and K all different")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from checking import check
 
-from gemmsmith.verify.footprints import likeness
-from gemmsmith.verify.launch_probe import Touched
+from gemmsmith.verify.meaning.footprints import likeness
+from gemmsmith.verify.meaning.launch_probe import Touched
 
 QUICK = ("--trial", "M, N and K all different")
 # Rows, input and output channels of a linear layer; the weights have a row for each output.

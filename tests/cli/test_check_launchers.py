@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from checking import ONE_OUTPUT_A_THREAD, QUICK, check
 
-import gemmsmith.verify.found_launches as found_launches
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.launch_search import TileLaunch, search_launches
-from gemmsmith.verify.trial import BATCH
+import gemmsmith.verify.meaning.found_launches as found_launches
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.meaning.launch_search import TileLaunch, search_launches
+from gemmsmith.verify.trials.trial import BATCH
 
 TILED = """
 template <int BM, int BN> struct TileShape {

@@ -35,7 +35,8 @@ void run(const float* A, const float* B, float* C, int n, int m, int k) {
 def test_the_reason_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gemmsmith.verify.settle.with_restricted_extents", lambda _: None)  # as where time is short
+    # as where time is short
+    monkeypatch.setattr("gemmsmith.verify.meaning.settle.with_restricted_extents", lambda _: None)
     code, found = check(tmp_path, KERNEL, capsys)
     assert (code, found["status"]) == (1, "wrong")
     assert "never written" in str(found["trials"][-1])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from checking import check
 
-from gemmsmith.verify.long_indices import computes_long_indices
-from gemmsmith.verify.product_evidence import says_product
+from gemmsmith.verify.code.long_indices import computes_long_indices
+from gemmsmith.verify.meaning.product_evidence import says_product
 
 SHAPE = ("--m", "16", "--n", "24", "--k", "8")
 KERNEL = """

@@ -9,7 +9,7 @@ import pytest
 
 from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.main import run_command
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 SOURCE = """#include <cuda_fp16.h>
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -9,7 +9,7 @@ import pytest
 from checking import check
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 PRODUCT = """
 __global__ void product(int M, int N, int K, const float *alpha, const float *beta, const float *A, const float *B,

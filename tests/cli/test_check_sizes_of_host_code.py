@@ -10,8 +10,8 @@ from checking import ONE_OUTPUT_A_THREAD, check
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.roles import recognise
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 IN_ARRAYS = (
     ONE_OUTPUT_A_THREAD

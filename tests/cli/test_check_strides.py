@@ -8,8 +8,8 @@ import pytest
 from checking import QUICK, check
 
 from gemmsmith.kernel.axis_strides import axis_strides, pitch_by_use, stored_by_columns
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 KERNEL = """
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K, NUMBERS) {

@@ -11,8 +11,8 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.kernel.layout import layout_named
-from gemmsmith.userfile.user_kernel import launched_name
-from gemmsmith.verify.contradiction import _may_mean
+from gemmsmith.userfile.kernels.user_kernel import launched_name
+from gemmsmith.verify.meaning.contradiction import _may_mean
 
 
 def check(folder: Path, source: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:

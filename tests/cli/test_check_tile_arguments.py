@@ -8,7 +8,7 @@ import pytest
 from checking import check
 
 from gemmsmith.kernel.role_names import is_side_of_tile
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 SQUARE = """
 __global__ void multiply(const float* x, const float* y, float* z, int N, int edge, size_t first) {

@@ -16,8 +16,9 @@ from done_once import _load_ptx
 from gemmsmith.cli.main import run_command
 from gemmsmith.sim import device as simulator
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile import read_once, user_kernel
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.userfile.files import read_once
+from gemmsmith.userfile.kernels import user_kernel
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 
 # A tile in shared memory, for whole tiles only, with an assert: its text is a variable of the module.
 KERNEL = """

@@ -8,7 +8,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 
 
 def _timeout(own: float, seconds: float) -> float:

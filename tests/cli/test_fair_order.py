@@ -9,9 +9,9 @@ import pytest
 from gemmsmith.cli import lighter_trials as module
 from gemmsmith.cli.lighter_trials import LighterTrials
 from gemmsmith.problem import Problem
-from gemmsmith.verify.fair_order import fair_order, too_slow
-from gemmsmith.verify.trial import DECISIONS, DISTINCT, EDGES, SCALED, TILES, Trial
-from gemmsmith.verify.trial_paces import Paces
+from gemmsmith.verify.trials.fair_order import fair_order, too_slow
+from gemmsmith.verify.trials.trial import DECISIONS, DISTINCT, EDGES, SCALED, TILES, Trial
+from gemmsmith.verify.trials.trial_paces import Paces
 
 
 def trial(label: str, group: str = "", problem: Problem | None = None) -> Trial:

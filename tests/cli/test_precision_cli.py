@@ -17,8 +17,8 @@ from gemmsmith.cli.precision_options import input_type
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP16, FP32, TF32, Problem
-from gemmsmith.verify import accuracy_subjects
 from gemmsmith.verify.cases import Case, edge_cases
+from gemmsmith.verify.oracles import accuracy_subjects
 
 SMALL = ("--m", "20", "--n", "12", "--k", "16", "--device", "sim")
 

@@ -62,7 +62,7 @@ def test_a_command_loads_only_its_own_module() -> None:
 def test_what_is_refused_by_its_text_needs_neither_compiler_nor_simulator(source: str, tmp_path: Path) -> None:
     (tmp_path / "mine.cu").write_text(source, encoding="utf-8")
     modules = loaded("check", str(tmp_path / "mine.cu"))
-    assert "gemmsmith.userfile.user_kernel" in modules
+    assert "gemmsmith.userfile.kernels.user_kernel" in modules
     assert not modules & {"gemmsmith.sim.device", "gemmsmith.compile.nvrtc", "gemmsmith.call.binding"}
 
 

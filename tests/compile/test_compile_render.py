@@ -11,8 +11,8 @@ from gemmsmith.compile import render_kernel
 from gemmsmith.errors import ConfigError, UnsupportedError, UsageError
 from gemmsmith.kernel.config import Config, Parameter
 from gemmsmith.problem import BF16, FP16, FP32
-from gemmsmith.userfile.includes import bundle
-from gemmsmith.userfile.stub_headers import PRELUDE
+from gemmsmith.userfile.files.includes import bundle
+from gemmsmith.userfile.files.stub_headers import PRELUDE
 
 PARAMETERS = (Parameter("BM", 64, (64, 128), ""), Parameter("BN", 32, (32,), ""))
 

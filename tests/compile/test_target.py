@@ -14,8 +14,8 @@ from gemmsmith.gpus import architecture, architectures
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, rungs, rungs_for
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, TF32, UINT8, DType, Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 # Compiled for sm_75 one by one with NVRTC 13.4: every other rung stops at cp.async.
 ON_TURING = (

@@ -24,8 +24,8 @@ from gemmsmith.cure.edit import Candidate, Edit, applied, carried_back, unified
 from gemmsmith.cure.fault import Access, Fault, Race
 from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.slots import parting
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.verify.trial import Trial
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.verify.trials.trial import Trial
 
 RACING = TILED % (BARRIER, "")
 

@@ -13,8 +13,8 @@ from gemmsmith.explain.access_pattern import AccessPattern, Declaration
 from gemmsmith.explain.flat_padding import flat_copy, flat_paddings, flat_remedy
 from gemmsmith.explain.pattern_words import paddings
 from gemmsmith.explain.swap_trial import swap_lanes
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 KERNEL = """#define T 32
 __global__ void flat(const float* A, const float* B, float* C, int M, int N, int K) {

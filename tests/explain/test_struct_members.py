@@ -9,7 +9,7 @@ import pytest
 from gemmsmith.explain.access_pattern import AccessPattern
 from gemmsmith.explain.pattern_words import padded
 from gemmsmith.explain.struct_members import of_member
-from gemmsmith.verify.kernel_source import SourceOfKernel
+from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 
 SOURCE = """
 #define T 32

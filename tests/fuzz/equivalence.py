@@ -22,7 +22,7 @@ def same_code(case: Case, folder: Path) -> bool:
 
 def compiled(case: Case, folder: Path) -> list[str]:
     from gemmsmith.call.any_kernel.kernel import compile_launch
-    from gemmsmith.userfile.user_kernel import launched_name
+    from gemmsmith.userfile.kernels.user_kernel import launched_name
 
     kernel = generate(case.recipe, case.fault)
     file = folder / f"{case.name}.cu"

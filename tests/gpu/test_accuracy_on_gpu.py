@@ -10,7 +10,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.run.cuda import cuda_device, gpu_available
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

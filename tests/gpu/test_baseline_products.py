@@ -17,8 +17,8 @@ from gemmsmith.run.baselines.triton_contender import TILES, TritonGemm
 from gemmsmith.run.contender import Contender, Enqueue, OperandSet
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.run.memory import GuardedMatrix
-from gemmsmith.verify.bounds import error_ratios
-from gemmsmith.verify.reference import float64_reference
+from gemmsmith.verify.oracles.bounds import error_ratios
+from gemmsmith.verify.oracles.reference import float64_reference
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

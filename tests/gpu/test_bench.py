@@ -26,7 +26,7 @@ from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import FP16, Problem
 from gemmsmith.run.cuda import CudaDevice, cuda_device, gpu_available
 from gemmsmith.store.results import Measurement
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

@@ -40,8 +40,8 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
 from gemmsmith.run.cuda import cuda_device, gpu_available
 from gemmsmith.tune.compile_ahead import CompilePool
-from gemmsmith.verify.bounds import absolute_floor, accuracy
-from gemmsmith.verify.epilogue import SLOPES, output_rounding
+from gemmsmith.verify.oracles.bounds import absolute_floor, accuracy
+from gemmsmith.verify.oracles.epilogue import SLOPES, output_rounding
 
 pytestmark = [
     pytest.mark.gpu,
@@ -145,7 +145,7 @@ def activated(name: str, x: Any) -> Any:
 
 
 def rho(problem: Problem, a: Any, b: Any, c: Any, bias: Any, got: Any) -> float:
-    """The largest error of any element in the units of the gate, as verify/bounds.py has them."""
+    """The largest error of any element in the units of the gate, as verify/oracles/bounds.py has them."""
     value = scale = torch.zeros((), dtype=torch.float64, device="cuda")
     if problem.alpha != 0 and problem.k > 0:
         wide_a, wide_b = a.double(), b.double()

@@ -21,9 +21,9 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, TF32, Problem
 from gemmsmith.run.baselines.torch_views import fp32_arithmetic
 from gemmsmith.run.cuda import cuda_device, gpu_available
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS
-from gemmsmith.verify.bounds import accuracy, gate
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS
+from gemmsmith.verify.oracles.bounds import accuracy, gate
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not gpu_available(), reason="needs an NVIDIA GPU")]
 

@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
 from gemmsmith.kernel.signature import Argument, Signature
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import found_values, user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import found_values, user_kernel
 
 
 def signature(*passed: tuple[str, str]) -> Signature:

@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.fixed_extents import padded_rows
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 PADDED = """
 constexpr int M = 250, N = 300, K = 270;

@@ -29,8 +29,8 @@ from gemmsmith.run.memory import Damage, GuardedMatrix
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.cases import tile_of
-from gemmsmith.verify.fma import ordered_fma_reference
 from gemmsmith.verify.harness import SIMULATOR_GUARD_BYTES, verify_launch
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 from gemmsmith.verify.verdict import Verdict
 
 # Those of Hopper have their own suite: test_hopper_rungs.py.
@@ -96,7 +96,7 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
         device = device or SimDevice()
         if mode == "bits":
             rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), config)
-            stack.enter_context(patch("gemmsmith.verify.compare.ordered_fma_reference", rule))
+            stack.enter_context(patch("gemmsmith.verify.oracles.compare.ordered_fma_reference", rule))
         verdict = verify_launch(device, spec, config, problem, compile_fn=compile_fn, mode=mode,
                                 fill=fill, seed=seed, offsets=offsets)  # fmt: skip
     assert verdict.trusted, str(verdict)

@@ -13,7 +13,7 @@ import numpy as np
 from gemmsmith.fills import Array
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
-from gemmsmith.verify.fma import F32, fma32, mul32
+from gemmsmith.verify.oracles.fma import F32, fma32, mul32
 
 
 def shared_sums_reference(problem: Problem, a: Array, b: Array, c: Array, *, config: Config) -> F32:

@@ -17,8 +17,8 @@ from tensor_core_rule import block_sums
 
 from gemmsmith.fills import Array
 from gemmsmith.problem import FP16, Problem
-from gemmsmith.verify.fma import fma32, mul32
-from gemmsmith.verify.reference import has_product
+from gemmsmith.verify.oracles.fma import fma32, mul32
+from gemmsmith.verify.oracles.reference import has_product
 
 F32 = NDArray[np.float32]
 STEP = 16  # of k, in one mma.sync

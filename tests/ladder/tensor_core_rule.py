@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from gemmsmith.fills import Array
 from gemmsmith.problem import FP16, TF32, DType, Problem
-from gemmsmith.verify.fma import fma32, mul32
-from gemmsmith.verify.reference import has_product
+from gemmsmith.verify.oracles.fma import fma32, mul32
+from gemmsmith.verify.oracles.reference import has_product
 
 F64 = NDArray[np.float64]
 STEP_BYTES = 32

@@ -23,7 +23,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.fma import fma32
+from gemmsmith.verify.oracles.fma import fma32
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

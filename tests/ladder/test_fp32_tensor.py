@@ -27,7 +27,7 @@ from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 NAME = "fp32_tensor_bf16x6"
 LAYOUTS = ("NN", "NT", "TN", "TT")

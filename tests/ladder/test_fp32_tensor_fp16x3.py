@@ -35,7 +35,7 @@ from gemmsmith.prologue.zero_workspace import FLAG_BYTES
 from gemmsmith.run.device import Launch, Step
 from gemmsmith.run.memory import upload
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 NAME, OTHER = "fp32_tensor_fp16x3", "fp32_tensor_bf16x6"
 LAYOUTS = ("NN", "NT", "TN", "TT")

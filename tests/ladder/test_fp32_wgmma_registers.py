@@ -11,7 +11,7 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.compile.sass import disassemble
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.verify.bounds import accuracy
+from gemmsmith.verify.oracles.bounds import accuracy
 
 NAME = "fp32_wgmma_registers"
 SPEC = rung_named(NAME)

@@ -18,10 +18,10 @@ from tensor_core_rule import block_sums
 from gemmsmith.choose.precision import FP32_FLOOR, FP32_MARGIN
 from gemmsmith.fills import Array, fill_named, operands
 from gemmsmith.problem import BF16, Problem
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS
-from gemmsmith.verify.bounds import error_ratios, gate
-from gemmsmith.verify.fma import mul32, ordered_fma_reference
-from gemmsmith.verify.reference import float64_reference
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS
+from gemmsmith.verify.oracles.bounds import error_ratios, gate
+from gemmsmith.verify.oracles.fma import mul32, ordered_fma_reference
+from gemmsmith.verify.oracles.reference import float64_reference
 
 CASES = 12  # of each distribution
 STEP = 16

@@ -15,9 +15,9 @@ from rung_launch import RUNGS, TENSOR_RUNGS, aligned, bits, expected_bits, launc
 
 from gemmsmith.fills import Operands, operands
 from gemmsmith.problem import Problem, arithmetic_of
-from gemmsmith.verify.bounds import accuracy, error_ratios
 from gemmsmith.verify.cases import SCALARS
-from gemmsmith.verify.reference import float64_reference
+from gemmsmith.verify.oracles.bounds import accuracy, error_ratios
+from gemmsmith.verify.oracles.reference import float64_reference
 
 C_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 2.0**-140)
 # Most rungs share one of two epilogues: some of each get every pair, the others every value of alpha and of beta twice.

@@ -26,7 +26,7 @@ from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.lower import lower
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.syntax import Module
-from gemmsmith.userfile.includes import bundle
+from gemmsmith.userfile.files.includes import bundle
 
 INCLUDE = rungs()[0].source.parent / "include"
 SOURCE = """#include "tile/shifted_tile.cuh"

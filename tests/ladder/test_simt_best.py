@@ -24,7 +24,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 NAME = "simt_best"
 LAYOUTS = ("NN", "NT", "TN", "TT")

@@ -18,7 +18,7 @@ from gemmsmith.kernel.signature import ROLES
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.includes import bundle
+from gemmsmith.userfile.files.includes import bundle
 
 INCLUDE = rungs()[0].source.parent / "include"
 SECTIONS = ["Idea", "Changed", "Owns", "Budget", "Needs", "Try next"]

@@ -25,7 +25,7 @@ from gemmsmith.ladder.registry import rung_named, rungs
 from gemmsmith.problem import ceil_div
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.includes import read_source
+from gemmsmith.userfile.files.includes import read_source
 
 INCLUDE = rungs()[0].source.parent / "include"
 TILE_ENDS = wgmma_costs().tile_ends

@@ -13,7 +13,7 @@ from gemmsmith.fills import operands
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, DTYPES, FP16, TF32, DType, Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 TYPES = [(name, dtype.name) for name in TENSOR_RUNGS for dtype in rung_named(name).dtypes if dtype.name != "int8"]
 FILLS = ("normal", "uniform", "wide", "subnormal", "specials")

@@ -20,7 +20,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, DTYPES, FP16, FP32, Problem
 from gemmsmith.run.tensor_map import check_tensor_map, decode_simulated, driver_encoder, encode_simulated
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 PLAIN = TensorMap("A", BF16, (4096, 300, 7), (8192, 8192 * 300), (64, 128, 1), 128)
 

@@ -14,8 +14,8 @@ from gemmsmith.run.device import Launch
 from gemmsmith.sim import device as simulator
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.read_back import ProductReadBackError
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 # %f1 holds 5 before the product is made, which decides a branch; the product of zeros is 0.
 _PTX = """

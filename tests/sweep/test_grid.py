@@ -14,7 +14,7 @@ from gemmsmith.shapes import parse_shapes
 from gemmsmith.sweep.axes import parse_axis
 from gemmsmith.sweep.counting import small_problem
 from gemmsmith.sweep.families import FileFamily, Variant
-from gemmsmith.userfile.user_kernel import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import UserOptions
 
 
 def test_an_axis_keeps_its_order_and_drops_repetitions() -> None:

@@ -16,7 +16,7 @@ from gemmsmith.sweep.families import FileFamily, RungFamily, Variant
 from gemmsmith.sweep.results import Outcome
 from gemmsmith.sweep.timing import Entrant, Listener, time_points
 from gemmsmith.sweep.workbench import resources
-from gemmsmith.userfile.user_kernel import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import UserOptions
 
 
 def test_the_resources_of_a_kernel() -> None:

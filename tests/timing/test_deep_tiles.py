@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.gpus import gpu_named
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 DEEP = """
 #define TK %d

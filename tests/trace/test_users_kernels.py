@@ -13,8 +13,8 @@ from gemmsmith.report.view.data import ownership
 from gemmsmith.report.view.model import ViewSubject
 from gemmsmith.trace.launch_trace import Array, LaunchTrace
 from gemmsmith.trace.recording.record import record_product
-from gemmsmith.userfile.kernel_named import kernel_named
-from gemmsmith.verify.recognise import recognised
+from gemmsmith.userfile.kernels.kernel_named import kernel_named
+from gemmsmith.verify.meaning.recognise import recognised
 
 NT = """
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.userfile.batch_names import batch_names
+from gemmsmith.userfile.host.batch_names import batch_names
 
 
 @pytest.mark.parametrize(("path", "block", "grid", "counts"), [

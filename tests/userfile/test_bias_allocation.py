@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.kernel.layout import ROW_MAJOR
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.verify.contradiction import contradiction
-from gemmsmith.verify.readings import Reading
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.verify.meaning.contradiction import contradiction
+from gemmsmith.verify.meaning.readings import Reading
 
 KERNEL = """
 __global__ void linear(const float* x, const float* w, const float* bias, float* y, int M, int N, int K) {

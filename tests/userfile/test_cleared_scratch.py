@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 _TICKETS = """__global__ void mine(const float* A, const float* B, float* C, unsigned* tickets, int M, int N, int K) {
     float s = 0.f;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.userfile.host_code import Source, without_host_code
+from gemmsmith.userfile.host.host_code import Source, without_host_code
 
 KEPT = {
     "kernel": "__global__ void k(float* x) { if (x) { x[0] = 1; } }",

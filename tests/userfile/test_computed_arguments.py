@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.kernel.expressions import evaluate
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 __global__ void parts(const float* A, const float* B, float* C, int M, int N, int K, int chunk) {

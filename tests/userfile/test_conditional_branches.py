@@ -9,9 +9,9 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.conditional_branches import branches
-from gemmsmith.userfile.preprocessor import directives
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.text.conditional_branches import branches
+from gemmsmith.userfile.text.preprocessor import directives
 
 KERNELS = "".join(
     f"__global__ void k{i}(const float* A, const float* B, float* C, int M, int N, int K) {{"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.conditional_kernel import hidden_kernel
+from gemmsmith.userfile.kernels.conditional_kernel import hidden_kernel
 
 HERE = "__global__ void k() {}\n"
 

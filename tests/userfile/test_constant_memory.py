@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.meant_shapes import means_rectangles
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.host.meant_shapes import means_rectangles
 
 SOURCE = """
 struct Extents { int rows, cols, inner; };

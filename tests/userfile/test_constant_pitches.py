@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 PRODUCT = """
 #define LD 512

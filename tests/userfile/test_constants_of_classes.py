@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 CONFIG = "template <int SIDE_> struct Config { static constexpr int SIDE = SIDE_; };\n"
 WIDE = "struct Wide { static constexpr int SIDE = 64; static int steps; };\n"

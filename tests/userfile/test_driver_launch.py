@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.source import read_source_file
+from gemmsmith.userfile.text.source import read_source_file
 
 KERNEL = """extern "C" __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -67,8 +67,8 @@ def test_a_kernel_that_cannot_be_named_is_not_guessed(tmp_path: Path, named: str
 
 
 def test_check_takes_grid_and_block_from_it(tmp_path: Path) -> None:
-    from gemmsmith.userfile.launch_site import launch_sites
-    from gemmsmith.userfile.project import Project
+    from gemmsmith.userfile.files.project import Project
+    from gemmsmith.userfile.launches.launch_site import launch_sites
 
     (tmp_path / ".git").mkdir()
     written(tmp_path)

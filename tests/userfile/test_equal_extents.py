@@ -9,8 +9,8 @@ import pytest
 
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.equal_extents import tile_grid
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.launches.equal_extents import tile_grid
 
 KERNEL = """
 __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {

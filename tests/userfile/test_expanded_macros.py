@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmsmith.userfile.preprocessor import Macro, expand
+from gemmsmith.userfile.text.preprocessor import Macro, expand
 
 
 def test_nested_macros_are_expanded_to_their_end() -> None:

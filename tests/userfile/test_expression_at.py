@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.array_names import Constants
-from gemmsmith.userfile.declared_arrays import declared_array
-from gemmsmith.userfile.expression_at import expression_at
-from gemmsmith.userfile.shared_pointers import pointer_into
-from gemmsmith.userfile.source_tree import SourceTree
+from gemmsmith.userfile.text.array_names import Constants
+from gemmsmith.userfile.text.declared_arrays import declared_array
+from gemmsmith.userfile.text.expression_at import expression_at
+from gemmsmith.userfile.text.shared_pointers import pointer_into
+from gemmsmith.userfile.text.source_tree import SourceTree
 
 OTHERS = frozenset({"A", "B", "C", "As", "Bs", "x", "y"})
 HEAD = """#define AT(i, j) As[(i) * 16 + (j)]  // a macro

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.conditions import condition_value
-from gemmsmith.userfile.given_values import with_given_values
-from gemmsmith.userfile.parts import TemplateParameter
-from gemmsmith.userfile.preprocessor import preprocess
-from gemmsmith.userfile.template_guesses import template_guesses
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.given_values import with_given_values
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.launches.template_guesses import template_guesses
+from gemmsmith.userfile.text.conditions import condition_value
+from gemmsmith.userfile.text.parts import TemplateParameter
+from gemmsmith.userfile.text.preprocessor import preprocess
 
 GIVEN = {
     "#define BM 64\n": ("#define BM 8\n", False),

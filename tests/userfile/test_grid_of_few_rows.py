@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.held_kernels import alternatives
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.userfile.launches.held_kernels import alternatives
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 KERNEL = """
 template <bool EDGES> __global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K, float alpha,

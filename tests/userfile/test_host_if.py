@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 KERNEL = """
 __global__ void parts(const float* A, const float* B, float* C, int M, int N, int K, int chunk) {

@@ -9,8 +9,8 @@ import pytest
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.host_rounds import Round
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.host.host_rounds import Round
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 __global__ void part(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc,

@@ -16,7 +16,7 @@ from gemmsmith.kernel.signature import signature_hint
 from gemmsmith.kernel.slots import Slot, SlotAddress
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32
-from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, found_values, user_kernel
 
 HEAD = """
 #include <cuda.h>

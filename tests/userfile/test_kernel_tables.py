@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.cli.main import run_command
-from gemmsmith.userfile.launch_site import launch_sites
-from gemmsmith.userfile.project import Project
-from gemmsmith.userfile.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.launches.launch_site import launch_sites
 
 ABC = "const float* A, const float* B, float* C, int M, int N, int K"
 KERNELS = f"""typedef void (*Gemm)({ABC});

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
 KERNEL = """
 template <int BM, int BN>

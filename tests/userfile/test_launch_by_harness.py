@@ -8,8 +8,8 @@ import pytest
 
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, geometry_source, user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 PROBLEM = Problem(128, 256, 64)
 KERNEL = """

@@ -6,7 +6,7 @@ import pytest
 
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.userfile.launch_guess import LaunchGuess
+from gemmsmith.userfile.launches.launch_guess import LaunchGuess
 
 ROW, COL = "int row = blockIdx.y * blockDim.y + threadIdx.y;", "int col = threadIdx.x + (blockDim.x * blockIdx.x);"
 

@@ -8,7 +8,7 @@ import pytest
 
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, found_values, geometry_source, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, found_values, geometry_source, user_kernel
 
 PROBLEM = Problem(128, 256, 64)
 ABC = "const float* A, const float* B, float* C, int M, int N, int K"

@@ -9,9 +9,9 @@ import pytest
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.literal_extents import literal_extents, shown
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import found_values, user_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import found_values, user_kernel
+from gemmsmith.userfile.launches.literal_extents import literal_extents, shown
 
 KERNEL = """
 #define TS 16

@@ -8,7 +8,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import SignatureError
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 template <typename Cfg>

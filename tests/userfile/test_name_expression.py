@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.errors import UsageError
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 BODY = """__global__ void k(const T* A, const T* B, T* C, int N) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;

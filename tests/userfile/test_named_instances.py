@@ -8,7 +8,7 @@ import pytest
 
 from gemmsmith.cli.main import run_command
 from gemmsmith.errors import TemplateValueError
-from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, found_values, user_kernel
 
 ABC = "const T* A, const T* B, T* C, int M, int N, int K"
 KERNEL = f"""template <typename T, int TILE> __global__ void mine({ABC}) {{

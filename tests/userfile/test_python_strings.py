@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.cuda_text import cuda_text
+from gemmsmith.userfile.text.cuda_text import cuda_text
 
 BODY = """extern "C" __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
     int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.verify.product_evidence import _MODULAR
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.verify.meaning.product_evidence import _MODULAR
 
 PACKED = """
 __global__ void unpacked(const float* x, const TYPE* w, float* y, int M, int N, int K) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.userfile.scratch import scratch_names
+from gemmsmith.userfile.kernels.scratch import scratch_names
 
 MATRICES = [("const float*", "A"), ("const float*", "B"), ("float*", "C")]
 

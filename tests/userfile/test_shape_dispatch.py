@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.shape_dispatch import Dispatch
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.userfile.launches.shape_dispatch import Dispatch
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 KERNEL = """
 template <bool V> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.userfile.short_loops import short_loop
+from gemmsmith.userfile.text.short_loops import short_loop
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.gpus import largest_smem
-from gemmsmith.userfile.user_kernel import UserOptions, found_values, user_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, found_values, user_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 
 ABC = "const float* A, const float* B, float* C, int M, int N, int K"
 KERNEL = f"__global__ void mine({ABC}) {{ extern __shared__ char raw[]; int x = blockIdx.x + threadIdx.x; }}\n"

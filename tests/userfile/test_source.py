@@ -11,8 +11,8 @@ from linear_time import assert_linear
 
 from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.source import find_kernels, read_source_file
-from gemmsmith.userfile.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.text.source import find_kernels, read_source_file
 
 ABC = "const float* A, const float* B, float* C, int M, int N, int K"
 KERNEL = f"__global__ void mine({ABC}) {{ C[threadIdx.x] = A[0] * B[0]; }}\n"

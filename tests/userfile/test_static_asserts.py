@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import guessed_values
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import guessed_values
 
 KERNEL = """
 template <int BM, int BN, int BK, int TM, int TN>

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 __global__ void k(const float* A, const float* B, float* C, int* next, int M, int N, int K) {

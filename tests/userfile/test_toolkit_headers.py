@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.include_search import IncludeSearch
+from gemmsmith.userfile.files.include_search import IncludeSearch
 
 HOST = ["cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h", "cufft.h", "curand.h", "cudnn_v9.h", "nvml.h",
         "npp.h", "cupti_result.h", "nccl.h", "cuda.h", "nvrtc.h"]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.problem import BF16, FP16, Problem
-from gemmsmith.userfile.user_kernel import UserOptions, geometry_source, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source, user_kernel
 
 PROBLEM = Problem(128, 256, 64)
 ABC = "const float* A, const float* B, float* C"

@@ -8,8 +8,8 @@ from ptx_only import compile_to_ptx
 
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.certificate import Certificate, certify
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.oracles.certificate import Certificate, certify
 
 ARCH = "sm_90"
 

@@ -13,7 +13,7 @@ import pytest
 from gemmsmith.errors import UsageError
 from gemmsmith.fills import Array, operands
 from gemmsmith.problem import BF16, FP16, FP32, INT8, Problem
-from gemmsmith.verify.accuracy_study import (
+from gemmsmith.verify.oracles.accuracy_study import (
     DISTRIBUTIONS,
     Plan,
     Point,
@@ -24,7 +24,7 @@ from gemmsmith.verify.accuracy_study import (
     ratios,
     study,
 )
-from gemmsmith.verify.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
 
 U = 2.0**-24
 

@@ -19,10 +19,10 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import BF16, FP16, FP32, INT8, TF32, DType, Problem
 from gemmsmith.run.contender import OperandSet
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify import accuracy_subjects
-from gemmsmith.verify.accuracy_study import Plan, study
-from gemmsmith.verify.accuracy_subjects import baseline_subject, kernel_subject
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.oracles import accuracy_subjects
+from gemmsmith.verify.oracles.accuracy_study import Plan, study
+from gemmsmith.verify.oracles.accuracy_subjects import baseline_subject, kernel_subject
 
 SOURCE = """
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -30,8 +30,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rung_named, simulated_rungs
 from gemmsmith.problem import FP16, FP32, INT8, TF32, DType, Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.certificate import certify
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.oracles.certificate import certify
 
 SPLIT_GRID = "ceil(N/16),ceil(M/16),4"
 

@@ -10,9 +10,9 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.config import Config
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks, tile_of_grid
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.trials.check_shapes import check_shapes, sampled_blocks, tile_of_grid
 
 BODY = """
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;

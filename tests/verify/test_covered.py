@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.verify.covered import left_out
+from gemmsmith.verify.oracles.covered import left_out
 
 
 def _written(shape: tuple[int, int], *tiles: tuple[int, int, int, int]) -> np.ndarray:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.compile.compiler import compile_for
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
-from gemmsmith.verify.data_trials import data_trials
-from gemmsmith.verify.kernel_edges import kernel_edges
-from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.code.kernel_edges import kernel_edges
+from gemmsmith.verify.trials.check_shapes import check_shapes, tile_of_grid
+from gemmsmith.verify.trials.data_trials import data_trials
+from gemmsmith.verify.trials.trial_subject import Subject
 
 SOURCE = """
 __global__ void parts(const float* A, const float* B, float* C, int M, int N, int K) {

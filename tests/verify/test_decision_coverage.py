@@ -12,15 +12,15 @@ from gemmsmith.compile.compiler import compile_for
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.ptx import parse
-from gemmsmith.userfile.user_kernel import UserOptions, joined_kernel, user_kernel
-from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
-from gemmsmith.verify.decision_coverage import coverage
-from gemmsmith.verify.decision_trials import decision_trials, plain_problems
-from gemmsmith.verify.decision_walk import _sign, divisor_of
-from gemmsmith.verify.edge_trials import usual_sizes
-from gemmsmith.verify.edges import Coverage
-from gemmsmith.verify.kernel_edges import kernel_edges
-from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, joined_kernel, user_kernel
+from gemmsmith.verify.code.decision_walk import _sign, divisor_of
+from gemmsmith.verify.code.edges import Coverage
+from gemmsmith.verify.code.kernel_edges import kernel_edges
+from gemmsmith.verify.trials.check_shapes import check_shapes, tile_of_grid
+from gemmsmith.verify.trials.decision_coverage import coverage
+from gemmsmith.verify.trials.decision_trials import decision_trials, plain_problems
+from gemmsmith.verify.trials.edge_trials import usual_sizes
+from gemmsmith.verify.trials.trial_subject import Subject
 
 SOURCE = """
 __global__ void product(const float* A, const float* B, float* C, int M, int N, int K, float alpha, float beta) {

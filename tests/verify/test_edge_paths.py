@@ -11,14 +11,14 @@ import pytest
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.fills import operands
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.axis_multiple import LaunchSteps
-from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.kernel_edges import kernel_edges
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.leniency import tests_beta as asks_for_beta
-from gemmsmith.verify.multiples import Multiples
-from gemmsmith.verify.raggedness import find_raggedness
-from gemmsmith.verify.trial import Trial
+from gemmsmith.verify.trials.axis_multiple import LaunchSteps
+from gemmsmith.verify.trials.multiples import Multiples
+from gemmsmith.verify.trials.raggedness import find_raggedness
+from gemmsmith.verify.trials.trial import Trial
 from gemmsmith.verify.verdict import Verdict
 
 FOURS = """

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.axis_multiple import LaunchSteps
-from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.least_depth import with_least_depth
-from gemmsmith.verify.multiples import Multiples, WrongGuard
-from gemmsmith.verify.raggedness import find_raggedness
-from gemmsmith.verify.trial import RAGGED, Trial
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.trials.axis_multiple import LaunchSteps
+from gemmsmith.verify.trials.least_depth import with_least_depth
+from gemmsmith.verify.trials.multiples import Multiples, WrongGuard
+from gemmsmith.verify.trials.raggedness import find_raggedness
+from gemmsmith.verify.trials.trial import RAGGED, Trial
 
 
 def verdict(trusted: bool, **more: Any) -> Any:

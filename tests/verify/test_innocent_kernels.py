@@ -14,18 +14,18 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP16, INT8, Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.axis_multiple import LaunchSteps
-from gemmsmith.verify.certificate import certify
-from gemmsmith.verify.compare import Arithmetic, compare
-from gemmsmith.verify.diagnosis import mostly_zero
-from gemmsmith.verify.edge_trials import edge_trials
-from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.multiples import Multiples
-from gemmsmith.verify.raggedness import find_raggedness
-from gemmsmith.verify.sparse_launch import sparse_reasons
-from gemmsmith.verify.trial import Size, Trial
-from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.faults.diagnosis import mostly_zero
+from gemmsmith.verify.oracles.certificate import certify
+from gemmsmith.verify.oracles.compare import Arithmetic, compare
+from gemmsmith.verify.trials.axis_multiple import LaunchSteps
+from gemmsmith.verify.trials.edge_trials import edge_trials
+from gemmsmith.verify.trials.multiples import Multiples
+from gemmsmith.verify.trials.raggedness import find_raggedness
+from gemmsmith.verify.trials.sparse_launch import sparse_reasons
+from gemmsmith.verify.trials.trial import Size, Trial
+from gemmsmith.verify.trials.trial_subject import Subject
 from gemmsmith.verify.verdict import Verdict
 
 LINEAR = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gemmsmith.cli.main import run_command
-from gemmsmith.verify.mode_values import mode_values
+from gemmsmith.verify.code.mode_values import mode_values
 
 KERNEL = """
 __global__ void product(const float* A, const float* B, float* C, int height, int depth, int width, int how) {

@@ -13,10 +13,10 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, TF32, UINT8, DType, Problem
-from gemmsmith.verify.arithmetic import as_compiled, exact_limit, notes, precision_limit
-from gemmsmith.verify.bounds import accuracy
-from gemmsmith.verify.compare import Arithmetic, compare
-from gemmsmith.verify.written import written_parameters
+from gemmsmith.verify.code.written import written_parameters
+from gemmsmith.verify.oracles.arithmetic import as_compiled, exact_limit, notes, precision_limit
+from gemmsmith.verify.oracles.bounds import accuracy
+from gemmsmith.verify.oracles.compare import Arithmetic, compare
 
 SIGNATURE = Signature("f", tuple(Argument(n, n, "P") for n in "ABC"))
 

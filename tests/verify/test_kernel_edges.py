@@ -9,15 +9,15 @@ import pytest
 
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.ladder.registry import rung_named
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.check_shapes import check_shapes, tile_of_grid
-from gemmsmith.verify.edge_trials import edge_trials
-from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.float_constants import adds_in_memory, compared_floats
-from gemmsmith.verify.integer_ops import comparison, computation, read_as
-from gemmsmith.verify.kernel_edges import kernel_edges, narrow_indices
-from gemmsmith.verify.trial import Size
-from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats
+from gemmsmith.verify.code.integer_ops import comparison, computation, read_as
+from gemmsmith.verify.code.kernel_edges import kernel_edges, narrow_indices
+from gemmsmith.verify.trials.check_shapes import check_shapes, tile_of_grid
+from gemmsmith.verify.trials.edge_trials import edge_trials
+from gemmsmith.verify.trials.trial import Size
+from gemmsmith.verify.trials.trial_subject import Subject
 
 TILED = """
 #define TILE 16

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.verify.launch_mistakes import launch_mistake
-from gemmsmith.verify.trial import STRIDES, TENSORS
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.verify.host.launch_mistakes import launch_mistake
+from gemmsmith.verify.trials.trial import STRIDES, TENSORS
 from gemmsmith.verify.verdict import Verdict
 
 POINTERS = """

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmsmith.verify import linearity
-from gemmsmith.verify.linearity import NOT_LINEAR
+from gemmsmith.verify.meaning import linearity
+from gemmsmith.verify.meaning.linearity import NOT_LINEAR
 
 TERMS = np.arange(1, 17)
 

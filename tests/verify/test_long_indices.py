@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
+from gemmsmith.verify.code.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
 
 PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + ty; "
 

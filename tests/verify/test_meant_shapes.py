@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.meant_shapes import means_rectangles
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.host.meant_shapes import means_rectangles
 
 KERNEL = "__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) { C[0] = A[0] * B[0]; }\n"
 LAUNCH = "int main() {{ float* p; {}; mine<<<1, 32>>>(p, p, p, rows, columns, 64); }}"

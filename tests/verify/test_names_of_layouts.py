@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.mode_values import transposes
+from gemmsmith.verify.code.mode_values import transposes
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.problem import Problem
-from gemmsmith.verify.trials import padded
+from gemmsmith.verify.trials.trials import padded
 
 TIGHT = Problem(64, 48, 32)
 

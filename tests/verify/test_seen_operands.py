@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.verify.seen_operands import seen_operands
-from gemmsmith.verify.wrong_places import boxes
+from gemmsmith.verify.faults.seen_operands import seen_operands
+from gemmsmith.verify.faults.wrong_places import boxes
 
 M, N, K = 64, 96, 48
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gemmsmith.cli.main import run_command
-from gemmsmith.verify.epilogue import activated
-from gemmsmith.verify.said_functions import said_function
+from gemmsmith.verify.meaning.said_functions import said_function
+from gemmsmith.verify.oracles.epilogue import activated
 
 KERNEL = """#include <cuda_fp16.h>
 __device__ float f(float x) { FUNCTION }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.verify.source_guards import threads_compare
+from gemmsmith.verify.code.source_guards import threads_compare
 
 SEEN = [
     "if (t * 16 + threadIdx.x < K) x = 1;",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.sparse_launch import _judged
+from gemmsmith.verify.trials.sparse_launch import _judged
 
 A, B = np.arange(1.0, 9.0, dtype=np.float32).reshape(4, 2), np.ones((2, 4), np.float32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmsmith.kernel.signature import Argument, Signature
-from gemmsmith.verify.settle import _table_hint
+from gemmsmith.verify.meaning.settle import _table_hint
 
 
 def _signature(*extra: Argument) -> Signature:

@@ -9,15 +9,15 @@ import pytest
 
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import user_kernel
-from gemmsmith.verify.edge_trials import edge_trials
-from gemmsmith.verify.edges import KernelEdges
-from gemmsmith.verify.multiples import Multiples
-from gemmsmith.verify.sparse_launch import runs_on_parts
-from gemmsmith.verify.tile_trials import grid_changes, many_tiles
-from gemmsmith.verify.trial import Size, Trial
-from gemmsmith.verify.trial_subject import Subject
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.trials.edge_trials import edge_trials
+from gemmsmith.verify.trials.multiples import Multiples
+from gemmsmith.verify.trials.sparse_launch import runs_on_parts
+from gemmsmith.verify.trials.tile_trials import grid_changes, many_tiles
+from gemmsmith.verify.trials.trial import Size, Trial
+from gemmsmith.verify.trials.trial_subject import Subject
 
 _TILES = """__global__ void mine(const float* A, const float* B, float* C, int M, int N, int K) {
     const int across = (N + 7) / 8, down = (M + 7) / 8;

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gemmsmith.problem import Problem
-from gemmsmith.verify.trial import Size, Trial
-from gemmsmith.verify.trial_paces import Paces
+from gemmsmith.verify.trials.trial import Size, Trial
+from gemmsmith.verify.trials.trial_paces import Paces
 
 
 def _trial(m: int, n: int, k: int, size: Size = Size.WHOLE, blocks: tuple[int, ...] = ()) -> Trial:

@@ -16,7 +16,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.readings import find_readings
+from gemmsmith.verify.meaning.readings import find_readings
 from gemmsmith.verify.verdict import Verdict
 
 KERNEL = """

@@ -9,7 +9,7 @@ import pytest
 
 from gemmsmith.fills import FILLS, operands
 from gemmsmith.problem import BF16, FP16, FP32, TF32, DType, Problem, arithmetic_of
-from gemmsmith.verify.bounds import (
+from gemmsmith.verify.oracles.bounds import (
     ZERO_MEAN_GATE,
     absolute_floor,
     accuracy,
@@ -17,8 +17,8 @@ from gemmsmith.verify.bounds import (
     gate,
     theory,
 )
-from gemmsmith.verify.fma import ordered_fma_reference
-from gemmsmith.verify.reference import Reference, float64_reference
+from gemmsmith.verify.oracles.fma import ordered_fma_reference
+from gemmsmith.verify.oracles.reference import Reference, float64_reference
 
 BIG = float(np.finfo(np.float32).max)
 

@@ -21,9 +21,9 @@ from test_verify_fakes import FakeCall, FakeDevice, compile_nothing, make_spec, 
 from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import BF16, FP16, FP32, INT8, INT32, OUTPUTS, DType, Problem
-from gemmsmith.verify.epilogue import SLOPES, activated, finished, output_rounding, projected_rounding, stored
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.reference import Reference
+from gemmsmith.verify.oracles.epilogue import SLOPES, activated, finished, output_rounding, projected_rounding, stored
+from gemmsmith.verify.oracles.reference import Reference
 from gemmsmith.verify.verdict import Verdict
 
 Array = np.ndarray[Any, np.dtype[Any]]

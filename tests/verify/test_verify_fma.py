@@ -10,7 +10,7 @@ import pytest
 
 from gemmsmith.fills import operands
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
-from gemmsmith.verify.fma import fma32, mul32, ordered_fma_reference
+from gemmsmith.verify.oracles.fma import fma32, mul32, ordered_fma_reference
 
 F32 = np.ndarray
 COUNT = 1500

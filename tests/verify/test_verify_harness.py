@@ -23,7 +23,7 @@ from gemmsmith.errors import (
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.verify.harness import affordable_mode, refusal, verify_launch
-from gemmsmith.verify.reference import mod32_reference
+from gemmsmith.verify.oracles.reference import mod32_reference
 
 HONEST = [
     Problem(1, 1, 1), Problem(33, 17, 65), Problem(33, 17, 65, alpha=0.7, beta=-1.3), Problem(5, 6, 0, beta=2.0),

@@ -11,8 +11,8 @@ import pytest
 from gemmsmith.errors import UsageError
 from gemmsmith.fills import operands
 from gemmsmith.problem import BF16, FP16, FP32, DType, Problem
-from gemmsmith.verify.projection import project, projection_gate, projection_reference
-from gemmsmith.verify.reference import exact_reference, float64_reference, mod32_reference
+from gemmsmith.verify.oracles.projection import project, projection_gate, projection_reference
+from gemmsmith.verify.oracles.reference import exact_reference, float64_reference, mod32_reference
 
 U = 2.0**-24
 LAYOUTS = ["NN", "NT", "TN", "TT"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmsmith.sim.hazards import Hazard, HazardKind, Side
-from gemmsmith.verify.fault_words import does, race_title
+from gemmsmith.verify.faults.fault_words import does, race_title
 
 TMA = "copy by TMA"
 

@@ -7,10 +7,10 @@ import pytest
 
 from gemmsmith.fills import operands
 from gemmsmith.problem import Problem
-from gemmsmith.verify.compare import Comparison
-from gemmsmith.verify.diagnosis import reasons
-from gemmsmith.verify.wrong_places import places
-from gemmsmith.verify.wrong_sums import sums
+from gemmsmith.verify.faults.diagnosis import reasons
+from gemmsmith.verify.faults.wrong_places import places
+from gemmsmith.verify.faults.wrong_sums import sums
+from gemmsmith.verify.oracles.compare import Comparison
 
 SHAPE = (64, 96)
 PLACES = [

@@ -1,6 +1,6 @@
 """Verify what was timed: one float64 reference per shape, shared by all contenders, with each arithmetic's bound.
 
-The bounds are those of verification (verify/bounds.py).
+The bounds are those of verification (verify/oracles/bounds.py).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from gemmsmith.fills import Operands
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.verify.bounds import absolute_floor, accuracy, error_ratios
-from gemmsmith.verify.epilogue import projected_rounding
 from gemmsmith.verify.harness import affordable_mode
-from gemmsmith.verify.projection import Projection, project, projection_gate, projection_reference
-from gemmsmith.verify.reference import Reference, float64_reference
+from gemmsmith.verify.oracles.bounds import absolute_floor, accuracy, error_ratios
+from gemmsmith.verify.oracles.epilogue import projected_rounding
+from gemmsmith.verify.oracles.projection import Projection, project, projection_gate, projection_reference
+from gemmsmith.verify.oracles.reference import Reference, float64_reference
 
 # Rows judged at a time, and blocks judged in parallel.
 _BLOCK, _THREADS = 64, min(8, os.cpu_count() or 1)

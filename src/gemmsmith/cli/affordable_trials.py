@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.verify.check_shapes import work_of
-from gemmsmith.verify.trial import ODD, Trial
+from gemmsmith.verify.trials.check_shapes import work_of
+from gemmsmith.verify.trials.trial import ODD, Trial
 
 _ORDERS = 4  # of warps; after them come the trials that fit the kernel, which tell more
 _ORDER_COST = 4  # times as long as lockstep, where each warp runs by itself: 3 to 7 for 8 to 32 warps

@@ -9,9 +9,9 @@ from dataclasses import replace
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.verify.kernel_body import kernel_body
-from gemmsmith.verify.mode_values import chosen_by_callers, modes_of, with_values
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.code.kernel_body import kernel_body
+from gemmsmith.verify.code.mode_values import chosen_by_callers, modes_of, with_values
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 
 _MOST = 4  # launches
 

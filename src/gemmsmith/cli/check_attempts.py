@@ -27,10 +27,10 @@ from gemmsmith.errors import (
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.conditional_kernel import hidden_entry
-from gemmsmith.userfile.smaller_sizes import smaller_sizes
-from gemmsmith.userfile.user_kernel import guessed_values
-from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
+from gemmsmith.userfile.kernels.conditional_kernel import hidden_entry
+from gemmsmith.userfile.kernels.user_kernel import guessed_values
+from gemmsmith.userfile.launches.smaller_sizes import smaller_sizes
+from gemmsmith.verify.trials.check_shapes import check_shapes, sampled_blocks
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _MOST_WORK = 1 << 24  # multiply-adds: a few seconds of the simulator

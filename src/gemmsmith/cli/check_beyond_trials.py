@@ -9,10 +9,10 @@ from dataclasses import replace
 from gemmsmith.cli.check_prepare import Prepared
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.kernel.config import Config
-from gemmsmith.verify.cleared import not_cleared
-from gemmsmith.verify.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
-from gemmsmith.verify.other_modes import other_modes
-from gemmsmith.verify.trial import CLEARED, HEADS, MODES
+from gemmsmith.verify.host.cleared import not_cleared
+from gemmsmith.verify.host.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
+from gemmsmith.verify.meaning.other_modes import other_modes
+from gemmsmith.verify.trials.trial import CLEARED, HEADS, MODES
 from gemmsmith.verify.verdict import Verdict
 
 BEYOND = (CLEARED, *LAUNCH_MISTAKES, HEADS, MODES)

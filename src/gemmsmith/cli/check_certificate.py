@@ -8,10 +8,10 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.certificate import Certificate, certify
 from gemmsmith.verify.harness import in_rounds
-from gemmsmith.verify.trial import DISTINCT, RAGGED
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.oracles.certificate import Certificate, certify
+from gemmsmith.verify.trials.trial import DISTINCT, RAGGED
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 
 # Multiply-adds of the shapes that are proven, if the trials have ones so small: a second or two.
 _ENOUGH = 1 << 22

@@ -19,11 +19,11 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.kernel_facts import SAMPLE
-from gemmsmith.userfile.names_derived import derived_names, loop_heads
-from gemmsmith.userfile.parts import KernelSource
-from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.kernel_facts import SAMPLE
+from gemmsmith.userfile.kernels.user_kernel import joined_kernel, prepared_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.userfile.text.names_derived import derived_names, loop_heads
+from gemmsmith.userfile.text.parts import KernelSource
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _BUDGET_S = 6.0  # for the trials of a kernel that is right and the one before it

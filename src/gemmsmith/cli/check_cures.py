@@ -26,14 +26,14 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.kernel_chain import chained_name
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.user_kernel import joined_kernel, prepared_kernel, user_kernel
-from gemmsmith.verify.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
-from gemmsmith.verify.readings import find_readings
-from gemmsmith.verify.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import joined_kernel, prepared_kernel, user_kernel
+from gemmsmith.userfile.launches.kernel_chain import chained_name
+from gemmsmith.verify.host.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
+from gemmsmith.verify.meaning.readings import find_readings
+from gemmsmith.verify.trials.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
 Check = Callable[[KernelSpec, Config, Asked], Report]

@@ -21,9 +21,9 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.shape_dispatch import Dispatch, Pairs
-from gemmsmith.userfile.user_launch import UserLaunch
-from gemmsmith.verify.trial import RAGGED, Trial
+from gemmsmith.userfile.launches.shape_dispatch import Dispatch, Pairs
+from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.trials.trial import RAGGED, Trial
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 Tried = Callable[[Asked, Pairs, Check], Report]

@@ -12,14 +12,25 @@ from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.launch_report import hints, repeat_words
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.verify.check_shapes import tile_of_grid, work_of
-from gemmsmith.verify.edge_trials import edge_trials, full_count
-from gemmsmith.verify.fair_order import fair_order, too_slow
-from gemmsmith.verify.fit import fit_subject
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import GUARDED, ODD, ODD_MEANT, OTHER_SIZE, RAGGED, RANDOM, TILES, UNREAD, VECTORS, Trial
-from gemmsmith.verify.trial_paces import Paces
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trials.check_shapes import tile_of_grid, work_of
+from gemmsmith.verify.trials.edge_trials import edge_trials, full_count
+from gemmsmith.verify.trials.fair_order import fair_order, too_slow
+from gemmsmith.verify.trials.fit import fit_subject
+from gemmsmith.verify.trials.trial import (
+    GUARDED,
+    ODD,
+    ODD_MEANT,
+    OTHER_SIZE,
+    RAGGED,
+    RANDOM,
+    TILES,
+    UNREAD,
+    VECTORS,
+    Trial,
+)
+from gemmsmith.verify.trials.trial_paces import Paces
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, refuses_extent
 
 SPARE = 1 / 4  # of the budget, for the last trial, the certificate and the report

@@ -35,7 +35,7 @@ from gemmsmith.cluster.sources import SourceTree, pack
 from gemmsmith.cluster.task import Task, TaskResult
 from gemmsmith.errors import GemmsmithError, UnknownKernelError, UsageError
 from gemmsmith.regular_file import regular
-from gemmsmith.userfile.include_search import repository_of
+from gemmsmith.userfile.files.include_search import repository_of
 
 _SUFFIXES = {".cu", ".cuh", ".cuda", ".h", ".hpp", ".hh", ".hxx", ".inl", ".inc"}
 _NOT_SEARCHED = {"build", "node_modules", "third_party", "external", "__pycache__"}
@@ -62,8 +62,8 @@ def kernels_in(folder: Path) -> Iterator[KernelPlace]:
 
 
 def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
-    from gemmsmith.userfile.entry_choice import spelled_entry
-    from gemmsmith.userfile.source import read_source_file
+    from gemmsmith.userfile.kernels.entry_choice import spelled_entry
+    from gemmsmith.userfile.text.source import read_source_file
 
     try:
         found = read_source_file(file).kernels
@@ -75,7 +75,7 @@ def _kernels_in_file(file: Path) -> Iterator[KernelPlace]:
 
 def _launched_from_headers(file: Path) -> Iterator[KernelPlace]:
     """The kernels of its headers that a file without kernels names, at the line where it does."""
-    from gemmsmith.userfile.project import Project
+    from gemmsmith.userfile.files.project import Project
 
     first, *headers = Project.of(file, (), ()).sources(file)
     lines = first.text.split("\n")

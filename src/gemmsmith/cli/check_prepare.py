@@ -27,9 +27,18 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.device import Loads
-from gemmsmith.verify.arithmetic import as_compiled, notes
-from gemmsmith.verify.asserted_sizes import asserted_sizes
-from gemmsmith.verify.check_shapes import (
+from gemmsmith.verify.code.written import read_parameters
+from gemmsmith.verify.faults.joined_lines import with_own_lines
+from gemmsmith.verify.harness import no_launch, verify_launch
+from gemmsmith.verify.host.flagged_scalars import with_flagged_scalars
+from gemmsmith.verify.host.launched_products import launched_shape
+from gemmsmith.verify.meaning.product_evidence import refuse_modular
+from gemmsmith.verify.meaning.product_places import ProductPlaces
+from gemmsmith.verify.meaning.settle import SETTLE_S, settle
+from gemmsmith.verify.meaning.settled import Settled
+from gemmsmith.verify.oracles.arithmetic import as_compiled, notes
+from gemmsmith.verify.trials.asserted_sizes import asserted_sizes
+from gemmsmith.verify.trials.check_shapes import (
     CheckShapes,
     check_shapes,
     distinct_shape,
@@ -37,15 +46,6 @@ from gemmsmith.verify.check_shapes import (
     sample_of,
     sampled_blocks,
 )
-from gemmsmith.verify.flagged_scalars import with_flagged_scalars
-from gemmsmith.verify.harness import no_launch, verify_launch
-from gemmsmith.verify.joined_lines import with_own_lines
-from gemmsmith.verify.launched_products import launched_shape
-from gemmsmith.verify.product_evidence import refuse_modular
-from gemmsmith.verify.product_places import ProductPlaces
-from gemmsmith.verify.settle import SETTLE_S, settle
-from gemmsmith.verify.settled import Settled
-from gemmsmith.verify.written import read_parameters
 
 _OLDER_ARCH = "sm_80"
 _TOO_SMALL = ("out-of-bounds global", ASSERTION_FAILED)  # reasons for which a larger shape is tried

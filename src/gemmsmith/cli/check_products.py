@@ -13,12 +13,12 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.userfile.grouped_heads import groups_heads
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.grouped_heads import groups_heads
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.product_places import ProductPlaces, product_places
-from gemmsmith.verify.settled import Settled
-from gemmsmith.verify.shared_operand import shares, shares_in_groups
+from gemmsmith.verify.meaning.product_places import ProductPlaces, product_places
+from gemmsmith.verify.meaning.settled import Settled
+from gemmsmith.verify.meaning.shared_operand import shares, shares_in_groups
 
 _OWN_ARGUMENTS = "gemmsmith.launch runs it with arguments of your own"
 

@@ -6,8 +6,8 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.verify.harness import in_rounds
-from gemmsmith.verify.launched_products import excluded, launched
-from gemmsmith.verify.trial import HEADS
+from gemmsmith.verify.host.launched_products import excluded, launched
+from gemmsmith.verify.trials.trial import HEADS
 from gemmsmith.verify.verdict import Verdict, is_hazard
 
 

@@ -21,10 +21,10 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.userfile.root_factor import without_root
-from gemmsmith.userfile.user_launch import UserLaunch
-from gemmsmith.verify.launch_probe import LaunchProbe, operands
-from gemmsmith.verify.meaning_search import fitting
+from gemmsmith.userfile.kernels.root_factor import without_root
+from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.meaning.launch_probe import LaunchProbe, operands
+from gemmsmith.verify.meaning.meaning_search import fitting
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _DEPTHS = (1, 2, 5)  # times the K of the trials

@@ -9,9 +9,9 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.verify.check_shapes import CheckShapes, work_of
+from gemmsmith.verify.code.kernel_edges import k_tile
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.kernel_edges import k_tile
+from gemmsmith.verify.trials.check_shapes import CheckShapes, work_of
 
 _ROUNDS = 3  # of the loop over K
 _STAGED_ROUNDS = 6  # of a pipeline whose depth is not known

@@ -40,18 +40,18 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
-from gemmsmith.verify.asserted_sizes import refuse_asserted
-from gemmsmith.verify.float_constants import adds_in_memory
-from gemmsmith.verify.footprints import touches_as_product
-from gemmsmith.verify.launch_probe import LaunchProbe
-from gemmsmith.verify.launched_products import launched_ragged
+from gemmsmith.verify.code.float_constants import adds_in_memory
+from gemmsmith.verify.host.launched_products import launched_ragged
+from gemmsmith.verify.host.meant_shapes import means_rectangles
 from gemmsmith.verify.leniency import is_lenient
-from gemmsmith.verify.meant_shapes import means_rectangles
-from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.trial import DISTINCT, RAGGED, SQUARE, Trial
-from gemmsmith.verify.trial_paces import Paces
-from gemmsmith.verify.trial_runner import TrialRunner
-from gemmsmith.verify.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
+from gemmsmith.verify.meaning.footprints import touches_as_product
+from gemmsmith.verify.meaning.launch_probe import LaunchProbe
+from gemmsmith.verify.meaning.product_evidence import refuse_doubtful
+from gemmsmith.verify.trials.asserted_sizes import refuse_asserted
+from gemmsmith.verify.trials.trial import DISTINCT, RAGGED, SQUARE, Trial
+from gemmsmith.verify.trials.trial_paces import Paces
+from gemmsmith.verify.trials.trial_runner import TrialRunner
+from gemmsmith.verify.trials.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]

@@ -21,11 +21,11 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.options import UserOptions
-from gemmsmith.userfile.scaled_parameters import ScaledParameter
-from gemmsmith.userfile.user_kernel import found_values, scaled_kernel
-from gemmsmith.verify.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledCheck, ScaledTrial, check_scaled
-from gemmsmith.verify.scaled_meanings import formula
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.userfile.kernels.user_kernel import found_values, scaled_kernel
+from gemmsmith.verify.meaning.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledCheck, ScaledTrial, check_scaled
+from gemmsmith.verify.meaning.scaled_meanings import formula
 
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
 

@@ -13,12 +13,12 @@ from gemmsmith.cure.search import Outcome, find_cure
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.scaled_parameters import ScaledParameter
-from gemmsmith.verify.scaled_check import RIGHT
-from gemmsmith.verify.scaled_check import ScaledCheck as Check
-from gemmsmith.verify.scaled_meanings import formula
-from gemmsmith.verify.trial import DISTINCT, Trial
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.verify.meaning.scaled_check import RIGHT
+from gemmsmith.verify.meaning.scaled_check import ScaledCheck as Check
+from gemmsmith.verify.meaning.scaled_meanings import formula
+from gemmsmith.verify.trials.trial import DISTINCT, Trial
 
 Judge = Callable[[Path, str], Check]  # of the file at a path: the whole check, or the trial of that name
 

@@ -34,7 +34,7 @@ class Compiler:
 
 def _with_condition(spec: KernelSpec, error: MissingKernelError) -> MissingKernelError:
     """The error, saying which condition of the preprocessor leaves the kernel out."""
-    from gemmsmith.userfile.conditional_kernel import hidden_entry
+    from gemmsmith.userfile.kernels.conditional_kernel import hidden_entry
 
     if (hidden := hidden_entry(spec)) is None:
         return error

@@ -29,8 +29,8 @@ def split_entry(word: str) -> tuple[str, str]:
 
 def _at_line(file: Path, line: int) -> str:
     """The kernel whose text has a line."""
-    from gemmsmith.userfile.entry_choice import spelled_entry
-    from gemmsmith.userfile.source import read_source_file
+    from gemmsmith.userfile.kernels.entry_choice import spelled_entry
+    from gemmsmith.userfile.text.source import read_source_file
 
     kernels = sorted(read_source_file(file).kernels, key=lambda kernel: kernel.line)
     before = [kernel for kernel in kernels if kernel.line <= line]

@@ -8,7 +8,7 @@ from gemmsmith.cli.check_refusals import first_failure
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
-from gemmsmith.verify.trial import HEADS
+from gemmsmith.verify.trials.trial import HEADS
 from gemmsmith.verify.verdict import is_hazard
 
 _HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"

@@ -9,7 +9,7 @@ from gemmsmith.errors import UnknownKernelError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 _SOURCES = (".cu", ".cuh")
 _LOOKED_AT = 1 << 20  # bytes of a file in which a kernel is looked for

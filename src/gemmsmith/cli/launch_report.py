@@ -9,8 +9,8 @@ from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.user_kernel import UserOptions, geometry_source
-from gemmsmith.userfile.user_launch import UserLaunch
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.verify.verdict import Verdict
 
 

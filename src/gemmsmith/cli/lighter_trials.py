@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.verify.check_shapes import few_tiles, work_of
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.trial import DISTINCT, RANDOM, Trial
+from gemmsmith.verify.trials.check_shapes import few_tiles, work_of
+from gemmsmith.verify.trials.trial import DISTINCT, RANDOM, Trial
 
 _SHARE = 1 / 2  # of the seconds that are left: more is not spent on plain trials, where fewer tiles do
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gemmsmith.regular_file import regular
-from gemmsmith.userfile.cuda_text import has_kernel_strings
+from gemmsmith.userfile.text.cuda_text import has_kernel_strings
 
 PYTHON_FILE = ".py"
 _LOOKED_AT = 1 << 20  # bytes of a file in which kernels are looked for

@@ -9,8 +9,8 @@ from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.scaled_parameters import ScaledParameter
-from gemmsmith.userfile.user_kernel import UserOptions, scaled_kernel
+from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, scaled_kernel
 
 ScaledReading = tuple[KernelSpec, tuple[ScaledParameter, ...]]
 

@@ -18,8 +18,8 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import Problem
-from gemmsmith.verify.kernel_source import source_of
-from gemmsmith.verify.recognise import recognised
+from gemmsmith.verify.faults.kernel_source import source_of
+from gemmsmith.verify.meaning.recognise import recognised
 
 _BLOCKS = 1  # simulated of each kind: inside, edges
 _DEPTH = 128  # counts are extrapolated in K from runs of 128 and 256

@@ -18,9 +18,9 @@ from gemmsmith.explain.register_limit import with_register_limit
 from gemmsmith.explain.swap_trial import with_array_names, with_staging, with_swap
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.source import read_text
-from gemmsmith.userfile.user_kernel import user_kernel
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.userfile.text.source import read_text
 from gemmsmith.verify.quick_check import QuickCheck, quick_check
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.verify.check_shapes import CheckShapes
+from gemmsmith.verify.trials.check_shapes import CheckShapes
 
 
 def sampled_note(

@@ -27,13 +27,13 @@ from gemmsmith.problem import DType, Problem
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.verify.cases import Case, edge_cases, tile_of
-from gemmsmith.verify.cleared import not_cleared
-from gemmsmith.verify.fit import fitted_trials
-from gemmsmith.verify.float_constants import adds_in_memory
+from gemmsmith.verify.code.float_constants import adds_in_memory
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.host.cleared import not_cleared
 from gemmsmith.verify.leniency import is_lenient, tests_beta, verify_leniently, verify_unused
-from gemmsmith.verify.trial import Size
-from gemmsmith.verify.trial_runner import TrialRunner
+from gemmsmith.verify.trials.fit import fitted_trials
+from gemmsmith.verify.trials.trial import Size
+from gemmsmith.verify.trials.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
 _USUAL_SIZE = 128

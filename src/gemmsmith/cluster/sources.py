@@ -1,9 +1,9 @@
 """The source files of tasks, by content: what reading a user's file may touch, packed once and unpacked on each worker.
 
-A file may include, and be launched from, any file of its repository (``userfile/include_search.py``), so the whole
-repository travels. Of a folder that is no repository, its own files travel, and what they include below it. A worker
-unpacks them below a folder of its own, as if that were the root of a file system: relative paths stay as they are, and
-absolute ones only get that folder in front, which is taken away from results again.
+A file may include, and be launched from, any file of its repository (``userfile/files/include_search.py``), so the
+whole repository travels. Of a folder that is no repository, its own files travel, and what they include below it. A
+worker unpacks them below a folder of its own, as if that were the root of a file system: relative paths stay as they
+are, and absolute ones only get that folder in front, which is taken away from results again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gemmsmith.errors import UsageError
 from gemmsmith.regular_file import regular
-from gemmsmith.userfile.include_search import repository_of
+from gemmsmith.userfile.files.include_search import repository_of
 
 _SUFFIXES = frozenset(
     {".cu", ".cuh", ".cuda", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hxx", ".hh", ".h++", ".inl", ".inc", ".ipp",

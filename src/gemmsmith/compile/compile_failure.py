@@ -9,7 +9,7 @@ from gemmsmith.compile.request import CompileRequest
 from gemmsmith.errors import CompileError, GemmsmithError, MissingKernelError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.signature import entries
-from gemmsmith.userfile.user_bundle import REFUSED, refused
+from gemmsmith.userfile.files.user_bundle import REFUSED, refused
 
 _HOST_CODE = re.compile(
     r"host functions? (is|are) not allowed|namespace \"std\" has no member|identifier \"(cuda|cublas)[A-Z]"

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.userfile.stamp import Stamp, stamp
+from gemmsmith.userfile.files.stamp import Stamp, stamp
 
 _CAPACITY = 512  # kernels are about 100 KB each with their PTX
 

@@ -19,8 +19,8 @@ from gemmsmith.compile.target import arch_number
 from gemmsmith.compile.toolchain import Toolchain, load_nvrtc
 from gemmsmith.errors import CompileError, UsageError
 from gemmsmith.gpus import oldest_arch, refused_arch
-from gemmsmith.userfile.includes import QUOTED_INCLUDE
-from gemmsmith.userfile.stub_headers import PRELUDE
+from gemmsmith.userfile.files.includes import QUOTED_INCLUDE
+from gemmsmith.userfile.files.stub_headers import PRELUDE
 
 _ROOT = "/gemmsmith/"
 _TIMING = re.compile(r"^ptxas info\s*: Compile time = .*\n", re.M)

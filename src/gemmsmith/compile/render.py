@@ -11,7 +11,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.problem import ACTIVATIONS, BIASES, FP32, DType, Problem
-from gemmsmith.userfile.includes import bundle
+from gemmsmith.userfile.files.includes import bundle
 
 
 def render_kernel(

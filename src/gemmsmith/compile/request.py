@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gemmsmith.userfile.stamp import Stamp
+from gemmsmith.userfile.files.stamp import Stamp
 
 
 @dataclass(frozen=True)

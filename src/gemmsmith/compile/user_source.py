@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gemmsmith.compile.request import CompileRequest
 from gemmsmith.compile.toolchain import Toolchain
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.userfile.given_values import with_given_values
-from gemmsmith.userfile.host_code import Source
-from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.stub_headers import PRELUDE, lacking, needs_cpp20, prelude, without_unused_includes
-from gemmsmith.userfile.user_bundle import UserBundle, user_bundle
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.userfile.files.include_search import IncludeSearch
+from gemmsmith.userfile.files.stub_headers import PRELUDE, lacking, needs_cpp20, prelude, without_unused_includes
+from gemmsmith.userfile.files.user_bundle import UserBundle, user_bundle
+from gemmsmith.userfile.host.host_code import Source
+from gemmsmith.userfile.kernels.given_values import with_given_values
 
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error", re.M)
 _UNKNOWN = re.compile(r"is undefined|has no member|no instance of|no operator|not a template")

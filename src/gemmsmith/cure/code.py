@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmsmith.userfile.syntax import parse
+from gemmsmith.userfile.text.syntax import parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node

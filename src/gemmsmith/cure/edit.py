@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from gemmsmith.cure.code import Code
-from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.files.edited import Edited
 
 
 @dataclass(frozen=True)

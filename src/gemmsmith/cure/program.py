@@ -7,10 +7,10 @@ from typing import Any
 
 from gemmsmith.cure.code import Code, Program
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.userfile.include_search import IncludeSearch
-from gemmsmith.userfile.kernel_chain import chained_name
-from gemmsmith.userfile.repository import include_closure
-from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.files.include_search import IncludeSearch
+from gemmsmith.userfile.files.repository import include_closure
+from gemmsmith.userfile.launches.kernel_chain import chained_name
+from gemmsmith.userfile.text.source import read_text
 
 _MOST_FILES = 40
 _MOST_BYTES = 200_000  # of a header

@@ -20,8 +20,8 @@ from gemmsmith.cure.code import Code, Program
 from gemmsmith.cure.edit import Candidate, applied, carried_back
 from gemmsmith.cure.fault import Fault
 from gemmsmith.cure.suggestion import Suggestion, suggestion_of
-from gemmsmith.userfile.edited import Edited
-from gemmsmith.verify.trial import Trial
+from gemmsmith.userfile.files.edited import Edited
+from gemmsmith.verify.trials.trial import Trial
 
 _MOST_WHOLE_CHECKS = 4  # they are not counted in the budget, up to ``find_cure``'s ``at_most``
 _MOST_FIRST_STEPS = 3  # partial cures that are completed

@@ -16,7 +16,7 @@ from gemmsmith.explain.profile import Profile
 from gemmsmith.explain.sampling import affordable
 from gemmsmith.explain.simulated_profile import Level, counted_alike, simulate
 from gemmsmith.gpus import GPU, gpu_named
-from gemmsmith.userfile.kernel_named import kernel_named
+from gemmsmith.userfile.kernels.kernel_named import kernel_named
 
 Kernel = str | os.PathLike[str]
 Shape = tuple[int, int, int]

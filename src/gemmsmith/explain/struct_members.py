@@ -8,8 +8,8 @@ from dataclasses import replace
 from gemmsmith.explain.access_pattern import AccessPattern, Declaration
 from gemmsmith.explain.profile import Profile
 from gemmsmith.sim.wavefronts import NOBODY
-from gemmsmith.userfile.array_names import DeclaredArray
-from gemmsmith.verify.kernel_source import SourceOfKernel
+from gemmsmith.userfile.text.array_names import DeclaredArray
+from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 
 
 def with_members(found: Profile, source: SourceOfKernel) -> Profile:

@@ -18,7 +18,7 @@ from gemmsmith.explain.padding_trial import Tried
 from gemmsmith.explain.pattern_words import coalescing_fix, staging_fix
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.edited import Edited
+from gemmsmith.userfile.files.edited import Edited
 
 Try = Callable[[Edited], Tried]
 KIND = "uncoalesced global"

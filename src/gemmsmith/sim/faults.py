@@ -1,7 +1,7 @@
 """Turn what went wrong in a lane into an error: what, which instruction and line, which thread, where.
 
-Its message is for who knows PTX; ``KernelFaultError.fault`` has the facts, from which ``verify/fault_report.py`` makes
-what a user reads.
+Its message is for who knows PTX; ``KernelFaultError.fault`` has the facts, from which
+``verify/faults/fault_report.py`` makes what a user reads.
 """
 
 from __future__ import annotations

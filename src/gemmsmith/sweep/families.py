@@ -12,8 +12,8 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import replacement
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sweep.axes import SPECIAL, Pairs, integer
-from gemmsmith.userfile.includes import bundle
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
+from gemmsmith.userfile.files.includes import bundle
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 
 @dataclass(frozen=True)

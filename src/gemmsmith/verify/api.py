@@ -11,12 +11,12 @@ from gemmsmith.kernel.layout import layout_named
 from gemmsmith.ladder.registry import check_accepts
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.userfile.kernel_named import kernel_named
-from gemmsmith.verify.arithmetic import as_compiled
-from gemmsmith.verify.check_shapes import check_shapes
+from gemmsmith.userfile.kernels.kernel_named import kernel_named
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.product_evidence import refuse_doubtful
-from gemmsmith.verify.settle import settle
+from gemmsmith.verify.meaning.product_evidence import refuse_doubtful
+from gemmsmith.verify.meaning.settle import settle
+from gemmsmith.verify.oracles.arithmetic import as_compiled
+from gemmsmith.verify.trials.check_shapes import check_shapes
 from gemmsmith.verify.verdict import Verdict
 
 _ARCH = "sm_90"

@@ -18,7 +18,7 @@ from gemmsmith.problem import DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.run.memory import POISON, Damage, GuardedMatrix
 from gemmsmith.verify.batch_memory import batch_gaps, gap_rows, with_gaps, without_gaps
-from gemmsmith.verify.element_names import Operand
+from gemmsmith.verify.faults.element_names import Operand
 
 UNREAD_C = "must not be read when beta = 0"
 

@@ -37,18 +37,18 @@ from gemmsmith.run.memory import GUARD_BYTES
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard, HazardError
-from gemmsmith.verify.arithmetic import exact_limit
 from gemmsmith.verify.batch_memory import batch_gaps
-from gemmsmith.verify.bounds import theory
-from gemmsmith.verify.compare import MODES, check_mode
-from gemmsmith.verify.element_names import Operand
-from gemmsmith.verify.epilogue import SMOOTH
-from gemmsmith.verify.explainer import Explainer, explained
-from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.faults.element_names import Operand
+from gemmsmith.verify.faults.explainer import Explainer, explained
+from gemmsmith.verify.faults.fault_report import FaultReport
+from gemmsmith.verify.faults.kernel_source import source_of
 from gemmsmith.verify.guarded_run import NAN_FILLS, run_guarded
 from gemmsmith.verify.initial_operands import initialized
 from gemmsmith.verify.judged_result import judge_result, with_zeros_judged
-from gemmsmith.verify.kernel_source import source_of
+from gemmsmith.verify.oracles.arithmetic import exact_limit
+from gemmsmith.verify.oracles.bounds import theory
+from gemmsmith.verify.oracles.compare import MODES, check_mode
+from gemmsmith.verify.oracles.epilogue import SMOOTH
 from gemmsmith.verify.verdict import Verdict, repeat_command
 
 CompileFn = binding.CompileFn

@@ -10,14 +10,14 @@ from gemmsmith.fills import Array, Operands
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.memory import Damage
-from gemmsmith.verify.bounds import absolute_floor
-from gemmsmith.verify.clamped import clamp_of
-from gemmsmith.verify.compare import Arithmetic, Comparison, compare
-from gemmsmith.verify.covered import written_part
-from gemmsmith.verify.diagnosis import mostly_zero, reasons, unwritten
-from gemmsmith.verify.epilogue import SMOOTH
+from gemmsmith.verify.faults.diagnosis import mostly_zero, reasons, unwritten
+from gemmsmith.verify.faults.wrong_sums import sums
+from gemmsmith.verify.oracles.bounds import absolute_floor
+from gemmsmith.verify.oracles.clamped import clamp_of
+from gemmsmith.verify.oracles.compare import Arithmetic, Comparison, compare
+from gemmsmith.verify.oracles.covered import written_part
+from gemmsmith.verify.oracles.epilogue import SMOOTH
 from gemmsmith.verify.verdict import Verdict
-from gemmsmith.verify.wrong_sums import sums
 
 _SMOOTH_TAIL = 2.0**-12  # 1 + tanh(x) is 0 in fp32 from x = -9 on, and in fp16 from -4
 

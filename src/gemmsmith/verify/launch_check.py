@@ -24,9 +24,9 @@ from gemmsmith.sim.device import Loads, SimDevice
 from gemmsmith.sim.faults import KernelFaultError
 from gemmsmith.sim.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
-from gemmsmith.verify.explainer import Explainer, explained
-from gemmsmith.verify.fault_report import FaultReport
-from gemmsmith.verify.kernel_source import SourceOfKernel
+from gemmsmith.verify.faults.explainer import Explainer, explained
+from gemmsmith.verify.faults.fault_report import FaultReport
+from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
 
 GIVEN, PRESET = "the given data", "outputs preset to NaN"

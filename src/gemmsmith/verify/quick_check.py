@@ -19,13 +19,13 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.layout import layout_named
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.arithmetic import as_compiled
-from gemmsmith.verify.check_shapes import check_shapes, sampled_blocks
-from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.faults.fault_report import FaultReport
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.launch_check import check_launch
-from gemmsmith.verify.product_evidence import doubt
-from gemmsmith.verify.settle import settle
+from gemmsmith.verify.meaning.product_evidence import doubt
+from gemmsmith.verify.meaning.settle import settle
+from gemmsmith.verify.oracles.arithmetic import as_compiled
+from gemmsmith.verify.trials.check_shapes import check_shapes, sampled_blocks
 from gemmsmith.verify.verdict import Verdict
 
 RIGHT, WRONG, RACY, UNCHECKED = "right", "wrong", "racy", "not checked"

@@ -16,8 +16,8 @@ from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.hazards import Hazard
-from gemmsmith.verify.excerpt import excerpt
-from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.faults.excerpt import excerpt
+from gemmsmith.verify.faults.fault_report import FaultReport
 
 _MOST = 3  # faults that a notebook shows
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.types import UNKNOWN, CType, parse_type
-from gemmsmith.userfile.source import find_kernels, read_source_file
+from gemmsmith.userfile.text.source import find_kernels, read_source_file
 
 _MOST_ALIASES = 8  # of aliases, one after another
 

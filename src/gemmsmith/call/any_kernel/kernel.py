@@ -31,7 +31,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
-from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.text.source import read_text
 
 Source = str | os.PathLike[str]
 TEXT_NAME = "kernel.cu"  # what messages call a source that was given as text

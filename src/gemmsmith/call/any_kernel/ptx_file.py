@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gemmsmith.compile.compiled import CompiledKernel, Resources
 from gemmsmith.errors import SignatureError, UnknownKernelError, UsageError
-from gemmsmith.userfile.source import read_text
+from gemmsmith.userfile.text.source import read_text
 
 SUFFIX = ".ptx"
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$][\w$]*)")

@@ -37,8 +37,8 @@ from gemmsmith.report.files import replace_file
 from gemmsmith.run.baselines import BASELINES
 from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.accuracy_study import DISTRIBUTIONS, Plan, Point, Subject, distributions_for, study
-from gemmsmith.verify.accuracy_subjects import auto_subject, baseline_subject, kernel_subject
+from gemmsmith.verify.oracles.accuracy_study import DISTRIBUTIONS, Plan, Point, Subject, distributions_for, study
+from gemmsmith.verify.oracles.accuracy_subjects import auto_subject, baseline_subject, kernel_subject
 
 # A few seconds per kernel on the simulator; on a GPU, float64 on the host takes the time.
 _SIMULATED_DEPTHS, _SIMULATED_SIZE = (8, 32, 128), 64

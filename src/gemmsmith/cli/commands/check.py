@@ -37,7 +37,7 @@ from gemmsmith.errors import (
     TemplateValueError,
     UsageError,
 )
-from gemmsmith.userfile.read_once import files_read_once
+from gemmsmith.userfile.files.read_once import files_read_once
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")

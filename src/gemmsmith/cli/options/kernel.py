@@ -13,7 +13,7 @@ from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.kernels import Found, check_no_preset, check_rung_options, file_kernel, is_file, rung_of
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UsageError
-from gemmsmith.userfile.user_kernel import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import UserOptions
 
 KernelName = Annotated[
     str,

@@ -10,7 +10,7 @@ import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UsageError
-from gemmsmith.verify.trial import BATCH
+from gemmsmith.verify.trials.trial import BATCH
 
 
 class Labelled(Protocol):

@@ -20,7 +20,7 @@ from gemmsmith.report.charts.scale import Scale, log_ticks, spread
 from gemmsmith.report.charts.svg import badge, colour, el, group, join, line, marker, polyline, rect, shape, text
 from gemmsmith.report.charts.svg import width_of as width_of_text
 from gemmsmith.report.files import inline, replace_file
-from gemmsmith.verify.accuracy_study import Point
+from gemmsmith.verify.oracles.accuracy_study import Point
 
 _SVG = "http://www.w3.org/2000/svg"  # the name of the language, not an address that anything fetches
 _MARGIN, _FONT = 28.0, 13.0

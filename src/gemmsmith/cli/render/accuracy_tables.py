@@ -14,7 +14,7 @@ from rich.markup import escape
 from gemmsmith.cli.render.output import columns, item, print_table, say
 from gemmsmith.fills import fill_named
 from gemmsmith.problem import TF32
-from gemmsmith.verify.accuracy_study import MEASURES, Plan, Point, Ratio, Subject, ratios
+from gemmsmith.verify.oracles.accuracy_study import MEASURES, Plan, Point, Ratio, Subject, ratios
 
 _ALL_COLUMNS = 90  # on a narrower terminal, the largest error is shown in units of u only
 

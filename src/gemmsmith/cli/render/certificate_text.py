@@ -8,7 +8,7 @@ from typing import Any
 
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP64, TF32, Problem
-from gemmsmith.verify.certificate import NOT_TRIED, Certificate
+from gemmsmith.verify.oracles.certificate import NOT_TRIED, Certificate
 
 
 def certificate_lines(found: Certificate, spec: KernelSpec, own: Callable[[Problem], str] = str) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gemmsmith.call.launch_plan import MAP_REFUSED
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.userfile.short_loops import short_loop
-from gemmsmith.verify.trial import DISTINCT, RAGGED
+from gemmsmith.userfile.text.short_loops import short_loop
+from gemmsmith.verify.trials.trial import DISTINCT, RAGGED
 
 _GUARDS = {"m": "row < M", "n": "col < N", "k": "k < K"}
 

@@ -14,16 +14,16 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
-from gemmsmith.userfile.scratch import is_never_set
-from gemmsmith.verify.arithmetic import precision_limit
-from gemmsmith.verify.certificate import Certificate
-from gemmsmith.verify.launched_products import leaves_out, one_value_scalars
+from gemmsmith.userfile.kernels.scratch import is_never_set
+from gemmsmith.verify.code.long_indices import means_long_indices
+from gemmsmith.verify.host.launched_products import leaves_out, one_value_scalars
 from gemmsmith.verify.leniency import tests_beta
-from gemmsmith.verify.long_indices import means_long_indices
-from gemmsmith.verify.multiples import ANY, Multiples
-from gemmsmith.verify.settled import Settled
-from gemmsmith.verify.settled_text import formula
-from gemmsmith.verify.trial import DISTINCT, EITHER_UNREAD, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.meaning.settled import Settled
+from gemmsmith.verify.meaning.settled_text import formula
+from gemmsmith.verify.oracles.arithmetic import precision_limit
+from gemmsmith.verify.oracles.certificate import Certificate
+from gemmsmith.verify.trials.multiples import ANY, Multiples
+from gemmsmith.verify.trials.trial import DISTINCT, EITHER_UNREAD, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_clamps
 
 _VECTORS = re.compile(

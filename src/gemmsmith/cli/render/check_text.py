@@ -11,9 +11,9 @@ from gemmsmith.cli.render.check_note import failure_note
 from gemmsmith.cli.render.check_report import LIMIT, Report
 from gemmsmith.cli.render.excerpt import Shown, print_verdict
 from gemmsmith.cli.render.output import bytes_text, item, patch, print_json, say
-from gemmsmith.verify.exact_run import NOT_THE_PRODUCT
 from gemmsmith.verify.leniency import read_note
-from gemmsmith.verify.trial import UNREAD, Trial
+from gemmsmith.verify.oracles.exact_run import NOT_THE_PRODUCT
+from gemmsmith.verify.trials.trial import UNREAD, Trial
 from gemmsmith.verify.verdict import Verdict
 
 _STYLES = {"ok": "green", LIMIT: "yellow"}

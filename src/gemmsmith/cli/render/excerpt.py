@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gemmsmith.cli.render.output import columns, item, say
-from gemmsmith.verify.excerpt import excerpt
-from gemmsmith.verify.fault_report import FaultReport
+from gemmsmith.verify.faults.excerpt import excerpt
+from gemmsmith.verify.faults.fault_report import FaultReport
 from gemmsmith.verify.verdict import Verdict
 
 Shown = set[tuple[str, tuple[tuple[str, int], ...]]]

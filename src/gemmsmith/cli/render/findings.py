@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmsmith.verify.trial import LARGE
+from gemmsmith.verify.trials.trial import LARGE
 
 NOT_RUNNABLE = "not_runnable"
 NOT_A_PRODUCT = "not_a_product"

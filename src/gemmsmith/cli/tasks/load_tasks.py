@@ -14,7 +14,7 @@ def do_load(parameters: dict[str, Any], folder: Path) -> Any:
     """{"loaded": whether the simulator knows all of its instructions, "why": the error}."""
     from gemmsmith.call.any_kernel.kernel import compile_launch
     from gemmsmith.sim.device import SimDevice
-    from gemmsmith.userfile.user_kernel import launched_name
+    from gemmsmith.userfile.kernels.user_kernel import launched_name
 
     if "cwd" in parameters:
         os.chdir(parameters["cwd"])

@@ -8,7 +8,7 @@ from gemmsmith.call.launch_plan import LaunchPlan
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, wraps
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem, ceil_div
-from gemmsmith.verify.kernel_edges import k_tile
+from gemmsmith.verify.code.kernel_edges import k_tile
 
 MANY = 150_000  # instructions of the blocks of one SM
 _UNIT = 64  # K is shortened by multiples of this

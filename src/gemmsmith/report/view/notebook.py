@@ -23,8 +23,8 @@ from gemmsmith.report.view.page import view_page, write_view
 from gemmsmith.report.view.timed import cycles_of
 from gemmsmith.trace.launch_trace import LaunchTrace, Size
 from gemmsmith.trace.recording.record import record_launch, record_product
-from gemmsmith.userfile.user_kernel import UserOptions, user_kernel
-from gemmsmith.verify.recognise import recognised
+from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
+from gemmsmith.verify.meaning.recognise import recognised
 
 _SIZE = 256
 _HEIGHT = 860  # pixels of the frame in a notebook

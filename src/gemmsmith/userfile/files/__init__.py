@@ -1,0 +1,1 @@
+"""The files around a user's kernel: includes, repository, copies."""

@@ -1,0 +1,1 @@
+"""What host code says: values, conditions, loops, tensor maps, allocations."""

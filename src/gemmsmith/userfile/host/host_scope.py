@@ -1,0 +1,386 @@
+"""What a function of host code declares and decides before a given place: variables, aliases, conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gemmsmith.userfile.host.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
+from gemmsmith.userfile.host.host_guards import check_name, condition_text, known_after, leaves_case
+from gemmsmith.userfile.text.conditional_branches import NO_BRANCHES, Branches
+from gemmsmith.userfile.text.declared import Variable, enumerators, innermost, text_of, variables
+from gemmsmith.userfile.text.parts import FunctionSource
+from gemmsmith.userfile.text.syntax import descend, last_name, parse, words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ANYWHERE: frozenset[str] = frozenset()
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_CHOICES = frozenset({"if_statement", "switch_statement", "call_expression", "binary_expression"})
+_WHOLE = frozenset(("bool", "int", "unsigned", "unsigned int", "long", "size_t", "std::size_t", "int64_t", "uint32_t"))
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
+
+
+@dataclass
+class LocalScope:
+    """Names visible at a place in a function's body.
+
+    variables   by name, with the value last assigned on the way there
+    members     ``config.gridDim`` and the like, assigned on the way there
+    changed     values assigned in branches that may have run; None: an unknown one
+    choices     of those whose last changes are the branches of an if: their value as one expression, and the number of
+                changes that it covers
+    loops       of those that one while loop changes, and nothing else
+    aliases     local ``using`` and ``typedef`` names
+    conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
+    checked     conditions that hold, or do not, since host code goes on only then: asserts, early returns
+    lines       where each of both kinds is written
+    checks      the name of the check that tells a condition
+    outdated    those with a variable that was assigned after them, and before the place
+    """
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    members: dict[str, Variable] = field(default_factory=dict)
+    changed: dict[str, list[str | None]] = field(default_factory=dict)
+    choices: dict[str, tuple[str, int]] = field(default_factory=dict)
+    loops: dict[str, WhileLoop] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    conditions: list[tuple[str, bool]] = field(default_factory=list)
+    checked: list[tuple[str, bool]] = field(default_factory=list)
+    lines: dict[tuple[str, bool], int] = field(default_factory=dict)
+    checks: dict[tuple[str, bool], str] = field(default_factory=dict)
+    outdated: set[tuple[str, bool]] = field(default_factory=set)
+
+    def with_values(self, values: Iterable[tuple[str, str, str]]) -> LocalScope:
+        """The same scope, where these names (with types and texts) have these values."""
+        given = {name: (kind, text) for name, kind, text in values}
+        own = dict(self.variables)
+        for name, (kind, text) in given.items():
+            known = own.get(name)
+            line, shown = (known.line, known.text) if known is not None else (0, text)
+            kind = kind or (known.type if known is not None else "")
+            own[name] = Variable(name, kind, text, False, line, shown)
+        changed = {name: texts for name, texts in self.changed.items() if name not in given}
+        choices = {name: choice for name, choice in self.choices.items() if name not in given}
+        loops = {name: loop for name, loop in self.loops.items() if name not in given}
+        return replace(self, variables=own, changed=changed, choices=choices, loops=loops)
+
+
+@lru_cache(maxsize=256)
+def _body(text: str) -> tuple[str, Node]:
+    code = "void f() {" + text + "\n}"
+    root = parse(code)
+    body = next((n for n in descend(root, frozenset({"translation_unit", "function_definition"}))
+                 if n.type == "compound_statement"), root)  # fmt: skip
+    return code, body
+
+
+_SHIFT = len("void f() {")
+
+
+@lru_cache(maxsize=512)
+def local_scope(function: FunctionSource, start: int) -> LocalScope:
+    """The scope at offset ``start`` of the function's body."""
+    code, body = _body(function.body)
+    return _Walk(code, start + _SHIFT, function.body_line, function.branches).run(body)
+
+
+def body_tree(function: FunctionSource) -> tuple[str, Node, int]:
+    """The tree of a function's body: its text, its node, and what to subtract from offsets to get those of the body."""
+    return (*_body(function.body), _SHIFT)
+
+
+def initial_values(text: str) -> Mapping[str, str]:
+    """Constants declared in a body of device code, wherever they are; the first one of each name."""
+    found: dict[str, str] = {}
+    code, body = _body(text)
+    if "const" not in text:
+        return found
+    for node in descend(body, _ANYWHERE):
+        if node.type == "declaration":
+            for variable in variables(code, node):
+                if variable.const and variable.value:
+                    found.setdefault(variable.name, variable.value)
+    return found
+
+
+@dataclass
+class _Walk:
+    code: str
+    place: int
+    first_line: int
+    branches: Branches = NO_BRANCHES
+    scope: LocalScope = field(default_factory=LocalScope)
+
+    def run(self, body: Node) -> LocalScope:
+        node: Node | None = body
+        while node is not None:
+            node = self._level(node)
+        return self.scope
+
+    def _level(self, node: Node) -> Node | None:
+        """Record what comes before the place among ``node``'s children; the child with the place in it."""
+        self._enter(node)
+        for child in node.named_children:
+            if child.start_byte >= self.place:
+                return None
+            if child.end_byte > self.place:
+                return child
+            if node.type in _CHOICES or (node.type in _LOOPS and child.type != "declaration"):
+                continue  # another branch; what a loop does after its first round
+            if not self._is_excluded(child):
+                self._passed(child)
+        return None
+
+    def _is_excluded(self, node: Node) -> bool:
+        """Whether the preprocessor leaves ``node`` out wherever it keeps the place."""
+        return bool(self.branches.lines) and self.branches.exclude(*self._lines(node))
+
+    def _lines(self, node: Node) -> tuple[int, int]:
+        """The lines of ``node`` and of the place."""
+        return self.first_line + node.start_point[0], self.first_line + self.code.count("\n", 0, self.place)
+
+    def _enter(self, node: Node) -> None:
+        """Conditions and variables that ``node`` brings for what is inside."""
+        if node.type == "if_statement":
+            condition = node.child_by_field_name("condition")
+            then = node.child_by_field_name("consequence")
+            if condition is not None and then is not None and condition.end_byte <= self.place:
+                holds = then.start_byte <= self.place < then.end_byte
+                self._decided(condition_text(self.code, node), holds, condition)
+        elif node.type == "case_statement":
+            self._case(node)
+        elif node.type == "for_range_loop":
+            name = innermost(node.child_by_field_name("declarator"))
+            right = node.child_by_field_name("right")
+            if name is not None and right is not None:
+                self._set(text_of(self.code, name), f"({words(text_of(self.code, right))})[0]", node)
+        elif node.type == "lambda_expression":
+            declarator = node.child_by_field_name("declarator")
+            listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+            for parameter in listed.named_children if listed is not None else ():
+                name = innermost(parameter.child_by_field_name("declarator"))
+                if name is not None:
+                    self.scope.variables.pop(text_of(self.code, name), None)
+
+    def _case(self, node: Node) -> None:
+        """The condition of a case, or that none of the others is met, for ``default``."""
+        switch = node.parent.parent if node.parent else None
+        condition = switch.child_by_field_name("condition") if switch is not None else None
+        if condition is None or node.parent is None:
+            return
+        tested = words(text_of(self.code, condition)).strip()
+        tested = tested[1:-1].strip() if re.fullmatch(r"\(\s*[\w.]+\s*\)", tested) else tested
+        cases = [each for each in node.parent.named_children if each.type == "case_statement"]
+        asked = [self._asked(tested, each) for each in cases]  # empty for ``default``
+        place = cases.index(node)
+        first = place
+        while first > 0 and not leaves_case(self.code, cases[first - 1]):  # it falls through to the next
+            first -= 1
+        if all(asked[first : place + 1]):
+            self._decided(" || ".join(asked[first : place + 1]), True, node)
+            return
+        for text in asked[:first] + asked[place + 1 :]:
+            if text:
+                self._decided(text, False, node)
+
+    def _asked(self, tested: str, case: Node) -> str:
+        value = case.child_by_field_name("value")
+        return f"{tested} == {words(text_of(self.code, value))}" if value is not None else ""
+
+    def _decided(self, text: str, holds: bool, node: Node) -> None:
+        self.scope.conditions.append((text, holds))
+        self.scope.lines[text, holds] = self.first_line + node.start_point[0]
+
+    def _passed(self, node: Node) -> None:
+        """A statement that has run, or may have run, before the place."""
+        self._outdate(node)
+        is_compiled = not self.branches.lines or not self.branches.adds_nothing(*self._lines(node))
+        for known in known_after(self.code, node) if is_compiled and not self._leads_on(node) else ():
+            self.scope.checked.append(known)
+            self.scope.checks[known] = check_name(self.code, node)
+            self.scope.lines[known] = self.first_line + node.start_point[0]
+        if node.type == "declaration":
+            for variable in variables(self.code, node):
+                line = self.first_line + variable.line
+                self.scope.variables[variable.name] = Variable(
+                    variable.name, variable.type, variable.value, variable.const, line, variable.text
+                )
+                self.scope.changed.pop(variable.name, None)
+                self.scope.choices.pop(variable.name, None)
+                self.scope.loops.pop(variable.name, None)
+                self._designated(node, variable.name)
+            self._addresses(node)
+            self._enumerators(node)
+        elif node.type == "enum_specifier":
+            self._enumerators(node)
+        elif node.type in ("alias_declaration", "type_definition"):
+            name = innermost(node.child_by_field_name("name") or node.child_by_field_name("declarator"))
+            kind = node.child_by_field_name("type")
+            if name is not None:
+                self.scope.aliases[text_of(self.code, name)] = words(text_of(self.code, kind))
+        elif node.type == "expression_statement":
+            expression = node.named_children[0] if node.named_children else None
+            if expression is not None and expression.type == "assignment_expression":
+                self._assignment(expression)
+            elif expression is not None:
+                self._may_change(expression)
+        elif node.type == "if_statement":
+            chosen = {each: self._chosen(node, each) for each in assigned_in(self.code, node)}
+            self._may_change(node)
+            for each, text in chosen.items():
+                if text:
+                    self.scope.choices[each] = (text, len(self.scope.changed.get(each, ())))
+        elif node.type == "while_statement" and (loop := while_loop(self.code, node)) is not None:
+            is_changed = bool(self.scope.changed.get(loop.name))
+            self._may_change(node)
+            if not is_changed:
+                self.scope.loops[loop.name] = loop
+        else:
+            self._may_change(node)
+
+    def _outdate(self, node: Node) -> None:
+        """Conditions that ask for a variable which ``node`` assigns tell nothing of its value at the place."""
+        assigned = set(assigned_in(self.code, node))
+        for known in (*self.scope.conditions, *self.scope.checked):
+            if assigned & set(_NAME.findall(known[0])):
+                self.scope.outdated.add(known)
+
+    def _leads_on(self, node: Node) -> bool:
+        """Whether a goto in ``node`` leads to a label before the place."""
+        labels = {text_of(self.code, each.child_by_field_name("label")) for each in descend(node, _ANYWHERE)
+                  if each.type == "goto_statement"} if "goto" in text_of(self.code, node) else set()  # fmt: skip
+        ahead = self.code[node.end_byte : self.place]
+        return any(re.search(rf"\b{re.escape(label)}\s*:(?!:)", ahead) for label in labels)
+
+    def _chosen(self, node: Node, name: str) -> str:
+        """The value of ``name`` after an if as one expression; '' if the branches do more than assign it plainly."""
+        before, known = self.scope.variables.get(name), self.scope.changed.get(name, [])
+        choice = self.scope.choices.get(name)
+        if known and (choice is None or choice[1] != len(known)):
+            return ""
+        value = choice[0] if choice is not None and known else before.value if before is not None else ""
+        kind = before.type if before is not None and before.type in _WHOLE else ""
+        return as_expression(self.code, node, name, value or NO_VALUE, kind)
+
+    def _enumerators(self, node: Node) -> None:
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "enum_specifier":
+                for name, value in enumerators(self.code, inner):
+                    self._set(name, value, inner)
+
+    def _assignment(self, node: Node) -> None:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = text_of(self.code, node.child_by_field_name("operator"))
+        if left is None or right is None or (operator != "=" and not self._is_known(left)):
+            self._may_change(node)
+            return
+        if right.type == "assignment_expression":  # block.x = block.y = 16: the inner one first
+            self._assignment(right)
+            while right is not None and right.type == "assignment_expression":
+                right = right.child_by_field_name("right")
+            if right is None:
+                return
+        name, value = path_of(text_of(self.code, left)), words(text_of(self.code, right))
+        before = self.scope.variables.get(name)
+        if before is not None and before.value and name not in self.scope.changed:  # x = max(x, 1)
+            value = re.sub(rf"(?<![\w.:>]){re.escape(name)}\b(?!\s*\()", lambda _: f"({before.value})", value)
+            if operator != "=":  # whole |= N % 4 == 0
+                held = f"(({before.value}) ? 1 : 0)" if before.type == "bool" else f"({before.value})"
+                value = f"{held} {operator.removesuffix('=')} ({value})"
+        self._set(name, value, node)
+        self._addresses(right)
+
+    def _is_known(self, left: Node) -> bool:
+        """Whether it is a flag or a whole number whose value is told where it is declared."""
+        name = path_of(text_of(self.code, left))
+        known = self.scope.variables.get(name)
+        return known is not None and known.type in _WHOLE and bool(known.value) and name not in self.scope.changed
+
+    def _set(self, name: str, value: str, node: Node) -> None:
+        store = self.scope.members if re.search(r"[.\[]", name) else self.scope.variables
+        known = store.get(name)
+        line = self.first_line + node.start_point[0]
+        store[name] = Variable(name, known.type if known else "", value, False, line, words(text_of(self.code, node)))
+        self.scope.changed.pop(name, None)
+        self.scope.choices.pop(name, None)
+        self.scope.loops.pop(name, None)
+        if store is self.scope.variables:
+            for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
+                del self.scope.members[member]
+
+    def _designated(self, node: Node, name: str) -> None:
+        """``cudaLaunchConfig_t c{.gridDim = g}``."""
+        for pair in descend(node, _ANYWHERE):
+            if pair.type == "initializer_pair":
+                field_name = text_of(self.code, pair.child_by_field_name("designator")).lstrip(".").strip()
+                self._set(f"{name}.{field_name}", words(text_of(self.code, pair.child_by_field_name("value"))), pair)
+
+    def _may_change(self, node: Node) -> None:
+        """Assignments in a statement that is not certain to run, or runs more than once."""
+        own = {v.name for n in descend(node, _ANYWHERE) if n.type == "declaration" for v in variables(self.code, n)}
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "assignment_expression":
+                plain = text_of(self.code, inner.child_by_field_name("operator")) == "="
+                value = words(text_of(self.code, inner.child_by_field_name("right"))) if plain else None
+                self._changed(text_of(self.code, inner.child_by_field_name("left")), value, own)
+            elif inner.type == "update_expression":
+                self._changed(text_of(self.code, inner.child_by_field_name("argument")), None, own)
+        self._addresses(node)
+
+    def _changed(self, left: str, value: str | None, own: set[str]) -> None:
+        """``own`` are variables that end with the statement."""
+        name = path_of(left)
+        if re.split(r"[.\[]", name)[0] in own:
+            return
+        for one in {name, re.split(r"[.\[]", name)[0]}:
+            self.scope.changed.setdefault(one, []).append(value if one == name else None)
+
+    def _addresses(self, node: Node) -> None:
+        """Variables whose address is passed on: their values are whatever the callee stores."""
+        for inner in descend(node, _ANYWHERE):
+            if inner.type == "pointer_expression" and text_of(self.code, inner).startswith("&"):
+                parent = inner.parent
+                if parent is not None and parent.type == "argument_list":
+                    name = path_of(text_of(self.code, inner.child_by_field_name("argument")))
+                    known = _answer(text_of(self.code, parent.parent))
+                    if name.isidentifier() and known:
+                        self._set(name, known, inner)
+                    elif name.isidentifier():
+                        self.scope.changed.setdefault(name, []).append(None)
+
+
+def _answer(call: str) -> str:
+    """What a query of the device stores, by the name that stands for it."""
+    if call.startswith("cudaDeviceGetAttribute") and "MultiProcessorCount" in call:
+        return "multiProcessorCount"
+    return "1" if call.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor") else ""
+
+
+def returns(function: FunctionSource) -> Iterator[tuple[int, str]]:
+    """The function's return statements: offset in the body and expression."""
+    code, body, shift = body_tree(function)
+    for node in descend(body, _ANYWHERE):
+        if node.type == "return_statement" and node.named_children:
+            yield node.start_byte - shift, words(text_of(code, node.named_children[0]))
+
+
+@lru_cache(maxsize=1024)
+def calls_of(function: FunctionSource, name: str) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
+    """Calls of ``name`` in the body: offset, the called expression, the arguments."""
+    if not re.search(rf"\b{re.escape(name)}\s*[<(]", function.body):
+        return ()
+    code, body, shift = body_tree(function)
+    found = []
+    for node in descend(body, _ANYWHERE):
+        if node.type == "call_expression":
+            called = text_of(code, node.child_by_field_name("function"))
+            if last_name(called) == name:
+                given = node.child_by_field_name("arguments")
+                texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
+                found.append((node.start_byte - shift, re.sub(r"\btemplate\s+", "", words(called)), texts))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""A user's kernel: its entry, its parameters, what kinds are refused."""

@@ -1,0 +1,119 @@
+"""Parameters that are structs by value, such as ``struct Matrix { int width, height; float* elements; }``: their fields
+are read as parameters of their own, called "A.width"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.expressions import split
+from gemmsmith.userfile.kernels.span_parameters import span_fields, without_accessor
+from gemmsmith.userfile.launches.launch_text import split_template
+from gemmsmith.userfile.text.parts import Field, KernelParameter, SourceFile
+
+_VECTOR = re.compile(r"(u?int)([234])|dim3")  # CUDA's own structs of integers
+_MADE = re.compile(r"(?:make_)?(?:u?int[234]|dim3)\s*[({](.*)[)}]", re.S)
+_AXES = "xyzw"
+_QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
+
+
+@dataclass(frozen=True)
+class FlatParameter:
+    """A parameter, or a field of one; ``place`` is the index of the kernel's own parameter."""
+
+    type: str
+    name: str
+    place: int
+
+
+def flat_parameters(
+    parameters: Sequence[KernelParameter], sources: Sequence[SourceFile], aliases: Mapping[str, str]
+) -> tuple[FlatParameter, ...]:
+    """The parameters in order, with the fields of each struct that holds pointers and numbers alone."""
+    found: list[FlatParameter] = []
+    for place, parameter in enumerate(parameters):
+        fields = _fields(parameter.type, sources, aliases)
+        one = sum("*" in f.type for f in fields) == 1  # of several, a const struct may hold the output as well
+        const = "const " if one and re.search(r"\bconst\b", parameter.type) else ""
+        if fields:
+            found += [FlatParameter(f"{const}{f.type}", f"{parameter.name}.{f.name}", place) for f in fields]
+        else:
+            found.append(FlatParameter(parameter.type, parameter.name, place))
+    return tuple(found)
+
+
+def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    """What a launch passes for parameters of these ``names`` and ``places``: "d_A.width" for a field of d_A."""
+    found = []
+    for name, place in zip(names, places, strict=True):
+        text = without_accessor(arguments[place]) if place < len(arguments) else ""
+        found.append(_member(text, name.rpartition(".")[2]) if text and "." in name else text)
+    return tuple(found)
+
+
+def _member(text: str, member: str) -> str:
+    """A member of what is passed: "m" of ``make_int3(m, n, k)`` for x, "d_A.width" of d_A."""
+    made = _MADE.fullmatch(text.strip())
+    parts = split(made[1]) if made else []
+    place = _AXES.find(member)
+    return parts[place] if 0 <= place < len(parts) else f"{text}.{member}"
+
+
+def pointed_struct(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> str:
+    """The struct that type ``kind`` points to, if it holds a pointer itself: ``Mat`` of ``const Mat*``; else ""."""
+    if kind.count("*") != 1 or "&" in kind:
+        return ""
+    base = " ".join(_QUALIFIERS.sub(" ", kind).replace("__restrict__", " ").replace("*", " ").split())
+    return base if any("*" in field.type for field in _fields(base, sources, aliases)) else ""
+
+
+def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: Sequence[SourceFile]) -> None:
+    """Raise for a pointer to a struct with pointers in it that the kernel cannot take by value instead."""
+    for parameter in parameters:
+        if parameter.type.count("*") != 1:
+            continue
+        base = " ".join(_QUALIFIERS.sub(" ", parameter.type).replace("__restrict__", " ").replace("*", " ").split())
+        base = base.partition("<")[0].rsplit("::", 1)[-1].strip()
+        fields = next((source.class_fields[base] for source in sources if base in source.class_fields), ())
+        if any("*" in field.type for field in fields):
+            raise SignatureError(
+                f"{entry}: {parameter.name} points to a {base} in memory, and what the kernel does with it is not "
+                "understood: check fills matrices, numbers and structs of pointers and numbers",
+                f"take it by value, `{base} {parameter.name}`: a launch copies its arguments, so that this costs "
+                "nothing, and check fills its members",
+            )
+
+
+def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
+    """The fields of a struct type; none for other types, and for structs with anything but pointers and numbers."""
+    if "*" in kind or "&" in kind:
+        return ()
+    plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
+    if span := span_fields(plain, sources, aliases):
+        return span
+    plain = aliases.get(plain, plain)
+    if vector := _VECTOR.fullmatch(plain):
+        kind = vector[1] or "uint"
+        return tuple(Field("unsigned int" if kind == "uint" else kind, (), "", axis)
+                     for axis in _AXES[: int(vector[2] or 3)])  # fmt: skip
+    base, opened, rest = plain.partition("<")
+    base = base.strip().rsplit("::", 1)[-1]
+    source = next((s for s in sources if base in s.class_fields), None)
+    if source is None:
+        return ()
+    given = split_template(rest.rsplit(">", 1)[0]) if opened else []
+    names = [parameter.name for parameter in source.class_templates.get(base, ())]
+    values = {**aliases, **dict(zip(names, given, strict=False))}
+    fields = tuple(Field(_replaced(f.type, values), f.counts, f.align, f.name) for f in source.class_fields[base])
+    types = [parameter_type(f.type, aliases) for f in fields]
+    usable = all(f.name and not f.counts and not f.align for f in fields)
+    numbers = [t for t in types if not t.stars and t.scalar_code]
+    pointers = [t for t in types if t.stars == 1]
+    return fields if usable and fields and len(pointers) + len(numbers) == len(fields) else ()
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), text)

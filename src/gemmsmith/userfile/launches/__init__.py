@@ -1,0 +1,1 @@
+"""The launches of a kernel: where they are, what they pass, and what is guessed where none is found."""

@@ -1,0 +1,113 @@
+"""Launches of a user's kernel on one part of its matrices after another, as the loop around them in host code makes
+them; and what host code does to the result before and after."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Self
+
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.host_loops import loop_around, reader_after
+from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
+from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.scratch import cleared_bytes, sets_to_zero
+from gemmsmith.userfile.launches.chained_launch import INTEGERS, ChainedLaunch
+from gemmsmith.userfile.launches.launch_memory import LaunchMemory
+
+_FEW_ROUNDS = Problem(96, 160, 224)
+_ARRAYS = ("A", "B", "C", "D", "bias")
+
+
+class LaunchRounds(ChainedLaunch, LaunchMemory):
+    """What ``UserLaunch`` knows of the loop around a launch."""
+
+    options: UserOptions
+    padded: bool
+    one_launch: bool
+
+    @property
+    def loop(self) -> str:
+        """Where host code launches it on one part of its matrices after another; empty for others."""
+        return loop_around(self.site.site) if self.site is not None else ""
+
+    @property
+    def passed_on(self) -> str:
+        """Which kernel host code launches on the result, as "finish at gemm.cu:40"; empty: none."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        if self.site is None or output is None or not output.at_launch:
+            return ""
+        return reader_after(self.site.site, output.at_launch)
+
+    @property
+    def zeroes_output(self) -> bool:
+        """Whether host code sets the result to zero before it launches the kernel."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
+            output.at_launch, self.site.site.frame)  # fmt: skip
+
+    def not_cleared(self, problem: Problem) -> str:
+        """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; else ""."""
+        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
+        if self.site is None or output is None or not output.at_launch or self.swapped:
+            return ""
+        found = cleared_bytes(output.at_launch, self.site, problem_sizes(problem))
+        needed = problem.m * problem.n * problem.out_dtype.itemsize
+        if found is None or found[0] >= needed:
+            return ""
+        return f"`{found[1]}` sets {found[0]} of the {needed} bytes of {output.name} to zero"
+
+    @cached_property
+    def in_rounds(self) -> bool:
+        """Whether the rounds of the loop around its launch are understood: then they are launched, one by one."""
+        if self.second is not None:
+            return True
+        if self.options.block or self.options.grid or self.maps or self.padded or self.one_launch or not self.loop:
+            return False
+        try:
+            return not self._of_many_products(self._rounds(_FEW_ROUNDS))
+        except (GemmsmithError, RecursionError, ArithmeticError):
+            return False
+
+    def _of_many_products(self, found: tuple[Round, ...]) -> bool:
+        """Whether every round but the first writes behind the whole result: each makes a product of its own, as a loop
+        over the heads of an attention does."""
+        outputs = [i for i, arg in enumerate(self.signature.arguments) if arg.role == self.signature.output]
+        size = _FEW_ROUNDS.m * _FEW_ROUNDS.n
+        starts = [each.offsets.get(i, 0) for each in found[1:] for i in outputs]
+        return bool(starts) and min(starts) >= size
+
+    def alone(self) -> Self:
+        """One launch for the whole product, without the loop of host code around it."""
+        other = copy.copy(self)
+        other.__dict__.pop("in_rounds", None)
+        other.one_launch = True
+        return other
+
+    def rounds(self, problem: Problem) -> tuple[Round, ...]:
+        """The launches that host code makes for a product, where it makes one for each of its parts; else none."""
+        if not self.in_rounds:
+            return ()
+        if self.second is not None:
+            return self.both(problem)
+        try:
+            return self._rounds(problem.with_(m=problem.n, n=problem.m) if self.swapped else problem)
+        except (RecursionError, ArithmeticError) as error:
+            raise UsageError(f"its host code's loop ({self.loop}) is not understood: {error}") from None
+
+    @property
+    def divided(self) -> frozenset[str]:
+        """The extents that host code divides among the rounds, each of which is told how long its part is."""
+        if not self.in_rounds or self.site is None or self.second is not None:
+            return frozenset()
+        other = {"M": "N", "N": "M"} if self.swapped else {}
+        return frozenset(other.get(role, role) for role in divided(self.site))
+
+    def _rounds(self, problem: Problem) -> tuple[Round, ...]:
+        assert self.site is not None
+        named = list(enumerate(self.signature.arguments))
+        pointers = frozenset(i for i, arg in named if arg.role in _ARRAYS and arg.code == "P")
+        integers = frozenset(i for i, arg in named if arg.code in INTEGERS)
+        return rounds(self.site, problem_sizes(problem), pointers, integers)

@@ -1,0 +1,1 @@
+"""Kernels and launches in Python files."""

@@ -1,0 +1,1 @@
+"""CUDA C++ as text, tokens and syntax trees: declarations, arrays, constants, accesses."""

@@ -1,0 +1,32 @@
+"""Constants that a kernel compares floating-point numbers with, or clamps them to, as its PTX has them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gemmsmith.verify.code.integer_ops import float_of
+
+_LINE = re.compile(
+    r"^\s*(?:@!?%\w+\s+)?(?:setp|set|min|max|slct|testp)\b[\w.]*\.(?:f32|f64|f16x?2?|bf16x?2?)\b[^;]*;", re.M
+)
+_NUMBER = re.compile(r"\b0[fF]([0-9a-fA-F]{8})\b|\b0[dD]([0-9a-fA-F]{16})\b")
+_ADDS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!shared)[\w.]*add[\w.]*\.(?:f32|f16|bf16)", re.M)
+_SATURATES = re.compile(r"\.sat\.(?:f32|f16|bf16)|\.relu\b")
+_MOST = 4
+
+
+def compared_floats(ptx: str) -> tuple[float, ...]:
+    """Magnitudes other than 0 and infinity, the smallest first; at most four."""
+    found: set[float] = {1.0} if _SATURATES.search(ptx) else set()
+    for line in _LINE.findall(ptx):
+        for single, double in _NUMBER.findall(line):
+            value = abs(float_of(int(single or double, 16), 32 if single else 64))
+            if math.isfinite(value) and value > 0:
+                found.add(value)
+    return tuple(sorted(found))[:_MOST]
+
+
+def adds_in_memory(ptx: str) -> bool:
+    """Whether it adds floats in global memory: hardware flushes subnormal sums there."""
+    return _ADDS.search(ptx) is not None

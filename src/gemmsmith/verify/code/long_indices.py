@@ -1,0 +1,117 @@
+"""Whether a kernel's author computes indices in 64 bits: who does means to go beyond 2³¹ elements."""
+
+from __future__ import annotations
+
+import re
+
+from gemmsmith.kernel.signature import strip_comments
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.launches.product_axis import product_number
+
+_LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
+_COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
+_SHARED_ADDRESS = re.compile(r"\b(?:size_t|uint64_t)\s+\w+\s*=[^;]*__cvta_generic_to_shared")
+_CAST_ELEMENT = re.compile(r"\(\s*(?:std::)?(?:u?int64_t|long(?:\s+long)?(?:\s+int)?)\s*\)\s*\w+\s*\[")
+_SUM = re.compile(r"\b(?:std::)?(?:u?int64_t|(?:unsigned\s+)?long(?:\s+long)?)\s+(\w+)\s*=\s*0\w*\s*;")
+# ``size_t row = blockIdx.y * TILE;``: the number of a row of C, no index of an element yet
+_PLACE = re.compile(
+    r"\b(?:const\s+)?(?:std::)?(?:size_t|u?int64_t)\s+(?:const\s+)?(\w+)\s*=\s*((?:blockIdx|threadIdx)\.[xyz][^;,=]*);"
+)
+# Barriers and matrix descriptors have 64 bits, whatever the indices have.
+_HOPPER_LONG = re.compile(r"\bu(?:nsigned\s+long\s+long|int64_t)\b")
+# The number of a product in a batch: the offset of its matrices may need 64 bits where none of their indices does.
+_ALONG_Z = "blockIdx.z"
+_EXTENT = re.compile(r"\b(?:[MNK]|ld[abc]?)\b")
+_TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
+_DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
+_IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
+
+
+def is_row_long(role: str) -> bool:
+    """Whether an argument with this role is an extent or a leading dimension, or ends with one: ``8 * K``. A product of
+    two is the size of a matrix, by which those of a batch lie apart."""
+    return re.search(r"\b(?:[MNK]|ld[abc]?)$", role) is not None and len(_EXTENT.findall(role)) == 1
+
+
+def computes_long_indices(code: str, number: str = _ALONG_Z) -> bool:
+    """Whether ``code``, without comments, has 64-bit numbers that may be indices of elements. ``number``: the block
+    index that numbers the products of a batch.
+
+    Counters of loops, sums, elements, addresses in shared memory, offsets of a product in its batch and places of a
+    thread in C are none, as long as nothing is multiplied with such a place: ``int m = row + ty;`` goes on in 32 bits.
+    """
+    code = _without_batches(code, number)
+    code = _CAST_ELEMENT.sub(" [", _COUNTER.sub(" ", _SHARED_ADDRESS.sub(" ", code)))
+    for match in list(_SUM.finditer(code)):  # ``long long sum = 0;``: of elements, where no index has it
+        if not re.search(rf"\[[^\]]*\b{match[1]}\b|\+=?\s*{match[1]}\b", code):
+            code = code.replace(match[0], " ")
+    for match in list(_PLACE.finditer(code)):
+        rest = code.replace(match[0], " ")
+        if not re.search(rf"\b{match[1]}\b\s*\)?\s*\*|\*\s*\(?\s*{match[1]}\b", rest):
+            code = rest
+    return _LONG.search(code) is not None
+
+
+def indexes_in_64_bits(code: str, pointer: str, number: str = _ALONG_Z) -> bool | None:
+    """Whether an index of ``pointer``, or of a pointer made of it, has 64-bit parts; None where this is not seen.
+
+    A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
+    not. ``code`` is the kernel with what it calls, without comments.
+    """
+    code = _without_batches(code, number)
+    names, indices = [pointer], list[str]()
+    for name in names:  # grows by pointers that are made of those before
+        if re.search(rf"[(,]\s*&?\s*{re.escape(name)}\s*[,)]", code):
+            return None  # given to a function
+        indices += _indices(code, name)
+        made = re.findall(rf"\*\s*(?:const\s+|__restrict__\s+)*(\w+)\s*=\s*&?\s*\(?\s*{re.escape(name)}\b", code)
+        names += [each for each in made if each not in names]
+    if not indices:
+        return None
+    long_names = set(_DECLARED.findall(code))
+    return any(_IN_64_BITS.search(each) or long_names & set(re.findall(r"\w+", each)) for each in indices)
+
+
+def _indices(code: str, name: str) -> list[str]:
+    """What stands in brackets behind ``name``, and what is added to it."""
+    found = re.findall(rf"\b{re.escape(name)}\s*(?:\+=|\+)\s*([^;,]*)", code)
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\[", code):
+        depth = 1
+        for at in range(match.end(), len(code)):
+            depth += {"[": 1, "]": -1}.get(code[at], 0)
+            if depth == 0:
+                found.append(code[match.end() : at])
+                break
+    return found
+
+
+def _without_batches(code: str, index: str) -> str:
+    """``code`` without ``(size_t)blockIdx.z * M * K``, and without the declarations that such an offset needs: of the
+    product's number, of a stride that it is multiplied by, and of a variable for the offset itself."""
+    copies = re.findall(rf"\b(\w+)\s*=\s*(?:\(\s*[\w\s]+\)\s*)?{re.escape(index)}\s*[;,]", code)
+    number = "|".join(map(re.escape, dict.fromkeys((index, *copies))))
+    factors = re.findall(rf"\b(?:{number})\b\s*\)?\s*\*\s*(\w+)|\b(\w+)\s*\*\s*(?:{number})\b", code)
+    strides = [after or before for after, before in factors]
+    cast = rf"(?:\(\s*{_TYPE}\s*\)\s*|(?:static_cast\s*<\s*)?{_TYPE}\s*>?\s*\(\s*)\(?\s*(?:{number})\b"
+    offset = rf"(?:{cast}|(?:{number})\b)\s*\)?\s*[*;]"
+    code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?\w+\s*=\s*(?={offset})", " ", code)
+    code = re.sub(cast, " ", code)
+    for stride in dict.fromkeys(strides):
+        if len(re.findall(rf"\b{stride}\b", code)) == strides.count(stride) + 1:  # where it is declared, too
+            code = re.sub(rf"\b(?:const\s+)?{_TYPE}\s+(?:const\s+)?{stride}\b", " ", code)
+    return code
+
+
+def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
+    """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits."""
+    facts = getattr(spec.geometry, "facts", None)
+    code = strip_comments(str(getattr(facts, "reached", "")) or spec.code)
+    if spec.tensor_maps is not None:
+        code = _HOPPER_LONG.sub(" ", code)
+    wide = any(arg.code in ("q", "Q") and is_row_long(arg.role) for arg in spec.signature.arguments)
+    number = product_number(code)[0] if getattr(spec.geometry, "counts_products", False) else "blockIdx.z"
+    if wide or not computes_long_indices(code, number):
+        return wide
+    pointers = {arg.name for arg in spec.signature.arguments if arg.role == matrix and arg.code == "P"}
+    seen = [indexes_in_64_bits(code, name, number) for name in pointers]
+    return not seen or any(each is not False for each in seen)

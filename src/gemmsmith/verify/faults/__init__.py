@@ -1,0 +1,1 @@
+"""Faults in the source's own words: races, accesses, wrong outputs."""

@@ -1,0 +1,45 @@
+"""Whether a guessed launch fits a kernel, though the result is no product.
+
+A kernel may be wrong, or its launch guessed wrong. Where blocks store as many elements as C has, the launch fits, and
+the kernel is to blame. Elsewhere nothing can be said against the kernel.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from gemmsmith.call.binding import CompileFn
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.run.device import Device
+from gemmsmith.sim.device import SimDevice
+from gemmsmith.verify.meaning.launch_search import elements_written
+from gemmsmith.verify.trials.check_shapes import check_shapes
+
+_SECONDS = 4
+_MOST_BLOCKS = 64
+
+
+def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
+    """Whether the blocks of ``spec``, run one by one, store as many elements as C has.
+
+    Which elements does not matter: an index of C may be the fault of the kernel. There is room behind every matrix, so
+    that accesses past its end are no fault here.
+    """
+    try:
+        problem = spec.problem(*check_shapes(spec, config).base)
+        geometry = spec.geometry(problem, config)
+    except GemmsmithError:
+        return False
+    if not isinstance(device, SimDevice) or geometry.blocks > _MOST_BLOCKS:
+        return False
+    stored, end = 0, time.process_time() + _SECONDS
+    for block in range(geometry.blocks):
+        written = elements_written(device, spec, config, problem, geometry, block, compile_fn)
+        if written is None or time.process_time() > end:
+            return False
+        stored += int(np.count_nonzero(written))
+    return stored == problem.m * problem.n * problem.batch

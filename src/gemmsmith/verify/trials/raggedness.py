@@ -1,0 +1,98 @@
+"""Which multiples M, N and K must have, for a kernel that fails at a shape that is no multiple of its tile.
+
+A kernel without guards is right for whole tiles, by design. One with guards that fails at a ragged edge is wrong: it
+was meant to handle it. What only reads a little outside its matrices, and gives the right result all the same, counts
+as without guards. Vector loads, wmma stores and asserts ask for multiples of their own: guards are judged at such a
+multiple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gemmsmith.problem import Problem
+from gemmsmith.verify.code.edges import KernelEdges
+from gemmsmith.verify.trials.axis_multiple import AxisSearch, LaunchSteps, Run, is_trusted
+from gemmsmith.verify.trials.multiples import Multiples, Raggedness, WrongGuard, round_up
+from gemmsmith.verify.trials.trial import Trial
+from gemmsmith.verify.verdict import Verdict, is_misaligned, refuses_extent
+
+_ALONE = LaunchSteps()
+
+
+def find_raggedness(
+    run: Run, trial: Trial, verdict: Verdict | None, base: Problem, tile: tuple[int, int], edges: KernelEdges,
+    axes: tuple[str, ...] = ("M", "N", "K"), launch: LaunchSteps = _ALONE,
+) -> Raggedness:  # fmt: skip
+    """``trial`` failed with ``verdict`` at a ragged shape, or has no launch there; ``base`` has whole tiles and is
+    right. ``run`` gives no verdict where there is no launch. ``axes``: extents that must stay equal are one axis, "MN".
+    """
+    try:
+        if verdict is not None and is_misaligned(verdict) and edges.looks_at_alignment:
+            raise WrongGuard("MNK", trial, verdict)
+        if verdict is not None and refuses_extent(verdict) and len(axes) == 3:
+            rows = _rows_of_vectors(run, trial, base)
+            if rows is not None:
+                if edges.masks_k:
+                    _judge_half_vectors(run, trial, base, rows.k)
+                return Raggedness(rows)
+        tiles = {"M": tile[0], "N": tile[1], "K": edges.depth or base.k}
+        found = {
+            axis: AxisSearch(run, trial, base, axis, [tiles[each] for each in axis], edges, launch).multiple()
+            for axis in axes
+        }
+        if all(step == 1 for step in found.values()) and verdict is not None:
+            if launch.flat > 1 and _needs_whole_rounds(run, trial, launch.flat):
+                return Raggedness(Multiples(1, launch.flat, 1))
+            raise WrongGuard("MNK", trial, verdict)
+    except WrongGuard as ended:
+        return ended.found
+    m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
+    return Raggedness(Multiples(m, n, k))
+
+
+def _needs_whole_rounds(run: Run, trial: Trial, flat: int) -> bool:
+    """Whether a kernel that stores ``flat`` outputs at once, wherever rows begin, is right where M·N is a multiple of
+    that, and nowhere else: who has code for other numbers of outputs means to be right at all of them."""
+    m, n = trial.problem.m, trial.problem.n
+
+    def right(columns: int) -> bool:
+        return is_trusted(run, replace(trial, problem=trial.problem.with_(n=columns)))
+
+    others = [columns for columns in range(n - 1, n + flat) if columns > 0 and m * columns % flat]
+    return right(round_up(n, flat)) and not any(map(right, others))
+
+
+def _rows_of_vectors(run: Run, trial: Trial, base: Problem) -> Multiples | None:
+    """The multiples of a kernel that is right wherever its rows are whole vectors; None if it is not."""
+
+    def right(n: int, k: int) -> bool:
+        """Whether rows that are longer or shorter than whole tiles by so much are right."""
+        return is_trusted(run, replace(trial, problem=base.with_(m=base.m + 1, n=_less(base.n, n), k=base.k + k)))
+
+    vector = max(1, 16 // base.dtype.itemsize)
+    if not right(vector, vector):
+        return None
+    least = _least_vector(vector, lambda step: right(step, step))
+    return Multiples(1, 1 if right(1, least) else least, 1 if right(least, 1) else least)
+
+
+def _judge_half_vectors(run: Run, trial: Trial, base: Problem, step: int) -> None:
+    """Raise where a K of half a step accesses nothing misaligned, and the result is wrong: vectors do not ask for whole
+    steps, and who masks the last k-tile means to be right there."""
+    half = replace(trial, problem=base.with_(k=base.k + step // 2))
+    judged = run(half) if step > 1 else None
+    if judged is not None and judged.wrong and not refuses_extent(judged):
+        raise WrongGuard("K", half, judged)
+
+
+def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:
+    """The smallest step that rows may have, of a kernel that is right where they are whole vectors of 16 bytes."""
+    while vector > 2 and passes(vector // 2):
+        vector //= 2
+    return vector
+
+
+def _less(extent: int, step: int) -> int:
+    return extent - step if extent > step else extent
