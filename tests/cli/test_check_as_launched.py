@@ -74,6 +74,14 @@ def test_results_that_are_clamped_to_finite_numbers(tmp_path: Path, capsys: pyte
     assert "not linear" in found
 
 
+def test_fp32_results_that_are_clamped_hide_infinities(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sums do not come near fp32's largest number, so nobody needs the clamp, and NaN is lost to it."""
+    fp32 = CLAMPED.replace("__half2float", "").replace("__float2half", "").replace("half", "float")
+    code, found = check(tmp_path, fp32.replace("65504.0f", "3.4028235e38f"), capsys)
+    assert (code, found["status"]) == (1, "wrong"), found
+    assert "Inf" in found["verdict"]
+
+
 @pytest.mark.parametrize(
     ("got", "limit"),
     [
