@@ -21,7 +21,7 @@ _AT_ONCE = 0.1  # of the steps of the longest block: one that takes less has no 
 _LESS = 0.9  # of the steps of others: blocks that take less are another kind
 _MANY = 0.1  # of all blocks: fewer are the edge of C, and count as others do
 _MOST_KINDS = 3
-_MOST = 1024  # blocks that are executed; of larger grids, so many that are taken at random
+_MOST = 1024  # blocks that are executed; of larger grids so many, spread at random
 _PROBES = 5  # blocks, spread over the grid, that tell whether it has several kinds
 _SEVERAL = 2  # of them: the last one alone may be the edge of C
 
@@ -62,8 +62,9 @@ def kinds_of_blocks(subject: Subject, problem: Problem, sms: int) -> list[BlockK
     if not less[-1] or (steps[-1] > _AT_ONCE * steps[0] and less.sum() < _SEVERAL):
         return []
     chosen = np.arange(blocks)
-    if blocks > _MOST:
-        chosen = np.sort(np.random.default_rng(0).choice(blocks, _MOST, replace=False))
+    if blocks > _MOST:  # one at random of each run of blocks, since kinds are often runs
+        starts = np.arange(_MOST + 1) * blocks // _MOST
+        chosen = np.random.default_rng(0).integers(starts[:-1], starts[1:])
     steps = subject.steps(problem, chosen.tolist())
     limits = _limits(steps)
     found = []
@@ -81,12 +82,12 @@ def kinds_of_blocks(subject: Subject, problem: Problem, sms: int) -> list[BlockK
 
 def _limits(steps: Array) -> list[float]:
     """From how many steps on a block is of each kind, the first kind first. All that have a tile are of some kind."""
-    working = steps[steps > _AT_ONCE * steps.max()]
+    some = float(np.nextafter(_AT_ONCE * steps.max(), np.inf))
+    working = left = steps[steps >= some]
     limits: list[float] = []
-    left = working
     while left.size and len(limits) < _MOST_KINDS:
         least = _LESS * float(left.max())
         if int((left >= least).sum()) >= _MANY * working.size:
             limits.append(least)
         left = left[left < least]
-    return [*limits[:-1], float(working.min())]
+    return [*limits[:-1], some]
