@@ -18,7 +18,7 @@ from gemmsmith.explain.timing.rounds import Rounds
 from gemmsmith.explain.timing.sample_runs import NO_CHANGES, RunKey
 from gemmsmith.explain.timing.sampled import Sample, Subject, issued, times_issued
 from gemmsmith.explain.timing.shorter import MANY
-from gemmsmith.explain.timing.working_blocks import working_blocks
+from gemmsmith.explain.timing.working_blocks import BlockKind, kinds_of_blocks
 from gemmsmith.gpus import GPU
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
@@ -40,7 +40,8 @@ class Predictor(Rounds):
     """Predicts one product on one GPU. What was executed is kept, so that what-ifs run the cycle model alone."""
 
     def __init__(self, spec: KernelSpec, config: Config, problem: Problem, gpu: GPU,
-                 model: GpuParameters | None = None) -> None:  # fmt: skip
+                 model: GpuParameters | None = None, kind: BlockKind | None = None) -> None:  # fmt: skip
+        """``kind``: the blocks that are predicted, if the grid has others."""
         if getattr(spec.geometry, "guesses_smem", lambda _: False)(problem):
             raise UnsupportedError("how many blocks an SM holds is not known, since the bytes of dynamic shared memory "
                                    "are not: --smem gives them")  # fmt: skip
@@ -54,14 +55,17 @@ class Predictor(Rounds):
         held = max(1, self.subject.held.blocks_per_sm)
         self.blocks = min(geometry.blocks, self.sms * held) if spec.persistent else geometry.blocks
         self.rows, self.longer = problem.m, 1.0
-        numbers: Sequence[int] = range(self.blocks)
-        rounded = None
-        if not spec.is_rung and not spec.persistent and self.subject.together == 1 and spec.signature.has("K"):
-            rounded = working_blocks(self.subject, self._short(min(_FEW_K + problem.k % _FEW_K, problem.k)))
-            self.blocks, numbers = rounded or (self.blocks, numbers)
+        kinds = [kind] if kind else []
+        plain = not spec.is_rung and not spec.persistent and self.subject.together == 1
+        if not kind and plain and spec.signature.has("K"):
+            short = self._short(min(_FEW_K + problem.k % _FEW_K, problem.k))
+            kinds = kinds_of_blocks(self.subject, short, self.sms)
+        mine, *others = kinds or [BlockKind(self.blocks, range(self.blocks))]
+        self.blocks = mine.blocks
+        self.others = [Predictor(spec, config, problem, gpu, model, each) for each in others]
         self.per_sm = ceil_div(self.blocks, self.sms)
         self.resident = min(held, self.per_sm)
-        self.chosen = list(numbers[:: self.sms])[: self.resident]
+        self.chosen = mine.on_one_sm(self.sms, self.resident)
         self.shares_tiles = spec.persistent and spec.workspace is not None and self.plan.workspace_bytes > 0
         if self.shares_tiles:
             # Blocks that share tiles wait for those that start before them: the last for most, the first for none.
@@ -69,7 +73,7 @@ class Predictor(Rounds):
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           rounded is not None)  # fmt: skip
+                           bool(kinds))  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
@@ -84,6 +88,8 @@ class Predictor(Rounds):
         Not if a shorter K executes as much: the kernel loops over something else, such as a row's stride.
         """
         mine, theirs = self.plan.kernel, other.plan.kernel
+        for one, another in zip(self.others, other.others, strict=False):
+            one.adopt(another)
         same = (mine.spec, mine.config, mine.geometry.smem) == (theirs.spec, theirs.config, theirs.geometry.smem)
         alike = self.resident == other.resident and self._depths() == other._depths()
         if self.spec.persistent or not same or not alike:
@@ -98,6 +104,8 @@ class Predictor(Rounds):
     def predict(self, changes: Changes = NO_CHANGES, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
         rounds = self._rounds(changes)
+        for other in self.others:
+            rounds += other._rounds(changes)
         cycles = sum(times * each.cycles for times, each in rounds)
         clusters = self.subject.together > 1
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
@@ -111,9 +119,10 @@ class Predictor(Rounds):
         clock = mhz or self._clock(rounds, cycles, of_sm, least_us)
         kernel_us = max(of_sm / clock, least_us) + self.model.launch_us + self.model.drain_us
         kernel_us += self.model.cluster_launch_us if clusters else 0.0
-        if self.blocks > self.sms * self.resident:
-            kernel_us = max(kernel_us, self.model.launch_us + self.blocks * self.model.block_us)
-        main = LaunchTime(self.spec.name, self.blocks, self.resident, cycles, kernel_us, tuple(rounds))
+        blocks = self.blocks + sum(other.blocks for other in self.others)
+        if blocks > self.sms * self.resident:
+            kernel_us = max(kernel_us, self.model.launch_us + blocks * self.model.block_us)
+        main = LaunchTime(self.spec.name, blocks, self.resident, cycles, kernel_us, tuple(rounds))
         others = [self._prologue(each, clock) for each in self.plan.prologue]
         others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
                    for e in self.plan.fallback]  # fmt: skip
@@ -184,6 +193,7 @@ class Predictor(Rounds):
 
     def _tensor_flops(self, opcodes: Sequence[str]) -> float:
         """FLOPs that the launch has its tensor cores do: of the blocks that were executed, along the line through K."""
+        others = sum(other._tensor_flops(opcodes) for other in self.others)
         each = {n: tensor_flops(i) for n, i in enumerate(self.program.instructions) if i.opcode in opcodes}
         if not each:
             return 0.0
@@ -193,7 +203,7 @@ class Predictor(Rounds):
         )
         deeper = self.problem.k - self.samples[-1].k
         slope = (high - low) / (self.samples[-1].k - self.samples[0].k) if deeper else 0.0
-        return (high + slope * deeper) * self.longer * self.blocks
+        return (high + slope * deeper) * self.longer * self.blocks + others
 
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""
