@@ -68,8 +68,10 @@ class Predictor(Rounds):
             self.chosen = [self.blocks - self.subject.together]
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
+        # With one block on an SM nothing hides its waits. Clusters and persistent blocks have an order of their own.
+        alone = self.resident == 1 and self.subject.together == 1 and not spec.persistent
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           rounded is not None)  # fmt: skip
+                           rounded is not None, alone)  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
