@@ -152,6 +152,7 @@ class Rates:
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
+        l2 = max(l2, min(l2 * idle, sm.l2_alone_bytes_cycle))
         bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) * idle
         dram = min(sm.dram_sm_bytes_cycle, bus / max(self.from_dram(size), 1e-9))
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle

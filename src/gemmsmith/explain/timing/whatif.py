@@ -85,7 +85,7 @@ COSTS = (
     _Cost("the limit of the queue of memory instructions", Changes(sm={"mio_depth": 10_000, "mio_issue": 1.0}),
           _waits("mio_throttle", "lg_throttle")),
     _Cost("latency of shared memory", Changes(sm={"shared_latency": 0.0}), _waits("short_scoreboard")),
-    _Cost(HALF_TRAFFIC, Changes(sm={"wavefront": 0.5, "port_bytes": 128.0}), _uses("shared memory and L1")),
+    _Cost(HALF_TRAFFIC, Changes(sm={"wavefront": 0.5, "port_bytes": 128.0, "shared_port_bytes": 128.0}), _uses("shared memory and L1")),
     _Cost(OVERHEAD, Changes(dropped=_overhead), _uses("issue")),
     _Cost(SPILLS, Changes(dropped=_spills), lambda outcome, _: outcome.spills > 0),
     _Cost(BARRIERS, Changes(sm=_BARRIERS), _waits("barrier")),
