@@ -3,7 +3,8 @@
 Blocks that run together and share a row or a column of tiles stay together: the one in front waits for DRAM, those
 behind find in L2 what it fetched, and catch up. So all of them go as fast as DRAM lets the first
 (h200_shared_panels.json: with 400 cycles of random delay in every step of every block they take as long). What blocks
-of an earlier round read is in L2, unless more than L2 holds was read since.
+of an earlier round read is in L2, unless more than L2 holds was read since: up to the same k, so that what the earlier
+round read itself counts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def first_readers(blocks: int, together: int, across: int, group: int, tile: tup
     the other. ``tile``: its rows and columns. ``kept``: rows of A and columns of B that L2 holds, of the whole K.
     """
     rows, columns = _places(blocks, max(1, across), group)
-    read = np.full(int(rows.max()) + 1, -np.inf), np.full(int(columns.max()) + 1, -np.inf)  # how much had been read
+    read = np.full(int(rows.max()) + 1, -np.inf), np.full(int(columns.max()) + 1, -np.inf)  # how much had been read before
     total, found = 0.0, []
     for part in _rounds(blocks, together):
         mine = rows[part], columns[part]
@@ -48,9 +49,9 @@ def first_readers(blocks: int, together: int, across: int, group: int, tile: tup
             given += np.unique(places[missing]).size * extent
         found.append(FirstReads(float(new.mean()), given / (new.size * sum(tile))))
         different = [np.unique(places) for places in mine]
-        total += sum(places.size * extent for places, extent in zip(different, tile, strict=True))
         for places, when in zip(different, read, strict=True):
             when[places] = total
+        total += sum(places.size * extent for places, extent in zip(different, tile, strict=True))
     return found
 
 

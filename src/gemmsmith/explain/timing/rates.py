@@ -14,7 +14,6 @@ from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
 
 _LARGE_CLUSTER = 4  # blocks
-KEPT_SHARE = 0.25  # of L2 stays while other data are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
 # SMs that read the same (h200_l2_sharing.json, h200_tma_boxes.json): up to the first, each as if alone.
 _FEW_SHARE, _MANY_SHARE = 8, 33
 
@@ -84,6 +83,11 @@ class Rates:
         flying = max(1, min(self.blocks, size * self.sms))
         return min(1.0, (rows * row + columns * column) / (flying * (row + column)))
 
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes that stay in L2 while others are read."""
+        return self.model.l2_kept * self.gpu.l2_bytes
+
     def evicted_bytes(self, size: int) -> float:
         """Bytes that come from DRAM again, with ``size`` blocks on an SM, since L2 no longer has them.
 
@@ -97,7 +101,7 @@ class Rates:
             return 0.0
         row, column = problem.m / max(1, self.blocks / across), problem.n / across
         read = min(1.0, across / flying) * (flying / across * row + across * column) * problem.k * width
-        return self.blocks * column * problem.k * width if read > KEPT_SHARE * self.gpu.l2_bytes else 0.0
+        return self.blocks * column * problem.k * width if read > self.kept_bytes else 0.0
 
     def _tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""

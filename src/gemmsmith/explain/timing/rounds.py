@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gemmsmith.explain.timing.prediction import Changes, RoundTime
-from gemmsmith.explain.timing.rates import KEPT_SHARE
 from gemmsmith.explain.timing.sample_runs import SampleRuns
 from gemmsmith.sim.timing.outcome import Outcome
 
@@ -94,4 +93,4 @@ class Rounds(SampleRuns):
         """Whether rounds after the first find A and B in L2."""
         problem = self.problem
         nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
-        return nbytes < KEPT_SHARE * self.gpu.l2_bytes
+        return nbytes < self.rates.kept_bytes

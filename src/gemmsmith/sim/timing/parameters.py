@@ -121,12 +121,15 @@ class GpuParameters:
 
     ``drain_us``: from the end of the last block until what it stored has been written.
 
+    ``l2_kept``: the share of L2 that stays while other data are read.
+
     ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
 
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
     """
 
     sm: SmParameters
+    l2_kept: float
     launch_us: float
     drain_us: float
     block_us: float
