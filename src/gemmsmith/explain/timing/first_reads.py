@@ -37,7 +37,10 @@ def first_readers(blocks: int, together: int, across: int, group: int, tile: tup
     the other. ``tile``: its rows and columns. ``kept``: rows of A and columns of B that L2 holds, of the whole K.
     """
     rows, columns = _places(blocks, max(1, across), group)
-    read = np.full(int(rows.max()) + 1, -np.inf), np.full(int(columns.max()) + 1, -np.inf)  # how much had been read before
+    read = (
+        np.full(int(rows.max()) + 1, -np.inf),
+        np.full(int(columns.max()) + 1, -np.inf),
+    )  # how much had been read before
     total, found = 0.0, []
     for part in _rounds(blocks, together):
         mine = rows[part], columns[part]

@@ -70,18 +70,11 @@ class Rates:
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
 
-    def from_dram(self, size: int) -> float:
-        """Of the bytes that the blocks in flight get, those that DRAM gives, where they wait for it.
-
-        What several of them read crosses its bus once; where blocks go by ``first_readers``, only what is new does.
-        """
-        reads = [each.data for each in self.first_readers if each.blocks]
-        if reads:
-            return sum(reads) / len(reads)
-        rows, columns = self.tiles_in_flight(size)
-        row, column = self._tile()
-        flying = max(1, min(self.blocks, size * self.sms))
-        return min(1.0, (rows * row + columns * column) / (flying * (row + column)))
+    def read_bytes(self) -> float:
+        """Bytes that DRAM gives where blocks go by ``first_readers``, those that L2 does not keep more than once."""
+        each = sum(self._tile()) * self.problem.k * self.problem.dtype.itemsize
+        rounds = ceil_div(self.blocks, self.sms)
+        return sum(reads.data for reads in self.first_readers) / rounds * self.blocks * each
 
     @property
     def kept_bytes(self) -> float:
@@ -151,17 +144,16 @@ class Rates:
         """The SM's parameters with the rates for what these blocks read; ``busy``: SMs at work, 0 for all with blocks.
 
         What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, if blocks of a cluster
-        are ``apart``, what only SMs read that are no neighbours. The SMs at work share the bus of DRAM.
+        are ``apart``, what only SMs read that are no neighbours. The bus of DRAM, which all share, bounds the launch as
+        a whole: SMs that wait for it get out of step, and do not wait again unless it is full.
         """
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
         l2 = max(l2, min(l2 * idle, sm.l2_alone_bytes_cycle))
-        bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) * idle
-        dram = min(sm.dram_sm_bytes_cycle, bus / max(self.from_dram(size), 1e-9))
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
         return replace(
-            sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
+            sm, l2_bytes_cycle=l2, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
             store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
             tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
         )  # fmt: skip
