@@ -72,8 +72,10 @@ class Predictor(Rounds):
             self.chosen = [self.blocks - self.subject.together]
         if spec.persistent and not self.shares_tiles:
             self.rows, self.longer = self._fewer_tiles()
+        # With one block on an SM nothing hides its waits. Clusters and persistent blocks have an order of their own.
+        alone = self.resident == 1 and self.subject.together == 1 and not spec.persistent
         self.rates = Rates(self.plan.kernel, problem, gpu, self.model, self.blocks, self.sms, self.subject.together,
-                           bool(kinds))  # fmt: skip
+                           bool(kinds), alone)  # fmt: skip
         self._senders: dict[int, Sample] = {}
         self._sent: dict[tuple[int, SmParameters, Memory], float] = {}  # when the first block had stored its sums
         self._samples: list[Sample] = []
@@ -111,7 +113,7 @@ class Predictor(Rounds):
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
         outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
-        dram_us = self._dram_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        dram_us = self._bus_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         least_us, of_sm = dram_us, cycles
         if outcome.busy.get(_L2, 0.0) > _BOUND:  # L2 has a clock of its own; its rates are those at the SMs' highest
             least_us = max(least_us, cycles / self.gpu.boost_mhz)
@@ -190,6 +192,12 @@ class Predictor(Rounds):
         """What DRAM gives and takes: every operand once, and what L2 does not keep until it is read again."""
         alike = not self.spec.persistent and self.subject.together == 1
         return self.problem.compulsory_bytes + (self.rates.evicted_bytes(self.resident) if alike else 0.0)
+
+    def _bus_bytes(self) -> float:
+        """What crosses the bus of DRAM: the same, or more where blocks that run alone read anew what L2 has lost."""
+        problem = self.problem
+        stored = problem.batch * problem.m * problem.n * problem.out_dtype.itemsize
+        return max(self._dram_bytes(), self.rates.read_bytes() + stored)
 
     def _tensor_flops(self, opcodes: Sequence[str]) -> float:
         """FLOPs that the launch has its tensor cores do: of the blocks that were executed, along the line through K."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gemmsmith.call.launch_plan import PlannedLaunch
 from gemmsmith.errors import UsageError
-from gemmsmith.explain.timing.first_reads import L2_SHARE, first_readers
+from gemmsmith.explain.timing.first_reads import L2_SHARE, FirstReads, first_readers
 from gemmsmith.gpus import GPU
 from gemmsmith.problem import Problem, ceil_div
 from gemmsmith.sim.timing.parameters import GpuParameters, SmParameters
 
 _LARGE_CLUSTER = 4  # blocks
-KEPT_SHARE = 0.25  # of L2 stays while other data are read (h200_hot_operands.json: 12 MB do, 17.8 MB do not)
 # SMs that read the same (h200_l2_sharing.json, h200_tma_boxes.json): up to the first, each as if alone.
 _FEW_SHARE, _MANY_SHARE = 8, 33
 
@@ -28,7 +28,8 @@ def usable_sms(gpu: GPU, model: GpuParameters, together: int) -> int:
 class Rates:
     """A launch of ``blocks`` blocks on ``sms`` SMs, ``together`` of them in a cluster.
 
-    ``rounded``: the grid has blocks without a tile, which are not among ``blocks``.
+    ``rounded``: the grid has blocks without a tile, which are not among ``blocks``. ``alone``: an SM holds one block at
+    a time, and they follow one another in the order of the grid.
     """
 
     launch: PlannedLaunch
@@ -39,6 +40,7 @@ class Rates:
     sms: int
     together: int
     rounded: bool = False
+    alone: bool = False
 
     def first_touch(self, size: int) -> float:
         """The share of k-tiles for which a block is the first to ask, among those that run at the same time.
@@ -47,19 +49,37 @@ class Rates:
         """
         return 1.0 if self.blocks <= self.sms * size else self.own(size)
 
-    def first_readers(self, size: int) -> list[float]:
-        """Of each round, with ``size`` blocks on an SM, the share of blocks that wait for DRAM."""
+    @cached_property
+    def first_readers(self) -> list[FirstReads]:
+        """Of each round, with one block on an SM, what waits for DRAM; empty for launches that are not ``alone``."""
+        if not self.alone:
+            return []
         config, problem = self.launch.config, self.problem
         across = max(1, self._tiles()[1])
-        tile = problem.m / max(1, ceil_div(self.blocks, across)), problem.n / across
         kept = L2_SHARE * self.gpu.l2_bytes / max(1, problem.k * problem.dtype.itemsize)
         group = int(dict(config.values).get("GROUP", 0) or 0)
-        return first_readers(self.blocks, size * self.sms, across, group, tile, kept)
+        return first_readers(self.blocks, self.sms, across, group, self._tile(), kept)
+
+    def _tile(self) -> tuple[float, float]:
+        """Rows and columns of C that a block has."""
+        across = max(1, self._tiles()[1])
+        return self.problem.m / max(1, ceil_div(self.blocks, across)), self.problem.n / across
 
     def own(self, size: int) -> float:
         """The share of what the blocks in flight read that no other of them reads."""
         rows, columns = self.tiles_in_flight(size)
         return min(1.0, (rows + columns) / max(1, min(self.blocks, size * self.sms)))
+
+    def read_bytes(self) -> float:
+        """Bytes that DRAM gives where blocks go by ``first_readers``, those that L2 does not keep more than once."""
+        each = sum(self._tile()) * self.problem.k * self.problem.dtype.itemsize
+        rounds = ceil_div(self.blocks, self.sms)
+        return sum(reads.data for reads in self.first_readers) / rounds * self.blocks * each
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes that stay in L2 while others are read."""
+        return self.model.l2_kept * self.gpu.l2_bytes
 
     def evicted_bytes(self, size: int) -> float:
         """Bytes that come from DRAM again, with ``size`` blocks on an SM, since L2 no longer has them.
@@ -74,7 +94,7 @@ class Rates:
             return 0.0
         row, column = problem.m / max(1, self.blocks / across), problem.n / across
         read = min(1.0, across / flying) * (flying / across * row + across * column) * problem.k * width
-        return self.blocks * column * problem.k * width if read > KEPT_SHARE * self.gpu.l2_bytes else 0.0
+        return self.blocks * column * problem.k * width if read > self.kept_bytes else 0.0
 
     def _tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles; of those that a rounded grid may have, the ones whose tiles are nearly square."""
@@ -124,17 +144,16 @@ class Rates:
         """The SM's parameters with the rates for what these blocks read; ``busy``: SMs at work, 0 for all with blocks.
 
         What only one block reads comes from L2 more slowly than what other SMs read too; by TMA, if blocks of a cluster
-        are ``apart``, what only SMs read that are no neighbours. What they share
-        crosses the bus of DRAM once.
+        are ``apart``, what only SMs read that are no neighbours. The bus of DRAM, which all share, bounds the launch as
+        a whole: SMs that wait for it get out of step, and do not wait again unless it is full.
         """
         sm, own, gpu = self.model.sm, self.own(size), self.gpu
         l2 = 1 / (own / sm.l2_bytes_cycle + (1 - own) / sm.l2_same_bytes_cycle)
-        bus = gpu.dram_gbs * self.model.dram_share * 1e3 / (gpu.sms * gpu.boost_mhz) / own
-        dram = min(sm.dram_sm_bytes_cycle, bus)
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
+        l2 = max(l2, min(l2 * idle, sm.l2_alone_bytes_cycle))
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
         return replace(
-            sm, l2_bytes_cycle=l2, dram_sm_bytes_cycle=dram, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
+            sm, l2_bytes_cycle=l2, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
             store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
             tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
         )  # fmt: skip

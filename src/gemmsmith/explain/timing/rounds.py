@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from gemmsmith.explain.timing.prediction import Changes, RoundTime
-from gemmsmith.explain.timing.rates import KEPT_SHARE
 from gemmsmith.explain.timing.sample_runs import SampleRuns
 from gemmsmith.sim.timing.outcome import Outcome
 
@@ -22,8 +20,8 @@ class Rounds(SampleRuns):
     per_sm: int
 
     def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
-        if self.first_readers:
-            share = sum(self.first_readers) / self.per_sm if changes.cold else 0.0
+        if reads := self.rates.first_readers:
+            share = sum(each.blocks for each in reads) / self.per_sm if changes.cold else 0.0
             every = self._timed(1, True, changes) if share > 1 - _FEW else self._part_cold(1, share, changes)
             return [(self.per_sm, every)]
         full, rest = divmod(self.per_sm, self.resident)
@@ -60,19 +58,10 @@ class Rounds(SampleRuns):
         far = self._timed(size, True, changes, busy, accounts=False)
         return replace(hot, cycles=hot.cycles + share * (far.cycles - hot.cycles))
 
-    @cached_property
-    def first_readers(self) -> list[float]:
-        """Of each round the share of blocks that wait for DRAM, where an SM holds one block: nothing hides its wait.
-
-        Empty for other launches, and for clusters and persistent blocks, whose order is their own.
-        """
-        alone = self.resident == 1 and self.subject.together == 1 and not self.spec.persistent
-        return self.rates.first_readers(1) if alone else []
-
     def _waits_for_dram(self, size: int) -> bool:
         """Whether blocks, ``size`` of them on an SM, wait for DRAM in most rounds."""
-        if self.first_readers:
-            return sum(self.first_readers) > self.per_sm / 2
+        if reads := self.rates.first_readers:
+            return sum(each.blocks for each in reads) > self.per_sm / 2
         return self.rates.first_touch(size) >= 1
 
     def _timed(self, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True) -> RoundTime:
@@ -104,4 +93,4 @@ class Rounds(SampleRuns):
         """Whether rounds after the first find A and B in L2."""
         problem = self.problem
         nbytes = (problem.m + problem.n) * problem.k * problem.dtype.itemsize
-        return nbytes < KEPT_SHARE * self.gpu.l2_bytes
+        return nbytes < self.rates.kept_bytes

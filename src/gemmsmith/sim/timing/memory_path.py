@@ -98,22 +98,25 @@ class MemoryPath:
         self.queue[part].append(start)
         return served
 
-    def _returned(self, part: int, row: Row, data: float, now: float) -> float:
-        """Write a result to registers through the sub-core's writeback port, first in, first out."""
-        cycles, free = row.result_bytes * 32 / self.model.port_bytes, self.port_free[part]
+    def _returned(self, part: int, row: Row, data: float, now: float, width: float) -> float:
+        """Write a result to registers through the sub-core's writeback port, first in, first out.
+
+        ``width``: bytes a cycle.
+        """
+        cycles, free = row.result_bytes * 32 / width, self.port_free[part]
         self.port_free[part] = (free if free > now else now) + cycles
         return (data if data > free else free) + cycles
 
     def shared_access(self, part: int, row: Row, waves: int, now: float) -> float:
         least = 32 / self.model.lsu_lanes
         served = self._dispatched(part, row, 0, waves if waves > least else least, now) + self.model.shared_latency
-        return self._returned(part, row, served, now) if row.result_bytes else served
+        return self._returned(part, row, served, now, self.model.shared_port_bytes) if row.result_bytes else served
 
     def generic_access(self, part: int, row: Row, waves: int, now: float) -> float:
         """An access of shared memory by a generic address: it is known by the tags to be none of L1."""
         least = 32 / self.model.lsu_lanes
         served = self._dispatched(part, row, least, max(waves, least), now) + self.model.generic_latency
-        return self._returned(part, row, served, now) if row.result_bytes else served
+        return self._returned(part, row, served, now, self.model.shared_port_bytes) if row.result_bytes else served
 
     def global_access(self, part: int, row: Row, payload: Any, now: float) -> float:
         model, sm = self.model, part // PARTS
@@ -145,7 +148,8 @@ class MemoryPath:
                 if self.unsent == 0:
                     raise AllSent
             return stored
-        return self._returned(part, row, self._fetched(sm, lines, served, lines is payload) + model.l1_latency, now)
+        there = self._fetched(sm, lines, served, lines is payload) + model.l1_latency
+        return self._returned(part, row, there, now, model.port_bytes)
 
     def _fetched(self, sm: int, lines: Lines, served: float, keep: bool) -> float:
         """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold.

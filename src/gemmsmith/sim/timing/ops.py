@@ -36,6 +36,6 @@ def op_of(row: Row, tally: list[float], model: SmParameters, memory: Memory, wat
     if how == QUEUE and row.kind in _SHARED and not row.jumps and not watched:
         most = 0 if memory.conflicts else max(1, (row.result_bytes or row.operand_bytes - 4) // 4)
         shared = (row.write, row.read, row.operand_bytes * 32 / model.operand_port,
-                  row.result_bytes * 32 / model.port_bytes, most)  # fmt: skip
+                  row.result_bytes * 32 / model.shared_port_bytes, most)  # fmt: skip
     return (how, unit, row.busy, row.even, row.odd, row.stall, row.wait, plain, tally, row.even_alone, row.odd_alone,
             shared, row.hold)  # fmt: skip

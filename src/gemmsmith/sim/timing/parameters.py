@@ -23,10 +23,12 @@ class SmParameters:
     mma_narrow_fma16      HMMA with fp16 accumulators, and IMMA; 0: as mma_fma16
     mio_depth             memory instructions of a sub-core that wait for the SM's memory unit
     wavefront             cycles of the data stage that one takes
-    port_bytes            results that come to the registers of a sub-core in a cycle; operand_port: what goes out
+    port_bytes            results that come to the registers of a sub-core in a cycle, and shared_port_bytes, those of
+                          shared memory; operand_port: what goes out
     l2_latency            beyond L1; dram_latency: beyond L2; tma_latency: beyond a load
     l2_bytes_cycle        from L2 to one SM, all SMs at work, each on data of its own; l2_same_bytes_cycle: on the same;
-                          l2_tma_bytes_cycle: by TMA, of data that neighbours read too
+                          l2_tma_bytes_cycle: by TMA, of data that neighbours read too; l2_alone_bytes_cycle: the
+                          most that one SM gets while others have no work; 0: no more
     dram_sm_bytes_cycle   to one SM, all SMs at work, from DRAM, beside ``dram_line`` cycles for each line;
                           dram_tma_bytes_cycle: by TMA
     dram_spread           by which lines of DRAM come up to so much earlier or later than ``dram_latency``
@@ -66,6 +68,7 @@ class SmParameters:
     mio_issue: float = 2.0
     mio_depth: int = 8
     port_bytes: float = 64.0
+    shared_port_bytes: float = 64.0
     operand_port: float = 64.0
     lsu_lanes: int = 32
     shared_bytes: float = 128.0
@@ -76,6 +79,7 @@ class SmParameters:
     l2_latency: float = 300.0
     l2_bytes_cycle: float = 35.0
     l2_same_bytes_cycle: float = 67.0
+    l2_alone_bytes_cycle: float = 0.0
     l2_tma_bytes_cycle: float = 40.0
     dram_latency: float = 380.0
     dram_sm_bytes_cycle: float = 61.0
@@ -117,12 +121,15 @@ class GpuParameters:
 
     ``drain_us``: from the end of the last block until what it stored has been written.
 
+    ``l2_kept``: the share of L2 that stays while other data are read.
+
     ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
 
     ``*_pj`` are picojoules at the highest clock: per FLOP, per warp instruction, per byte.
     """
 
     sm: SmParameters
+    l2_kept: float
     launch_us: float
     drain_us: float
     block_us: float
