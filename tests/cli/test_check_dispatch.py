@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gemmsmith.cli.check_dispatch import check_instantiations
+from gemmsmith.cli.check_dispatch import check_instantiations, launched_trials
 from gemmsmith.cli.main import run_command
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
@@ -241,3 +241,25 @@ def test_seconds_are_kept_for_another_instantiation(passes: bool, tmp_path: Path
     assert report.ok is passes
     assert budgets[0] < 15
     assert min(budgets) >= 2
+
+
+def test_ragged_sizes_beyond_a_number_that_host_code_compares_with(tmp_path: Path) -> None:
+    """An odd K goes to the instance for pairs from 257 on: no odd K below shows that."""
+    source = (
+        KERNEL[: KERNEL.index("void run")]
+        + """
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    dim3 grid((N + 7) / 8, (M + 7) / 8), block(8, 8);
+    if (K % 8 == 0 || K > 256) k<true><<<grid, block>>>(A, B, C, M, N, K);
+    else k<false><<<grid, block>>>(A, B, C, M, N, K);
+}
+"""
+    )
+    (tmp_path / "k.cu").write_text(source, encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions())
+    base: Any = spec.problem(64, 64, 64)
+    report: Any = SimpleNamespace(base=base, trials=[])
+    asked: Any = SimpleNamespace(ragged=frozenset("K"))
+    tried = {trial.problem.k for trial in launched_trials(spec, report, asked, spec.problem(64, 128, 192))}
+    assert 259 in tried
+    assert not {67, 63} & tried

@@ -23,6 +23,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.shape_dispatch import Dispatch, Pairs
 from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.trials.check_shapes import work_of
 from gemmsmith.verify.trials.trial import RAGGED, Trial
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
@@ -34,6 +35,8 @@ _KEPT_SHARE = 0.2  # of the budget, for each of these
 _BESIDE_SHARE = 0.9  # of the budget: after that none is begun
 _CLOSER_SHARE = 0.4  # of the budget, for one that is right for some shapes only
 _MOST_SHAPES = 6
+_MOST_BEYOND = 4  # of these beyond thresholds
+_SHORT, _MOST_WORK = 17, 2**21  # an extent beside one at a threshold; multiply-adds
 _RIGHT = ("right", "column_major")
 # Added to M, N and K: all ragged, then one of them; multiples of 2, 4 and 8 are not ragged for every vector.
 _RAGGED = ((1, -1, 3), (3, 5, -1), (0, 0, 3), (0, -1, 0), (1, 0, 0), (0, 0, 4), (0, 4, 0), (0, 2, 2), (0, 8, 8))
@@ -146,11 +149,26 @@ def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Pr
             problem = next((each for each in _scaled(spec, near) if taken(spec, dispatch, each)), None)
             if problem is not None and problem not in found and (m or n or k):
                 found.append(problem)
+    beyond = _beyond_thresholds(spec, report.base, dispatch, sorted(ragged))
     # The last ones have M, N and K of different size.
     chosen = found if len(found) <= _MOST_SHAPES else [*found[: _MOST_SHAPES - 1], found[-1]]
     c = report.trials[0].c if report.trials else "unset"
-    for problem in chosen:
+    for problem in (*chosen, *(each for each in beyond if each not in chosen)):
         yield Trial(LAUNCHED, problem, "exact", "integers", "lockstep", "set" if problem.beta else c)
+
+
+def _beyond_thresholds(spec: KernelSpec, base: Problem, dispatch: Dispatch, ragged: list[str]) -> list[Problem]:
+    """Ragged products a little beyond each number that host code compares sizes with, and a little below it, for which
+    it launches this instantiation: ``K % 2 == 0 || K > 256`` lets an odd K through from 257 on."""
+    found: list[Problem] = []
+    for axis, number in product(ragged, dispatch.thresholds):
+        for extent in (number + 3, number - 1):
+            others = {other.lower(): _SHORT + at for at, other in enumerate(EXTENTS) if other != axis}
+            near = base.with_(**{axis.lower(): extent}, **others) if extent > 0 else base
+            problem = next((each for each in _scaled(spec, near) if taken(spec, dispatch, each)), None)
+            if problem is not None and problem != base and work_of(problem) <= _MOST_WORK:
+                found.append(problem)
+    return found[:_MOST_BEYOND]
 
 
 def _scaled(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:

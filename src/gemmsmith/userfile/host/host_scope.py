@@ -228,9 +228,9 @@ class _Walk:
             if expression is not None and expression.type == "assignment_expression":
                 self._assignment(expression)
             elif expression is not None and expression.type == "update_expression" and self._is_known(expression):
-                name = path_of(text_of(self.code, expression.child_by_field_name("argument")))
+                counter = path_of(text_of(self.code, expression.child_by_field_name("argument")))
                 sign = "-" if "--" in text_of(self.code, expression) else "+"
-                self._set(name, f"({self.scope.variables[name].value}) {sign} 1", expression)
+                self._set(counter, f"({self.scope.variables[counter].value}) {sign} 1", expression)
             elif expression is not None:
                 self._may_change(expression)
         elif node.type == "if_statement":
