@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gemmsmith.cli.check_dispatch import check_instantiations, launched_trials
 from gemmsmith.cli.main import run_command
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.meaning.settled import Settled
 
 KERNEL = """
 template <bool WHOLE> __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -173,3 +180,86 @@ def test_a_mistake_for_some_sizes_and_scalars(
 ) -> None:
     code, found = check(tmp_path, SCALED.replace(right, wrong), capsys)
     assert (code, found["status"]) == (1, "wrong")
+
+
+LAUNCHERS = (
+    SWITCHED[: SWITCHED.index("void run")].replace("FIRST", "0.f")
+    + """
+template <int T> void launch(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<T><<<dim3((N + T - 1) / T, (M + T - 1) / T), dim3(T, T)>>>(A, B, C, M, N, K);
+}
+void few(const float* A, const float* B, float* C, int M, int N, int K) {
+    k<4><<<dim3((N + 3) / 4, (M + 3) / 4), dim3(4, 4)>>>(A, B, C, M, N, K);
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    if (M > 128 && N > 128) launch<16>(A, B, C, M, N, K);
+    else if (M > 16) launch<8>(A, B, C, M, N, K);
+    else few(A, B, C, M, N, K);
+}
+"""
+)
+
+
+def test_instantiations_of_launchers_are_found_where_sizes_choose_between_them(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(LAUNCHERS, encoding="utf-8")
+    launch = user_kernel(tmp_path / "k.cu", UserOptions()).geometry
+    assert isinstance(launch, UserLaunch)
+    assert launch.site is not None
+    assert {launch.site.template()[0]["T"], *(dict(each)["T"] for each in launch.other_instances())} == {"16", "8", "4"}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What ``check`` is asked for, as far as it matters here: a whole check."""
+
+    budget: float = 15.0
+    free: bool = True
+    certified: bool = True
+    cures: float = 0.0
+    fitted: bool = True
+    clock: None = None
+    trial: Any = field(default_factory=lambda: SimpleNamespace(trial=""))
+    device: Any = field(default_factory=lambda: SimpleNamespace(wants_gpu=False))
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_seconds_are_kept_for_another_instantiation(passes: bool, tmp_path: Path) -> None:
+    """The first gets less than the whole budget, and the others what was kept, however long the first took."""
+    (tmp_path / "k.cu").write_text(LAUNCHERS, encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions())
+    budgets = []
+
+    def judged(asked: Any, right: bool = True) -> Any:
+        budgets.append(asked.budget)
+        return SimpleNamespace(ok=right, status="right" if right else "wrong", entry="k", budget=asked.budget,
+                               settled=Settled(spec))  # fmt: skip
+
+    asked: Any = Whole()
+    report = check_instantiations(
+        spec, spec.config(), asked, lambda _, __, a: judged(a), lambda a, *_: judged(a, passes)
+    )
+    assert report.ok is passes
+    assert budgets[0] < 15
+    assert min(budgets) >= 2
+
+
+def test_ragged_sizes_beyond_a_number_that_host_code_compares_with(tmp_path: Path) -> None:
+    """An odd K goes to the instance for pairs from 257 on: no odd K below shows that."""
+    source = (
+        KERNEL[: KERNEL.index("void run")]
+        + """
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    dim3 grid((N + 7) / 8, (M + 7) / 8), block(8, 8);
+    if (K % 8 == 0 || K > 256) k<true><<<grid, block>>>(A, B, C, M, N, K);
+    else k<false><<<grid, block>>>(A, B, C, M, N, K);
+}
+"""
+    )
+    (tmp_path / "k.cu").write_text(source, encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions())
+    base: Any = spec.problem(64, 64, 64)
+    report: Any = SimpleNamespace(base=base, trials=[])
+    asked: Any = SimpleNamespace(ragged=frozenset("K"))
+    tried = {trial.problem.k for trial in launched_trials(spec, report, asked, spec.problem(64, 128, 192))}
+    assert 259 in tried
+    assert not {67, 63} & tried

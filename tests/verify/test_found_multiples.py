@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gemmsmith.problem import Problem
+from gemmsmith.problem import INT8, INT32, Problem
 from gemmsmith.verify.code.edges import KernelEdges
 from gemmsmith.verify.trials.axis_multiple import LaunchSteps
 from gemmsmith.verify.trials.least_depth import with_least_depth
@@ -18,8 +19,8 @@ from gemmsmith.verify.trials.trial import RAGGED, Trial
 
 
 def verdict(trusted: bool, **more: Any) -> Any:
-    fields = {"faulted": False, "damage": (), "unwritten": 0, "wrong": 0, "reasons": (), "faults": (), "got": None,
-              "expected": None, "hazards": ()}  # fmt: skip
+    fields = {"faulted": False, "damage": (), "unwritten": 0, "wrong": 0, "total": 4096, "reasons": (), "faults": (),
+              "got": None, "expected": None, "hazards": ()}  # fmt: skip
     return SimpleNamespace(trusted=trusted, **{**fields, **more})
 
 
@@ -81,3 +82,45 @@ def test_outputs_that_are_stored_several_at_once(
         assert found.trial is not None
     else:
         assert (found.trial, found.multiples) == (None, multiples)
+
+
+def _of_words(k: int, fill: str) -> Any:
+    """A kernel that takes four terms at once, without what is left of K."""
+    return RIGHT if k % 4 == 0 or fill == f"integers to {k // 4 * 4}" or k < 4 else WRONG
+
+
+@pytest.mark.parametrize("rounds_up", [True, False])
+def test_a_round_for_the_rest_of_k_that_loses_it_is_wrong(rounds_up: bool) -> None:
+    """Packed words of int8, read byte by byte: no misaligned access explains that K must be a multiple of four."""
+    base = Problem(64, 64, 96, INT8, out_dtype=INT32)
+    trial = Trial(RAGGED, base.with_(m=65, n=63, k=67), "float", "normal", "lockstep")
+    found = find_raggedness(lambda tried: _of_words(tried.problem.k, tried.fill), trial, WRONG, base,
+                            (16, 16), KernelEdges((32,), rounds_up=rounds_up))  # fmt: skip
+    assert found.wrong == ("K" if rounds_up else "")
+    assert rounds_up or found.multiples == Multiples(1, 1, 4)
+
+
+MISALIGNED = verdict(False, faulted=True, reasons=("misaligned",), faults=(SimpleNamespace(rule="misaligned"),))
+
+
+@pytest.mark.parametrize(
+    ("inside", "rounds_up", "wrong"),
+    [
+        (WRONG, True, "K"),
+        (WRONG, False, ""),
+        (verdict(False, wrong=4096, got=math.nan, expected=7.0), True, ""),
+        (RIGHT, True, ""),
+    ],
+    ids=["loses terms", "has no round for them", "reads padding", "right"],
+)
+def test_rows_that_end_inside_a_vector_where_the_next_one_is_aligned(inside: Any, rounds_up: bool, wrong: str) -> None:
+    def run(tried: Trial) -> Any:
+        problem = tried.problem
+        if problem.lda % 4 or problem.ldb % 4:
+            return MISALIGNED
+        return RIGHT if problem.k % 4 == 0 or tried.fill.startswith("integers") else inside
+
+    trial = Trial(RAGGED, Problem(65, 63, 67), "float", "normal", "lockstep")
+    found = find_raggedness(run, trial, MISALIGNED, BASE, (16, 16), KernelEdges((16,), rounds_up=rounds_up))
+    assert found.wrong == wrong
+    assert wrong or found.multiples == Multiples(1, 4, 4)

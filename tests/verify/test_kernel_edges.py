@@ -246,3 +246,9 @@ def test_a_launch_of_some_blocks_expects_no_more_outputs_than_there_are() -> Non
     sparse = [trial for trial in edge_trials(subject, full=True) if trial.size is Size.SPARSE]
     assert any(trial.problem.m < tile[0] for trial in sparse)
     assert all(trial.written <= trial.problem.m * trial.problem.n for trial in sparse)
+
+
+@pytest.mark.parametrize(("until", "rounds_up"), [("k0 < K", True), ("k0 + 16 <= K", False)])
+def test_a_round_for_the_rest_of_k_is_seen(until: str, rounds_up: bool, tmp_path: Path) -> None:
+    assert "k0 < K" in GUARDED
+    assert edges_of(tmp_path, GUARDED.replace("k0 < K", until)).rounds_up is rounds_up

@@ -2,8 +2,8 @@
 
 Each instantiation is judged, on shapes that host code launches it for; the worst is the verdict. Shapes that are ragged
 in an extent count where host code asks what that extent is a multiple of, or where another instantiation takes them.
-Where something else decides (a ``switch`` over a tile, a table of kernels), the first is judged whole, and others with
-the usual trials while there is time.
+Where something else decides (a ``switch`` over a tile, a table of kernels, calls of a launcher), the first is judged
+with most of the seconds, and others with what is kept for them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.shape_dispatch import Dispatch, Pairs
 from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.trials.check_shapes import work_of
 from gemmsmith.verify.trials.trial import RAGGED, Trial
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
@@ -30,9 +31,12 @@ Tried = Callable[[Asked, Pairs, Check], Report]
 LAUNCHED = "a shape that its host code launches it for"
 _MOST_OTHERS = 3
 _MOST_BESIDE = 2  # further instantiations that are judged, where no size decides between them
-_BESIDE_SHARE = 0.6  # of the budget: after that none is begun
+_KEPT_SHARE = 0.2  # of the budget, for each of these
+_BESIDE_SHARE = 0.9  # of the budget: after that none is begun
 _CLOSER_SHARE = 0.4  # of the budget, for one that is right for some shapes only
 _MOST_SHAPES = 6
+_MOST_BEYOND = 4  # of these beyond thresholds
+_SHORT, _MOST_WORK = 17, 2**21  # an extent beside one at a threshold; multiply-adds
 _RIGHT = ("right", "column_major")
 # Added to M, N and K: all ragged, then one of them; multiples of 2, 4 and 8 are not ragged for every vector.
 _RAGGED = ((1, -1, 3), (3, 5, -1), (0, 0, 3), (0, -1, 0), (1, 0, 0), (0, 0, 4), (0, 4, 0), (0, 2, 2), (0, 8, 8))
@@ -42,7 +46,7 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
     """The report on the instantiation for large matrices, or on another one that is wrong."""
     dispatch = dispatch_of(spec) if _is_whole(asked) and not _is_chosen(spec) else None
     if dispatch is None:
-        return _with_instances_beside(spec, check(spec, config, asked), asked, check, tried)
+        return _with_instances_beside(spec, config, asked, check, tried)
     quick = replace(asked, budget=asked.budget / 2, certified=False, fitted=False, cures=0.0, ragged=dispatch.tested)
     others: list[Report] = []
     lines: list[str] = []
@@ -73,12 +77,16 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
     return report
 
 
-def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check: Check, tried: Tried) -> Report:
-    """The report, or one on another instantiation that the same host code launches, by no size, if that is wrong."""
-    beside = isinstance(spec.geometry, UserLaunch) and report.ok and _is_whole(asked) and not _is_chosen(spec)
+def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check: Check, tried: Tried) -> Report:
+    """The report, or one on another instantiation that the same host code launches, by no size, if that is wrong.
+    Seconds are kept for the others, as many as are judged."""
+    beside = isinstance(spec.geometry, UserLaunch) and _is_whole(asked) and not _is_chosen(spec)
     others = spec.geometry.other_instances() if beside and isinstance(spec.geometry, UserLaunch) else ()
-    quick = replace(asked, certified=False, fitted=False, cures=0.0)
-    closer = replace(quick, fitted=True, clock=None, budget=asked.budget * _CLOSER_SHARE)
+    kept = _KEPT_SHARE * min(len(others), _MOST_BESIDE)
+    report = check(spec, config, replace(asked, budget=asked.budget * (1 - kept)))
+    report.budget = asked.budget if report.budget else report.budget
+    if not report.ok:
+        return report
     lines: list[str] = []
     for place, values in enumerate(others):
         named = ", ".join(f"{name}={value}" for name, value in values)
@@ -86,10 +94,11 @@ def _with_instances_beside(spec: KernelSpec, report: Report, asked: Asked, check
         if place >= _MOST_BESIDE or used > asked.budget * _BESIDE_SHARE:
             lines.append(f"its host code also launches it with {named}, which is not judged: --entry or -D chooses it")
             continue
+        quick = replace(asked, certified=False, cures=0.0, clock=None, budget=asked.budget * _KEPT_SHARE)
         try:
             other = tried(quick, values, check)
-            if other.ok and other.status not in _RIGHT:  # its guards may be wrong, which fitted trials show
-                other = tried(closer, values, check)
+            if other.ok and other.status not in _RIGHT:  # its guards may be wrong, which takes more trials
+                other = tried(replace(quick, budget=asked.budget * _CLOSER_SHARE), values, check)
         except TimeLimitError:
             raise
         except GemmsmithError as error:
@@ -140,11 +149,26 @@ def launched_trials(spec: KernelSpec, report: Report, asked: Asked, distinct: Pr
             problem = next((each for each in _scaled(spec, near) if taken(spec, dispatch, each)), None)
             if problem is not None and problem not in found and (m or n or k):
                 found.append(problem)
+    beyond = _beyond_thresholds(spec, report.base, dispatch, sorted(ragged))
     # The last ones have M, N and K of different size.
     chosen = found if len(found) <= _MOST_SHAPES else [*found[: _MOST_SHAPES - 1], found[-1]]
     c = report.trials[0].c if report.trials else "unset"
-    for problem in chosen:
+    for problem in (*chosen, *(each for each in beyond if each not in chosen)):
         yield Trial(LAUNCHED, problem, "exact", "integers", "lockstep", "set" if problem.beta else c)
+
+
+def _beyond_thresholds(spec: KernelSpec, base: Problem, dispatch: Dispatch, ragged: list[str]) -> list[Problem]:
+    """Ragged products a little beyond each number that host code compares sizes with, and a little below it, for which
+    it launches this instantiation: ``K % 2 == 0 || K > 256`` lets an odd K through from 257 on."""
+    found: list[Problem] = []
+    for axis, number in product(ragged, dispatch.thresholds):
+        for extent in (number + 3, number - 1):
+            others = {other.lower(): _SHORT + at for at, other in enumerate(EXTENTS) if other != axis}
+            near = base.with_(**{axis.lower(): extent}, **others) if extent > 0 else base
+            problem = next((each for each in _scaled(spec, near) if taken(spec, dispatch, each)), None)
+            if problem is not None and problem != base and work_of(problem) <= _MOST_WORK:
+                found.append(problem)
+    return found[:_MOST_BEYOND]
 
 
 def _scaled(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:

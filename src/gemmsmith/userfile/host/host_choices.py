@@ -24,8 +24,9 @@ def path_of(text: str) -> str:
 
 
 def assigned_in(code: str, node: Node) -> set[str]:
-    """Variables that are assigned somewhere in a statement."""
-    found = (n.child_by_field_name("left") for n in descend(node, _ANYWHERE) if n.type == "assignment_expression")
+    """Variables that are assigned, or counted up or down, somewhere in a statement."""
+    side = {"assignment_expression": "left", "update_expression": "argument"}
+    found = (n.child_by_field_name(side[n.type]) for n in descend(node, _ANYWHERE) if n.type in side)
     return {name for left in found if (name := path_of(text_of(code, left))).isidentifier()}
 
 
@@ -52,6 +53,11 @@ def as_expression(code: str, node: Node | None, name: str, before: str, kind: st
             if child.type != "comment" and not (before := as_expression(code, child, name, before, kind)):
                 return ""
         return before
+    if node.type == "expression_statement" and node.named_children[0].type == "update_expression":
+        counted = node.named_children[0]
+        if path_of(text_of(code, counted.child_by_field_name("argument"))) != name:
+            return before
+        return f"({_cast(kind)}({before})) {'-' if '--' in text_of(code, counted) else '+'} 1"
     if name not in assigned_in(code, node):
         return before
     inner = node.named_children[0] if node.type == "expression_statement" and node.named_children else None

@@ -227,6 +227,10 @@ class _Walk:
             expression = node.named_children[0] if node.named_children else None
             if expression is not None and expression.type == "assignment_expression":
                 self._assignment(expression)
+            elif expression is not None and expression.type == "update_expression" and self._is_known(expression):
+                counter = path_of(text_of(self.code, expression.child_by_field_name("argument")))
+                sign = "-" if "--" in text_of(self.code, expression) else "+"
+                self._set(counter, f"({self.scope.variables[counter].value}) {sign} 1", expression)
             elif expression is not None:
                 self._may_change(expression)
         elif node.type == "if_statement":
@@ -296,8 +300,9 @@ class _Walk:
         self._addresses(right)
 
     def _is_known(self, left: Node) -> bool:
-        """Whether it is a flag or a whole number whose value is told where it is declared."""
-        name = path_of(text_of(self.code, left))
+        """Whether what is changed is a flag or a whole number whose value is told where it is declared."""
+        changed = left.child_by_field_name("argument") if left.type == "update_expression" else left
+        name = path_of(text_of(self.code, changed))
         known = self.scope.variables.get(name)
         return known is not None and known.type in _WHOLE and bool(known.value) and name not in self.scope.changed
 

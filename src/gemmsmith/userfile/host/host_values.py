@@ -13,6 +13,7 @@ from gemmsmith.userfile.host.host_choices import path_of
 from gemmsmith.userfile.host.host_frame import DEEPEST, Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_scope import LocalScope, returns
 from gemmsmith.userfile.host.host_types import HostTypes, number_of
+from gemmsmith.userfile.host.local_lambdas import returned_text
 from gemmsmith.userfile.host.map_constants import MAP_CONSTANTS
 from gemmsmith.userfile.host.values import Number, UnknownValueError, Value, converted, evaluate, number
 from gemmsmith.userfile.launches.launch_text import split_template
@@ -325,6 +326,10 @@ class HostScope(HostTypes):
             macro = source.macros.get(name)
             if macro is not None and macro.parameters is not None:
                 return evaluate(filled(macro, list(arguments)), self)
+        variable = self.frame.locals.variables.get(name)
+        if variable is not None and (made := returned_text(variable.value)) is not None:
+            passed = (str(number(evaluate(text, self))) for text in arguments)
+            return evaluate(made[1], self.where({key: f"({text})" for key, text in zip(made[0], passed, strict=True)}))
         for source in self.frame.sources:
             for function in source.functions:
                 if function.name == name and len(function.parameters) >= len(arguments):

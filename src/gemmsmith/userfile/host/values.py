@@ -38,6 +38,7 @@ _INTEGERS = re.compile(
     r"(?:(?:const|unsigned|signed|long|short|int|char|bool|size_t|ssize_t|uint|ushort|ulong|(?:cu)?u?int\d+_t|ptrdiff_t"
     r"|dim3::\w+|auto)\s*)+"
 )
+_SEEMS_CAST = re.compile(r"(?<![\w)\]>])\(\s*([A-Za-z_]\w*)\s*\)(?=\s*[-+*&])")
 _FLOATS = re.compile(r"(?:(?:const|long|float|double)\s*)+")
 
 
@@ -45,7 +46,7 @@ def evaluate(text: str, scope: Scope) -> Value:
     """The value of ``text``; raises ``UnknownValueError``."""
     if text.startswith("{") and text.endswith("}"):
         text = f"dim3{text}"
-    found = expression(text)
+    found = expression(_without_seeming_casts(text, scope))
     if found is None:
         raise UnknownValueError(f"{text!r} is not an expression")
     try:
@@ -54,6 +55,20 @@ def evaluate(text: str, scope: Scope) -> Value:
         raise UnknownValueError(f"cannot evaluate {text!r}: {error}") from None
     except RecursionError:
         raise UnknownValueError(f"{text[:40]!r} is nested too deeply") from None
+
+
+def _without_seeming_casts(text: str, scope: Scope) -> str:
+    """``(n) + (b) / 2`` without the parentheses of ``n``: without types at hand it reads as a cast of ``+(b) / 2``."""
+
+    def bare(match: re.Match[str]) -> str:
+        if _INTEGERS.fullmatch(match[1]) or _FLOATS.fullmatch(match[1]):
+            return match[0]
+        try:
+            return match[0] if isinstance(scope.value(match[1]), tuple) else f" {match[1]} "
+        except UsageError:
+            return match[0]
+
+    return _SEEMS_CAST.sub(bare, text)
 
 
 def evaluate_int(text: str, scope: Scope) -> int:
@@ -218,9 +233,12 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "fmin": min, "fmax": max, "abs": abs, "fabs": abs, "fabsf": abs, "gcd": lambda a, b: math.gcd(int(a), int(b)),
     "sqrt": lambda a: Fraction(math.sqrt(a)), "sqrtf": lambda a: Fraction(math.sqrt(a)),
     "log2": lambda a: Fraction(math.log2(a)), "pow": lambda a, b: a ** min(b, 62),
-    "round": lambda a: math.floor(a + Fraction(1, 2)),
+    **dict.fromkeys(("round", "roundf", "lround", "lroundf", "llround"), lambda a: math.floor(a + Fraction(1, 2))),
+    **dict.fromkeys(("rint", "rintf", "lrint", "lrintf", "llrint", "nearbyint", "nearbyintf"), lambda a: round(a)),
+    **dict.fromkeys(("trunc", "truncf"), math.trunc),
 }  # fmt: skip
-_OF_ONE = frozenset(("ceil", "ceilf", "floor", "floorf", "abs", "fabs", "fabsf", "sqrt", "sqrtf", "log2", "round"))
+_OF_TWO = frozenset(("min", "max", "fmin", "fmax", "gcd", "pow"))
+_OF_ONE = frozenset(_FUNCTIONS) - _OF_TWO
 
 
 def _size(node: Node, code: str, scope: Scope) -> Value:

@@ -24,6 +24,7 @@ from gemmsmith.userfile.launches.launch_values import SiteValues
 Pairs = tuple[tuple[str, str], ...]
 _LARGE = {"M": 1024, "N": 2048, "K": 4096, "lda": 4096, "ldb": 2048, "ldc": 2048, "batch": 1}
 PLAIN = {"alpha": Fraction(1), "beta": Fraction(0)}
+_COMPARED = re.compile(r"(?<![=<>])[<>]=?\s*(\d+)\b")
 _LEAVES = re.compile(r"\breturn\b")
 _GUARD = re.compile(r"\b(if|assert|\w*(?:CHECK|ASSERT|ENFORCE|REQUIRE)\w*)\s*\(")
 _STOPS = re.compile(r"\s*(?:\{(?:(?!<<<)[^{}])*?)?\b(?:return|throw|exit|abort)\b")
@@ -59,6 +60,12 @@ class Dispatch:
         """The extents for which it matters what they are multiples of."""
         return frozenset(role for role in ("M", "N", "K") for more in (1, 2, 4, 8)
                          if self._taken(_LARGE | {role: _LARGE[role] + more}) != self._taken(_LARGE))  # fmt: skip
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Numbers that the conditions compare with, ascending: another launch may be made from there on."""
+        texts = (text for site in self.sites for text, _ in self._conditions(site))
+        return tuple(sorted({int(number) for text in texts for number in _COMPARED.findall(text)}))
 
     @property
     def is_by_size(self) -> bool:

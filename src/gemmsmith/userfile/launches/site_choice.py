@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
 from gemmsmith.errors import UsageError
 from gemmsmith.userfile.host.host_loops import loop_around
@@ -12,6 +13,8 @@ from gemmsmith.userfile.launches.launch_site import LaunchSite
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_roles import Roles
 
+_UNREACHED = 64  # a site that host code comes to at none of the sizes that are asked for
+_TRIED_SIZES = (8, 63, 64, 500, 4096)  # of each extent
 _OTHERS = 128  # a site with the given template arguments tells more than any with others
 
 
@@ -55,7 +58,8 @@ def complete(sites: Iterable[LaunchSite], like: SiteValues, sizes: Mapping[str, 
 def instances_beside(
     own: SiteValues, sites: Iterable[LaunchSite], sizes: Mapping[str, int]
 ) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """The template values of sites in the function of ``own`` that pass others and leave nothing open."""
+    """The template values of sites beside ``own`` that pass others and leave nothing open: in the same function, or in
+    another of the file that host code calls."""
     names = {parameter.name for parameter in own.site.kernel.template or ()}
     plain = replace(own, given={name: value for name, value in own.given.items() if name not in names})
     mine = own.template()[0]
@@ -64,17 +68,28 @@ def instances_beside(
         values = replace(plain, site=site)
         template, left = values.template()
         pairs = tuple(template.items())
-        if site.frame.function != own.site.frame.function or left or template == mine or pairs in found:
+        same = site.frame.function == own.site.frame.function
+        if not same and (site.file != own.site.file or site.frame.caller is None):
             continue
-        if _missing(values, sizes) == 0:
+        if left or template == mine or pairs in found:
+            continue
+        missing = _missing(values, sizes)
+        if missing == 0 or (missing == _UNREACHED and _is_ever_reached(values, sizes)):
             found[pairs] = None
     return tuple(found)
+
+
+def _is_ever_reached(values: SiteValues, sizes: Mapping[str, int]) -> bool:
+    """Whether host code makes the launch for products of some size: small ones, ragged ones, long ones."""
+    extents = [role for role in ("M", "N", "K") if role in sizes]
+    return any(values.is_reached({**sizes, **dict(zip(extents, tried, strict=True))})
+               for tried in product(_TRIED_SIZES, repeat=len(extents)))  # fmt: skip
 
 
 def _missing(values: SiteValues, sizes: Mapping[str, int]) -> int:
     """How much a site leaves open; 0 for nothing."""
     _, left = values.template()
-    score = 16 * len(left) + (0 if values.is_reached(sizes) or values.is_reached(_multiples(sizes)) else 64)
+    score = 16 * len(left) + (0 if values.is_reached(sizes) or values.is_reached(_multiples(sizes)) else _UNREACHED)
     for index, cost in ((1, 4), (0, 2)):
         try:
             values.extent(index, sizes)

@@ -51,6 +51,7 @@ class KernelEdges:
     tails     extents with code of their own for ragged ones: what whole k-tiles, or whole vectors, never come to
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
+    rounds_up  a loop over K has a round for what is left behind the last whole step
     counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
     counts_bytes  a number that is no thread's is cut to 8 bits: rows or columns of tiles may be counted in a byte
@@ -67,6 +68,7 @@ class KernelEdges:
     tails: frozenset[str] = frozenset()
     looks_at_alignment: bool = False
     masks_k: bool = False
+    rounds_up: bool = False
     counted: frozenset[str] = frozenset()
     narrow: tuple[int, ...] = ()
     counts_bytes: bool = False

@@ -12,6 +12,7 @@ _LINE = re.compile(
 )
 _NUMBER = re.compile(r"\b0[fF]([0-9a-fA-F]{8})\b|\b0[dD]([0-9a-fA-F]{16})\b")
 _ADDS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!shared)[\w.]*add[\w.]*\.(?:f32|f16|bf16)", re.M)
+_ATOMICS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!\w*\.?shared)", re.M)
 _SATURATES = re.compile(r"\.sat\.(?:f32|f16|bf16)|\.relu\b")
 _MOST = 4
 
@@ -30,3 +31,8 @@ def compared_floats(ptx: str) -> tuple[float, ...]:
 def adds_in_memory(ptx: str) -> bool:
     """Whether it adds floats in global memory: hardware flushes subnormal sums there."""
     return _ADDS.search(ptx) is not None
+
+
+def has_atomics(ptx: str) -> bool:
+    """Whether it changes memory other than shared memory by atomics."""
+    return _ATOMICS.search(ptx) is not None

@@ -124,7 +124,8 @@ class _Probe(GuardProbe):
             edges += [edge for edge in more if (edge.axis, edge.text) not in known]
         guards, unguarded, lines = self._guards(depths)
         return KernelEdges(depths, tuple(edges), guards, unguarded, was_read=True, guard_lines=lines,
-                           tails=self._tails(depths), looks_at_alignment=self._looks_at_alignment())  # fmt: skip
+                           tails=self._tails(depths), looks_at_alignment=self._looks_at_alignment(),
+                           rounds_up=self._rounds_up())  # fmt: skip
 
     def _beyond(self, edges: list[Edge], depths: tuple[int, ...]) -> Problem:
         """Past the edges that whole tiles and the k-tile do not explain."""
@@ -147,6 +148,12 @@ class _Probe(GuardProbe):
             if more > 0 and _PROBED_K % more == 0:
                 found.add(_PROBED_K // more)
         return tuple(sorted(found, reverse=True))
+
+    def _rounds_up(self) -> bool:
+        """Whether a loop that takes several k at once has one more round where a single one is left."""
+        whole, more, twice = (self._jumps(k) for k in (_PROBED_K, _PROBED_K + 1, 2 * _PROBED_K))
+        return any(0 < twice[loop] - whole.get(loop, 0) < _PROBED_K and more.get(loop, 0) > whole.get(loop, 0)
+                   for loop in twice)  # fmt: skip
 
     def _jumps(self, k: int) -> dict[int, int]:
         problem = self.base.with_(k=k)

@@ -100,6 +100,8 @@ class AxisSearch:
         if len(failed) < len(self.near) and not small and self.near[failed[0]] is not None:  # no step explains that
             raise self._wrong(failed[0])
         step, has_guards = self._least_step(small)
+        if self._drops_a_round(step):
+            raise self._wrong(1)
         if has_guards:
             self._judge_guards(step, small)
         self._judge_other_sizes(step)
@@ -254,6 +256,17 @@ class AxisSearch:
         k = self.base.k - less
         whole = f"integers to {k // step * step}"
         return k % step == 0 or self._trusted(replace(self.shorter(less), mode="exact", fill=whole))
+
+    def _drops_a_round(self, step: int) -> bool:
+        """Whether a loop has a round for the rest of K, and nothing but this rest is lost: who was not meant to take it
+        would have no round for it, or read what is no part of the matrices."""
+        judged = self.near[1]
+        if self.axis != "K" or not self.edges.rounds_up or not 1 < step < self.base.k or judged is None:
+            return False
+        if judged.faulted or judged.damage or judged.unwritten or refuses_extent(judged):
+            return False
+        whole = self.base.k // step * step == self.base.k
+        return whole and all(self._only_drops(less, step) for less in _SHORT_BY if less < step)
 
     def _reads_twice(self, less: int, step: int) -> bool:
         """Whether the rest of K is there, and so is what comes before the last whole step: a step that is moved back to

@@ -25,6 +25,7 @@ from gemmsmith.problem import FP16, INT8, INTEGER_TYPES, Problem
 from gemmsmith.verify.code.edges import Edge
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.oracles.epilogue import SMOOTH
+from gemmsmith.verify.trials.capped_grids import capped_grids
 from gemmsmith.verify.trials.data_trials import data_trials
 from gemmsmith.verify.trials.decision_trials import decision_trials
 from gemmsmith.verify.trials.exact_trial import exact_trial
@@ -32,7 +33,7 @@ from gemmsmith.verify.trials.extents import legal_grid, with_extent
 from gemmsmith.verify.trials.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
 from gemmsmith.verify.trials.sparse_launch import runs_on_parts
 from gemmsmith.verify.trials.tile_trials import MOST_WORK, grid_changes, many_tiles
-from gemmsmith.verify.trials.trial import DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
+from gemmsmith.verify.trials.trial import CAPPED, DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
 from gemmsmith.verify.trials.trial_subject import Subject
 from gemmsmith.verify.trials.trials import padded
 
@@ -64,7 +65,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
         (DECISIONS, decision_trials(subject, usual_sizes(subject), full)),
-        (EDGES, _edges(subject, full)), ("grids", grid_changes(subject)),
+        (EDGES, _edges(subject, full)), ("grids", chain(grid_changes(subject), capped_grids(subject))),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
         ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
         ("large matrices", large_matrices(subject)),
@@ -97,7 +98,7 @@ def _obstacle(subject: Subject, trial: Trial) -> str:
         return "a trial of its own shows what happens beyond 2³¹ elements"
     if trial.problem.activation and trial.mode not in ("float", "exact"):
         return "its mode judges no activation"
-    if trial.size is Size.SPARSE and not subject.samples:
+    if trial.size is Size.SPARSE and not (subject.samples or trial.label.startswith(CAPPED)):
         return "its blocks do not each compute a tile of their own"
     if trial.size is Size.SPARSE and subject.spec.is_rung and not all(
         runs_on_parts(subject.spec, subject.config, trial.problem.with_(k=k))

@@ -23,10 +23,10 @@ _MOST_BLOCKS = 65_535  # along y and z
 
 def whole_tile(subject: Subject) -> Problem:
     """One whole tile."""
-    return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=_two_k_tiles(subject))
+    return subject.base.with_(m=subject.tile[0], n=subject.tile[1], k=two_k_tiles(subject))
 
 
-def _two_k_tiles(subject: Subject) -> int:
+def two_k_tiles(subject: Subject) -> int:
     """Two k-tiles, or the least K of a pipeline that needs more."""
     return max(round_up(2 * subject.depth, subject.multiples.k), subject.multiples.from_k)
 
@@ -49,7 +49,7 @@ def far_trial(
     per_block = min(bm, problem.m) * min(bn, problem.n)
     return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",
                  "lockstep", "set", False, Size.SPARSE, chosen, per_block * len(chosen), why,
-                 dry_k=_two_k_tiles(subject),
+                 dry_k=two_k_tiles(subject),
                  corner=subject.corner and whole and total - 1 in chosen)  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.ptx import parse
 from gemmsmith.sim.work import WORK
 from gemmsmith.verify.code.edges import Coverage
-from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats
+from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats, has_atomics
 from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.host.launched_products import excluded
@@ -75,8 +75,8 @@ def fit_subject(
             found = replace(found, multiples=least)
         except WrongGuard as ended:
             found = ended.found
-    subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx), c,
-                      square=square, own=block_tile(spec, config))  # fmt: skip
+    subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx),
+                      has_atomics(ptx), c, square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
     subject = replace(subject, corner=subject.samples and _ends_in_corner(runner, subject))
     return (subject if found.trial is not None else replace(subject, coverage=_coverage(runner, subject))), found

@@ -8,17 +8,20 @@ multiple.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 from gemmsmith.problem import Problem
 from gemmsmith.verify.code.edges import KernelEdges
 from gemmsmith.verify.trials.axis_multiple import AxisSearch, LaunchSteps, Run, is_trusted
+from gemmsmith.verify.trials.extents import with_extent
 from gemmsmith.verify.trials.multiples import Multiples, Raggedness, WrongGuard, round_up
 from gemmsmith.verify.trials.trial import Trial
 from gemmsmith.verify.verdict import Verdict, is_misaligned, refuses_extent
 
 _ALONE = LaunchSteps()
+_PADDING_OF_LAST_ROW = 256  # bytes that may be read: a matrix is often allocated with it
 
 
 def find_raggedness(
@@ -34,6 +37,7 @@ def find_raggedness(
         if verdict is not None and refuses_extent(verdict) and len(axes) == 3:
             rows = _rows_of_vectors(run, trial, base)
             if rows is not None:
+                _judge_padded_rows(run, trial, base, rows, edges)
                 if edges.masks_k:
                     _judge_half_vectors(run, trial, base, rows.k)
                 return Raggedness(rows)
@@ -85,6 +89,34 @@ def _judge_half_vectors(run: Run, trial: Trial, base: Problem, step: int) -> Non
     judged = run(half) if step > 1 else None
     if judged is not None and judged.wrong and not refuses_extent(judged):
         raise WrongGuard("K", half, judged)
+
+
+def _judge_padded_rows(run: Run, trial: Trial, base: Problem, rows: Multiples, edges: KernelEdges) -> None:
+    """Raise for a kernel that takes leading dimensions and is wrong where its rows start on whole vectors and end in
+    one: nothing is misaligned there. The padding behind a row is NaN. Whose results are not has kept out of it; then no
+    more may be lost than the rest of a loop that has no round for it, or columns that are left out."""
+    for axis, step in (("K", rows.k), ("N", rows.n)):
+        if step == 1:
+            continue
+        extent = getattr(base, axis.lower())
+        problem = with_extent(base, axis, extent - 1 if extent > step else extent + 1)
+        problem = problem.with_(lda=_padded(problem.a_shape[1], problem.dtype.itemsize),
+                                ldb=_padded(problem.b_shape[1], problem.dtype.itemsize),
+                                ldc=_padded(problem.n, problem.out_dtype.itemsize))  # fmt: skip
+        ended = replace(trial, problem=problem, slack=_PADDING_OF_LAST_ROW)
+        judged = run(ended)
+        if judged is None or judged.trusted or judged.faulted or judged.damage or refuses_extent(judged):
+            continue
+        if judged.wrong <= judged.unwritten or judged.got is None or math.isnan(judged.got):
+            continue
+        whole = replace(ended, mode="exact", fill=f"integers to {problem.k // step * step}")
+        if axis == "N" or edges.rounds_up or not is_trusted(run, whole):
+            raise WrongGuard(axis, ended, judged)
+
+
+def _padded(row: int, itemsize: int) -> int:
+    """The row with what follows it, so that the next one starts on a whole vector."""
+    return round_up(row, max(1, 16 // itemsize))
 
 
 def _least_vector(vector: int, passes: Callable[[int], bool]) -> int:

@@ -23,6 +23,7 @@ class Subject:
     corner     the last block computes the last rows and columns
     multiples  of M, N and K, which it needs
     floats     constants that it compares floats with; adds: whether it adds floats in global memory
+    atomics    whether it changes global memory by atomics: blocks share tiles, or take them from a counter
     c          what C holds before a launch
     samples    whether each block computes its own tile, so that some of them can be run alone
     square     it is right for M = N only
@@ -37,6 +38,7 @@ class Subject:
     multiples: Multiples = ANY
     floats: tuple[float, ...] = ()
     adds: bool = False
+    atomics: bool = False
     c: str = "unset"
     samples: bool = False
     square: bool = False
