@@ -13,7 +13,7 @@ term of zero would not be noticed.
     specials   normal, with NaN, infinities, zeros and subnormals in a few places
     bits       random 32-bit patterns, for arithmetic modulo 2**32
     nonfinite  normal, with one NaN or infinity in most rows of A and in some columns of B
-    largest    the ends of an 8-bit integer's range: the largest sums, of both signs
+    largest    the ends of an 8-bit integer's range: the largest sums, of both signs; int32 C and bias beyond 16 bits
     zero sums  sums that are exactly +0, as they must be in any order of summation
     zero runs  normal, with runs of zeros along k, of many lengths
     near X     normal times X, for a kernel that compares its inputs with X; 'sums near X': for one that compares sums
@@ -66,6 +66,8 @@ Array = NDArray[Any]
 EXACT_LIMIT = 2**24 - 1
 # bf16 holds integers exactly up to 2**8 only.
 LARGEST_INTEGER = 127
+# In 'largest', of int32 elements that are added to sums of bytes; fp32, which some kernels have a bias in, holds it.
+_LARGE_ADDEND, _LARGE_BIAS = 2**29, 2**20
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,10 @@ def operands(problem: Problem, fill: str = "normal", seed: int = 0, exact_limit:
         chosen.make(stream(seed, 2), c, problem.out_dtype, c_scale),
         bias,
     )
+    if fill == "largest" and problem.out_dtype == INT32 != problem.dtype:  # beyond 8, 16 and 24 bits
+        made.c[:] = stream(seed, 2).integers(-_LARGE_ADDEND, _LARGE_ADDEND, made.c.shape)
+        if bias is not None:
+            bias[:] = stream(seed, 3).integers(-_LARGE_BIAS, _LARGE_BIAS, bias.shape)
     if chosen.arrange is not None:
         lefts = _each(made.a, problem.a_shape[0], problem.trans_a)
         rights = _each(made.b, problem.b_shape[0], problem.trans_b)

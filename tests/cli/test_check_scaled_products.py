@@ -82,13 +82,30 @@ WRONG = {
     "the first product": (kernel(INT8, SCALES, DOT, SCALED, "int").replace("int k = 0", "int k = 1"), QUICK),
     "rows of B": (kernel(INT8, SCALES, DOT.replace("k * N", "k * M"), SCALED, "int"), QUICK),
     "a column's scale by rows": (kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[row]", "int"), QUICK),
+    "bytes without their sign": (
+        kernel(INT8, SCALES, "(unsigned char)A[row * K + k] * B[k * N + col]", SCALED, "int"), QUICK
+    ),
+    "scales of the first columns": (kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[col & 63]", "int"), QUICK),
+    "groups of a fixed length": (
+        kernel("__half,signed char,__half", "const __half* scales, int group_size",
+               GROUPED.replace("k / group_size", "k / 64"), "__float2half(sum)"),
+        QUICK,
+    ),
+    "bytes that wrap around": (
+        kernel(BYTES, "float scale_a, int zero_a, int zero_b", ZERO_DOT, "(int)roundf(sum * scale_a)", "int"), QUICK
+    ),
+    "a zero point of seven bits": (
+        kernel("unsigned char,signed char,int", ZEROS,
+               "(A[row * K + k] - (signed char)zp_a) * (B[k * N + col] - zp_b)", "sum", "int"),
+        WIDE,
+    ),
     "one zero point for both": (
         kernel(
             "unsigned char,signed char,int", ZEROS, "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_a)", "sum", "int"
         ),
         QUICK,
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)

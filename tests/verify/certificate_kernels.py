@@ -146,6 +146,21 @@ __global__ void gemm(int M, int N, int K, const signed char* A, const signed cha
 }
 """
 
+# The compiler makes dp2a of it: two 16-bit parts of a word, and two bytes.
+PAIRS_OF_BYTES = """
+__global__ void gemm(int M, int N, int K, const signed char* A, const signed char* B, int* C) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    int sum = 0;
+    for (int k = 0; k + 1 < K; k += 2) {
+        short low = A[row * K + k], high = A[row * K + k + 1];
+        int a = (low & 0xffff) | (high << 16), b = (B[k * N + col] & 0xff) | (B[(k + 1) * N + col] & 0xff) << 8;
+        sum = __dp2a_lo(a, b, sum);
+    }
+    C[row * N + col] = sum;
+}
+"""
+
 # A function that is called, with matrices and sums as arguments.
 CALLED = """
 __device__ __noinline__ float term(float sum, float a, float b) { return fmaf(a, b, sum); }

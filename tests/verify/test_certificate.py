@@ -14,6 +14,7 @@ from certificate_kernels import (
     HALF_PAIRS,
     LOCAL,
     PAIRS,
+    PAIRS_OF_BYTES,
     PLAIN,
     SHUFFLED,
     SPLIT,
@@ -105,6 +106,7 @@ def test_a_wrong_wgmma_kernel_has_none(old: str, new: str, tmp_path: Path) -> No
          "k ascending, one accumulator, sums rounded to f16 on the way"),
         (replaced(PLAIN.replace("float", "double"), "0.0f", "0.0"), {}, "k ascending, one accumulator"),
         (BYTES, {}, "blocks of 4 products added at once, k ascending, one accumulator"),
+        (PAIRS_OF_BYTES, {}, "blocks of 2 products added at once, k ascending, one accumulator"),
         (CALLED, {}, "k ascending, one accumulator"),
         (replaced(PLAIN, "int k = 0; k < K; ++k", "int k = K - 1; k >= 0; --k"), {}, "k descending, one accumulator"),
         (replaced(PLAIN, "sum += A[row * K + k] * B[k * N + col]",
@@ -112,7 +114,7 @@ def test_a_wrong_wgmma_kernel_has_none(old: str, new: str, tmp_path: Path) -> No
          "k ascending, products rounded before they are added, one accumulator"),
     ],
     ids=["plain", "tiled", "ragged", "two levels", "shuffled", "half", "pairs", "half pairs", "double", "bytes",
-         "called", "descending", "unfused"],
+         "pairs of bytes", "called", "descending", "unfused"],
 )  # fmt: skip
 def test_styles_and_their_orders(tmp_path: Path, source: str, options: dict[str, object], order: str) -> None:
     found = certificate_of(tmp_path, source, **options)  # type: ignore[arg-type]

@@ -111,10 +111,11 @@ class FittedTrials:
 
     def _run_deep(self) -> bool:
         """Whether one tile with many k-tiles passes, which is run though no seconds are left: what goes wrong after the
-        first k-tiles is seen in no other trial."""
+        first k-tiles is seen in no other trial. Of bytes: the largest sums, which may not fit their accumulators."""
         if max(trial.problem.k for trial, _ in self.report.verdicts) >= _DEEP:
             return True
-        waiting = [trial for trial in self.queue if trial.group == "K" and trial.problem.k >= _DEEP]
+        deep = [trial for trial in self.queue if trial.problem.k >= _DEEP]
+        waiting = [trial for trial in deep if trial.fill == "largest"] or [t for t in deep if t.group == "K"]
         trial = waiting[0] if waiting else self._deep_trial()
         if trial is None or work_of(trial.problem) > _DEEP_WORK:
             return True

@@ -25,10 +25,17 @@ def _aliases(name: str, body: str) -> set[str]:
         group = "|".join(map(re.escape, new))
         declared = re.findall(rf"(?:[*&]|\bauto\b)[\s\w]*?\b(\w+)\s*(?:=|\{{)[^;]*?\b(?:{group})\b[^;]*;", body)
         new = set(declared) - known
+        new = {each for each in new if not _points_to_const(each, body)}
         known |= new
         if len(known) > 64:
             break
     return known - {name}
+
+
+def _points_to_const(name: str, body: str) -> bool:
+    """Whether a pointer is declared so that nothing is written through it: ``const int* words = (const int*)A;``."""
+    word = re.escape(name)
+    return re.search(rf"\bconst\s+[\w:]+(?:\s+\w+)?\s*\*\s*(?:\w*restrict\w*\s+)?{word}\s*[={{]", body) is not None
 
 
 def _is_written(name: str, body: str) -> bool:

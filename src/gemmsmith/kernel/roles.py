@@ -220,6 +220,8 @@ def _scalar_roles(
     for i in numbers:
         if not roles[i] and found[i].type.is_integer:
             roles[i] = leading_role(found[i].name, batched) or leading_of(found[i].name, matrices)
+    if "D" not in pointers.values():  # an output that is called D is C, where no other matrix is added
+        roles = {i: {"ldd": "ldc", "strideD": "strideC"}.get(role, role) for i, role in roles.items()}
     for i in numbers:  # a stride beside the same operand's leading dimension is a batch's
         if roles[i].startswith("ld") and list(roles.values()).count(roles[i]) > 1:
             roles[i] = leading_role(found[i].name, True)

@@ -19,6 +19,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.run.memory import POISON, Damage, GuardedMatrix
 from gemmsmith.verify.batch_memory import batch_gaps, gap_rows, with_gaps, without_gaps
 from gemmsmith.verify.faults.element_names import Operand
+from gemmsmith.verify.old_c import passing_old_c
 
 UNREAD_C = "must not be read when beta = 0"
 
@@ -79,19 +80,24 @@ def run_guarded(
         output = named(spec.signature.output)
         c = memory.matrix(output, data.c.shape, problem.ldc, problem.out_dtype, offsets[2])
         has_d = spec.signature.has("D")  # D = alpha·A·B + beta·C: C is an input, and D is poisoned
-        bias: GuardedMatrix | None = None
+        bias = old_c = None
         if has_d:
-            bias = memory.matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype)
-        elif data.bias is not None:
+            old_c = memory.matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype)
+        if data.bias is not None:
             kind = spec.bias_dtype(problem)
             values = data.bias.reshape(problem.biases, problem.bias_length).astype(kind.numpy)
             bias = memory.input("bias", values, max(1, problem.bias_length), kind)
-        _set_c(device, problem, data, bias if has_d and bias is not None else c, c_fill)
+        _set_c(device, problem, data, c if old_c is None else old_c, c_fill)
         if c_fill != "set":
             _forbid_reads(device, problem, a, b)
-        addresses = Addresses(a.address, b.address, c.address, bias.address if bias is not None else 0)
-        beside = _launched(memory, config, problem, addresses, start)
-        inputs = tuple(each for matrix in (a, b, bias) if matrix is not None for each in matrix.damage(is_input=True))
+        beside_c = next((each.address for each in (bias, old_c) if each is not None), 0)
+        addresses = Addresses(a.address, b.address, c.address, beside_c)
+        both = bias is not None and old_c is not None
+        added = old_c.address if both and old_c is not None else 0
+        beside = _launched(memory, config, problem, addresses, start, added)
+        inputs = tuple(
+            each for matrix in (a, b, bias, old_c) if matrix is not None for each in matrix.damage(is_input=True)
+        )
         after = c.read_back(is_input=False)
         result, between = without_gaps(after.values, problem.m, gaps[2])
         if between.size and not _untouched(problem, data.c, between, c_fill, has_d):
@@ -102,14 +108,14 @@ def run_guarded(
 
 def _launched(
     memory: _GuardedMemory, config: Config, problem: Problem, addresses: Addresses,
-    start: Callable[[LaunchPlan, Addresses, int], None],
+    start: Callable[[LaunchPlan, Addresses, int], None], old_c: int,
 ) -> tuple[Damage, ...]:  # fmt: skip
     """Launch what the product takes, with its workspace; damage of that."""
     if not (problem.m and problem.n and problem.batch):
         return ()
     binding.check_simulated(memory.device, memory.spec, problem)
     addresses = memory.stack.enter_context(pointer_tables(memory.device, memory.spec.signature, problem, addresses))
-    plan = plan_launches(memory.spec, config, problem, addresses, tables=True)
+    plan = passing_old_c(plan_launches(memory.spec, config, problem, addresses, tables=True), old_c)
     needed = ceil_div(plan.workspace_bytes, problem.dtype.itemsize)
     if not needed:
         start(plan, addresses, 0)

@@ -104,17 +104,18 @@ def _shifts(constant: Any) -> bool:
 
 
 def dot(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Run) -> None:
-    """dp4a: four products of bytes, added to an integer."""
-    opcode, first, second = words_of(step)
-    if opcode != "dp4a":
-        lost("dp2a of data")(wave, step, lanes, run)
-        return
+    """dp4a: four products of bytes, added to an integer; dp2a: two, of 16-bit parts of a and one half of b's bytes."""
+    opcode, *words = words_of(step)
+    width = 1 if opcode == "dp4a" else 2  # bytes of a part of a
+    bytes_of = [Kind.S8 if word == "s32" else Kind.U8 for word in words[-2:]]
+    kinds = [bytes_of[0] if width == 1 else Kind.I16, bytes_of[1]]
+    first_of_b = 2 if "hi" in words else 0
     session = wave.session
-    kinds = [Kind.S8 if word == "s32" else Kind.U8 for word in (first, second)]
     c = wave.number(step, step.sources[2], lanes, Kind.I32)
     total, products = c, []
-    for at in range(4):
-        a, b = (wave.number(step, step.sources[n], lanes, kinds[n], at) for n in (0, 1))
+    for n in range(4 // width):
+        a, b = (wave.number(step, step.sources[of], lanes, kinds[of], at)
+                for of, at in ((0, width * n), (1, first_of_b + n)))  # fmt: skip
         product = session.multiply(a, b, Kind.I32, NAMES[Kind.I32])
         products.append(np.broadcast_to(session.trees.times(a.tree, b.tree, plain=True), product.tree.shape))
         total = session.add(total, product, Kind.I32, NAMES[Kind.I32])

@@ -11,6 +11,8 @@ _LINE = re.compile(
     r"^\s*(?:@!?%\w+\s+)?(?:setp|set|min|max|slct|testp)\b[\w.]*\.(?:f32|f64|f16x?2?|bf16x?2?)\b[^;]*;", re.M
 )
 _NUMBER = re.compile(r"\b0[fF]([0-9a-fA-F]{8})\b|\b0[dD]([0-9a-fA-F]{16})\b")
+_MOVED = re.compile(r"^\s*mov\.(?:f32|b32|f64|b64)\s+(%\w+),\s*(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16});", re.M)
+_REGISTER = re.compile(r"%\w+")
 _ADDS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!shared)[\w.]*add[\w.]*\.(?:f32|f16|bf16)", re.M)
 _ATOMICS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!\w*\.?shared)", re.M)
 _SATURATES = re.compile(r"\.sat\.(?:f32|f16|bf16)|\.relu\b")
@@ -20,7 +22,9 @@ _MOST = 4
 def compared_floats(ptx: str) -> tuple[float, ...]:
     """Magnitudes other than 0 and infinity, the smallest first; at most four."""
     found: set[float] = {1.0} if _SATURATES.search(ptx) else set()
+    moved = dict(_MOVED.findall(ptx))  # a compiler may bring a constant in a register
     for line in _LINE.findall(ptx):
+        line = _REGISTER.sub(lambda register: moved.get(register[0], register[0]), line)
         for single, double in _NUMBER.findall(line):
             value = abs(float_of(int(single or double, 16), 32 if single else 64))
             if math.isfinite(value) and value > 0:

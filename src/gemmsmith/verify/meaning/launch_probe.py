@@ -23,6 +23,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.verify.old_c import adds_c_and_bias, passing_old_c
 from gemmsmith.verify.watched_memory import WatchedMemory
 
 Array = NDArray[Any]
@@ -96,8 +97,9 @@ class LaunchProbe:
         result, extra = device.allocate(before.size), device.allocate(count * 8)
         device.write(result, before)
         given = Addresses(places[0], places[1], result, extra)
+        old_c = device.allocate(count * 8) if adds_c_and_bias(own.signature) else 0  # zeros, as the bias
         with pointer_tables(device, own.signature, problem, given) as tables:
-            plan = plan_launches(own, self.config, problem, tables, tables=True)
+            plan = passing_old_c(plan_launches(own, self.config, problem, tables, tables=True), old_c)
             workspace = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0
             for step in binding.load_plan(device, plan, self.compile_fn).steps(tables, workspace):
                 device.launch(step.loaded, step.launch)

@@ -32,6 +32,7 @@ from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.hazards import HazardError
 from gemmsmith.verify.guarded_run import spare_bytes
 from gemmsmith.verify.harness import GARBAGE, in_rounds, no_launch, reads_unwritten_shared
+from gemmsmith.verify.old_c import passing_old_c
 from gemmsmith.verify.oracles.arithmetic import exact_limit
 from gemmsmith.verify.oracles.epilogue import SMOOTH, activated
 
@@ -190,11 +191,13 @@ def _launched(
     if smooth:  # sums of small fractions are exact in every type, like those of integers
         a, b, c, bias = _fractions(rng, problem, (a, b, c, bias))
     addresses = [_upload(device, values) for values in (a, b, c)]
-    extra = _upload(device, c if signature.has("D") else bias) if signature.has("D") or bias is not None else 0
+    addends = [*([bias] if bias is not None else []), *([c] if signature.has("D") else [])]
+    extra = [_upload(device, values) for values in addends]
     try:
-        matrices = Addresses(addresses[0], addresses[1], addresses[2], extra)
+        matrices = Addresses(addresses[0], addresses[1], addresses[2], extra[0] if extra else 0)
         with pointer_tables(device, signature, problem, matrices) as given:
             plan = plan_launches(spec, config, problem, given, tables=True)
+            plan = passing_old_c(plan, extra[1] if len(extra) > 1 else 0)
             workspace = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0
             for step in binding.load_plan(device, plan, compile_fn).steps(given, workspace):
                 if blocks is None or not isinstance(device, SimDevice):
@@ -205,7 +208,7 @@ def _launched(
                 device.synchronize()
         after = device.read(addresses[2], c.nbytes).view(c.dtype)
     finally:
-        for address in filter(None, (*addresses, extra)):
+        for address in (*addresses, *extra):
             device.free(address)
     return _Memory(problem, a, b, c, bias, padded, after, blocks is not None)
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,7 @@ RIGHT, WRONG, RACY, WHOLE_TILES, ALIGNED = "right", "wrong", "racy", "whole_tile
 _GROUP = 32  # elements that share a scale, where a parameter says how many and host code passes no number
 _VECTOR = 16  # elements of a vector access: 16 bytes of int8
 _SCALARS = (2.0, 4.0, 0.5, 8.0)  # one after another: no two of them can stand for each other
+_OTHER_GROUPS = (32, 64, 128, 16)  # of a kernel that does not use what it is told
 _SMALL_SCALARS = (0.5, 0.25, 2.0, 0.125)  # where results are bytes again
 # The unit roundoff of what PTX computes in, the widest first that is found; sums of fp8 products keep about 14 bits.
 _COARSE = (
@@ -153,7 +154,7 @@ class _Runner:
                                             most if wide and each.role != "bias" else 0)  # fmt: skip
             elif each.role in ("scale", "zero"):
                 count = counts.get(each.name, 1)
-                zeros = rng.integers(0, 12 if wide else 3, count)
+                zeros = self._zeros(rng, count, each.operand) if wide and most > 15 else rng.integers(0, 3, count)
                 values = _scales(rng, count, wide) if each.role == "scale" else zeros
                 if each.pointer:
                     made[each.name] = values.astype(self.type_of(each))
@@ -166,6 +167,17 @@ class _Runner:
                 made[each.name] = None if each.pointer else _number(each.role)
         return made
 
+    def _zeros(self, rng: np.random.Generator, count: int, operand: str) -> Array:
+        """Zero points of the range of their operand's type: beyond int8's for unsigned bytes."""
+        kind = (
+            self.type_of(next(each for each in self.parameters if each.role == operand))
+            if operand in ("A", "B")
+            else None
+        )
+        if kind is None or kind.itemsize > 1 or kind.kind not in "iu":
+            return rng.integers(0, 12, count)
+        return rng.integers(*((130, 250) if kind.kind == "u" else (-120, 120)), count)
+
     def written(self, shape: Shape, data: Mapping[str, Any]) -> Array:
         """C after a launch that does not look for races."""
         ran = self.launch(shape, data).run(self.device, hazards=False, count=False, timeout=self.timeout,
@@ -176,7 +188,7 @@ class _Runner:
         """What the kernel writes for any A and B where scales change nothing, but for the first value of one."""
         neutral = {"scale": 1, "zero": 0, "bias": 0}
 
-        def run(values: Operands, changed: str) -> Array:
+        def run(values: Operands, changed: str, at: int = 0) -> Array:
             data = self.data(shape, wide=False, counts=counts)
             data.update(zip((self.named("A"), self.named("B")), values, strict=True))
             for each in self.parameters:
@@ -184,7 +196,7 @@ class _Runner:
                     value, more = neutral[each.role], int(each.name == changed)
                     data[each.name] = np.full_like(data[each.name], value) if each.pointer else value + more
                     if each.pointer and more:
-                        data[each.name][0] = value + 1
+                        data[each.name][at] = value + 1
             return self.written(shape, data)
 
         return run
@@ -269,12 +281,42 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
             if equal.all():
                 return meaning
             near = near or (meaning if is_almost(equal, expected.astype(np.float64)) else None)
+            if near is None and got.dtype.itemsize == 1 and equal.any():
+                exact = result(meaning, runner.parameters, data, shape).astype(np.int64)
+                near = meaning if (exact.astype(got.dtype) == got).all() else None  # it wraps around
     if near is not None:
         return near
+    if runner.group and (other := _of_another_group(runner, shape, narrow)) is not None:
+        return other
     plain = not why and not leading and not narrow["C"] and bool(known)
     if plain and is_wrong_product(runner.neutral(shape, counts), kinds, shape, runner.parameters):
         return _first_within_arrays(runner, shape, known)
     raise _refused(runner, known, why)
+
+
+def _of_another_group(runner: _Runner, shape: Shape, narrow: Mapping[str, bool]) -> Meaning | None:
+    """What a kernel was meant to compute that is right for another length of a group than the one it is passed."""
+    meant = [each for each in meanings(runner.parameters, runner.group, narrow) if each.group == runner.group]
+    for group in (x for x in _OTHER_GROUPS if x != runner.group):
+        for meaning in meanings(runner.parameters, group, narrow):
+            counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
+            same = next((each for each in meant if _is_same_but_for_groups(each, meaning)), None)
+            if meaning.group != group or same is None:
+                continue
+            for name, each in same.sharing.items():
+                counts[name] = max(counts[name], each.count(shape))
+            data = runner.data(shape, wide=False, counts=counts, layout=meaning.layout)
+            with suppress(SimulationError):
+                got = runner.written(shape, data).reshape(shape[:2])
+                expected = _converted(result(meaning, runner.parameters, data, shape), got.dtype)
+                if np.array_equal(expected.astype(np.float64), got.astype(np.float64)):
+                    return same
+    return None
+
+
+def _is_same_but_for_groups(one: Meaning, two: Meaning) -> bool:
+    ways = ({name: (way.kind, way.operand, way.order) for name, way in each.sharing.items()} for each in (one, two))
+    return next(ways) == next(ways) and replace(one, sharing={}) == replace(two, sharing={})
 
 
 def _first_within_arrays(runner: _Runner, shape: Shape, known: list[Meaning]) -> Meaning:

@@ -5,7 +5,7 @@ A and in B, has a mistake in its indices or its loop. Operands that are not what
 that hold fp8) are not linear: such a kernel is not judged.
 
 Where it gives A·B, a scale or zero point that is named after an operand must count, and for whole rows of A or whole
-columns of B.
+columns of B, that lie side by side.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXACT = 2.0**-14
 _NEARLY_ALL = 0.9  # of the results
 _MOST = 7 / 8  # of a row or column: a result may be equal by chance
 
-Run = Callable[[Operands, str], Array]
+Run = Callable[..., Array]  # of operands, a name and the place of the value that differs
 
 
 def is_almost(equal: Array, expected: Array) -> bool:
@@ -58,6 +58,8 @@ def is_wrong_product(run: Run, kinds: tuple[Any, Any], shape: Shape, parameters:
     # No meaning has a column-major C.
     if not any(np.array_equal(c, product) for layout, product, c in products if not layout.stored[2]):
         return False
+    if all(kind.kind == "i" and kind.itemsize == 1 for kind in kinds) and _lacks_signs(run, one, written):
+        return True
     named = [each for each in parameters if each.role in ("scale", "zero") and each.operand in ("A", "B")]
     return any(_is_misplaced(run(one, each.name).reshape(m, n) != written, each.operand) for each in named)
 
@@ -65,7 +67,19 @@ def is_wrong_product(run: Run, kinds: tuple[Any, Any], shape: Shape, parameters:
 def _is_misplaced(changed: Array, operand: str) -> bool:
     """Whether a value of A's changes no result, or a part of a row; of B's, of a column."""
     shares = changed.mean(axis=1 if operand == "A" else 0)
-    return not changed.any() or bool(((shares > 0) & (shares < _MOST)).any())
+    if not changed.any() or bool(((shares > 0) & (shares < _MOST)).any()):
+        return True
+    lines = np.flatnonzero(shares)  # those of a block lie side by side; of a row or column there is one
+    return bool(lines.size < shares.size and lines[-1] - lines[0] >= lines.size)
+
+
+def _lacks_signs(run: Run, values: Operands, written: Array) -> bool:
+    """Whether a kernel that gives the product of int8 numbers from 0 on gives no product of negative ones."""
+    negative = tuple(-each for each in values)
+    return any(
+        not np.array_equal(run(pair, "").reshape(written.shape), -written)
+        for pair in ((negative[0], values[1]), (values[0], negative[1]))
+    )
 
 
 def _filled(kind: Any, count: int, seed: int) -> Array:

@@ -25,6 +25,7 @@ from gemmsmith.sim.proof.session import NoProof, Session, is_lost
 from gemmsmith.sim.proof.trees import Trees
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.verify.guarded_run import run_guarded
+from gemmsmith.verify.old_c import old_c_of
 
 _KINDS = {FP32.name: Kind.F32, TF32.name: Kind.F32, FP16.name: Kind.F16, BF16.name: Kind.BF16, FP64.name: Kind.F64,
           INT8.name: Kind.S8, UINT8.name: Kind.U8, INT32.name: Kind.I32}  # fmt: skip
@@ -72,7 +73,7 @@ def run_exactly(
     def start(plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
         steps = binding.load_plan(device, plan, compile_fn).steps(addresses, workspace)
         device.scalars, device.entry = inputs.scalars, steps[-1].loaded.entry.name
-        inputs.place(device, addresses)
+        inputs.place(device, addresses, old_c_of(plan))
         for step in steps:
             device.launch(step.loaded, step.launch)
         found.append(inputs.outputs(device, addresses))
@@ -118,10 +119,10 @@ class _Inputs:
         tree = np.full(shape, self.trees.leaf(name), np.uint64) if along_k is None else self.trees.leaves(name, along_k)
         return Image(np.full(shape, tag_of(kind, data=True)), field.random_elements(self.random, shape), tree)
 
-    def place(self, device: ProofDevice, addresses: Addresses) -> None:
+    def place(self, device: ProofDevice, addresses: Addresses, old_c: int) -> None:
         """Put the images where the operands are."""
         problem = self.problem
-        c_is = addresses.bias if self.spec.signature.has("D") else addresses.c
+        c_is = old_c or (addresses.bias if self.spec.signature.has("D") else addresses.c)
         a, b = (image if not transposed else _transposed(image)
                 for image, transposed in ((self.a, problem.trans_a), (self.b, problem.trans_b)))  # fmt: skip
         _put(device, addresses.a, a, problem.lda, problem.dtype)

@@ -12,6 +12,7 @@ from gemmsmith.verify.trials.trial_subject import Subject
 _ZERO_RUNS_K = 67  # terms: runs of zeros of many lengths, and others after them
 _MOST_PARTS_K, _USUAL_K_TILE = 512, 32
 _SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
+_INTEGER_CODES = tuple("iIqQ")
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 
 
@@ -67,4 +68,7 @@ def _largest_integers(subject: Subject) -> Iterator[Trial]:
     tile = subject.one_tile(subject.depth)
     k = min(_SUMS_BEYOND_24_BITS, 4 * MOST_WORK // max(1, tile.m * tile.n))
     problem = subject.one_tile(max(subject.depth, k))
+    codes = {arg.role: arg.code for arg in subject.spec.signature.arguments}
+    if codes.get("beta", "f") in _INTEGER_CODES and codes.get("alpha", "i") in _INTEGER_CODES:  # floats would round
+        problem = problem.with_(beta=-3.0)
     yield Trial("the largest integers", problem, "float", "largest", "lockstep", subject.c, False)

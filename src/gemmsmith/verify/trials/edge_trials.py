@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import chain, cycle
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.problem import FP16, INT8, INTEGER_TYPES, Problem
+from gemmsmith.problem import FP16, INT8, INT32, INTEGER_TYPES, Problem
 from gemmsmith.verify.code.edges import Edge
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.oracles.epilogue import SMOOTH
@@ -45,9 +45,12 @@ _WHOLE_PAIRS = ((-1.0, 2.0), (-3.0, 1.0), (0.0, 5.0), (3.0, -1.0), (1.0, 1.0), (
 # Beyond limits that scalars may be cut to, and no integers as far as 16 bits hold them; fp16 holds results of the first
 # two.
 _LARGE_PAIRS = ((100.5, -100.5), (-201.0, 125.5), (10_000.5, 1000.25))
+# Integer scalars beyond 8 and 16 bits, alone: the other one stays small, so that results hold 32 bits.
+_LARGE_WHOLE_PAIRS = ((1000.0, -3.0), (-2.0, 70_001.0), (-70_001.0, 2.0), (3.0, -1000.0))
 _BEYOND_FP32 = 1 + 2.0**-40  # times a number that fp32 holds: one that only fp64 does
 _MOST_STEPS = 2**17  # integer instructions of one thread: a second or two
 _DEEP_EDGE = 1000  # a K of which one trial takes a second or more
+_LARGEST_BOUND = 2.0**40  # that alpha and beta may be cut to: fp32 holds a product with them
 _BEYOND = 1.53125  # times a constant: beyond it, and no integer where it is a small power of two
 _BYTE = 256  # numbers that 8 bits hold
 _LONG_K = (2**14, 2**15, 2**16)
@@ -140,8 +143,11 @@ def _scalars(subject: Subject) -> Iterator[Trial]:
     pairs = list(_WHOLE_PAIRS if whole else _PAIRS)
     if not whole and base.out_dtype.itemsize > 1 and base.activation not in SMOOTH:  # whose exp overflows
         pairs += _LARGE_PAIRS if min(base.dtype.itemsize, base.out_dtype.itemsize) > 2 else _LARGE_PAIRS[:2]
+    if whole and base.out_dtype == INT32:  # wraps as int32 does, wherever it overflows
+        pairs += _LARGE_WHOLE_PAIRS
+    largest = _LARGEST_BOUND if min(base.dtype.itemsize, base.out_dtype.itemsize) > 2 else 2.0**14
     for constant in () if whole else subject.floats:
-        if 2.0**-14 < constant < 2.0**14:
+        if 2.0**-14 < constant < largest:
             beyond = _BEYOND * constant
             pairs += [(beyond, -beyond), (-beyond, beyond)]
             pairs += [(0.5 * constant, 0.5 * constant)]  # a small scalar may be taken for zero

@@ -23,6 +23,7 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.memory import ALIGNMENT
+from gemmsmith.verify.old_c import adds_c_and_bias, passing_old_c
 from gemmsmith.verify.oracles.arithmetic import exact_limit
 
 Array = NDArray[Any]
@@ -73,9 +74,11 @@ def sparse_reasons(
         device.label(each.address, named(role), each.stored.itemsize)
     addend = _addend(device, spec, problem)
     addresses = Addresses(a.address, b.address, c.address, addend.address if addend is not None else 0)
+    both = adds_c_and_bias(spec.signature)  # C holds zeros then
+    old_c = _matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False).address if both else 0
 
     def run(product: Problem) -> None:
-        plan = plan_launches(spec, config, product, addresses)
+        plan = passing_old_c(plan_launches(spec, config, product, addresses), old_c)
         if not runs_on_parts(spec, config, product):
             raise SimulationError("a kernel with a prologue is not run on parts of its operands")
         room = device.allocate(plan.workspace_bytes) if plan.workspace_bytes else 0  # of tensor maps
@@ -122,10 +125,10 @@ def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, tran
 def _addend(device: SimDevice, spec: KernelSpec, problem: Problem) -> _Matrix | None:
     """What is added to the product: C of a kernel that writes D (zeros), or a bias; None where there is neither."""
     kind = problem.out_dtype.numpy
-    if spec.signature.has("D"):
-        return _matrix(device, problem.c_shape, problem.ldc, kind, False)
     length = problem.bias_length if problem.bias else 0
-    return _matrix(device, (1, length), length, spec.bias_dtype(problem).numpy, False) if length else None
+    if length:
+        return _matrix(device, (1, length), length, spec.bias_dtype(problem).numpy, False)
+    return _matrix(device, problem.c_shape, problem.ldc, kind, False) if spec.signature.has("D") else None
 
 
 def _fill(lines: Array, chosen: Array, rng: np.random.Generator) -> None:

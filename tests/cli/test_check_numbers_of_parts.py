@@ -1,0 +1,37 @@
+"""Split-K whose kernels are passed the number of parts, which is the grid's last extent, too: it counts no products."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checking import check
+
+SPLIT = """
+__global__ void part(const float* A, const float* B, float* ws, int M, int N, int K, int splits) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x, s = blockIdx.z;
+    if (row >= M || col >= N) return;
+    int size = (K + splits - 1) / splits, end = min(K, (s + 1) * size);
+    float sum = 0.0f;
+    for (int k = s * size; k < end; ++k) sum += A[row * K + k] * B[k * N + col];
+    ws[(size_t)s * M * N + row * N + col] = sum;
+}
+__global__ void reduce(const float* ws, float* C, int M, int N, int splits) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= M * N) return;
+    float sum = 0.0f;
+    for (int s = 0; s < LAST; ++s) sum += ws[(size_t)s * M * N + i];
+    C[i] = sum;
+}
+void run(const float* A, const float* B, float* C, float* ws, int M, int N, int K) {
+    int splits = 5;
+    part<<<dim3((N + 7) / 8, (M + 7) / 8, splits), dim3(8, 8)>>>(A, B, ws, M, N, K, splits);
+    reduce<<<(M * N + 255) / 256, 256>>>(ws, C, M, N, splits);
+}
+"""
+
+
+@pytest.mark.parametrize(("last", "status"), [("splits", "right"), ("splits / 2 * 2", "wrong")])
+def test_the_number_of_parts(last: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = check(tmp_path, SPLIT.replace("LAST", last), capsys, "--trial", "random data")
+    assert found["status"] == status, found
