@@ -57,3 +57,23 @@ def test_a_change_by_a_condition_that_is_not_known(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text(KERNEL.replace("CHANGE", "if (prefers_small()) chunk = chunk / 2;"))
     assert user_kernel(file, UserOptions()).geometry.misread  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("change", "grid"),
+    [
+        ("if (grid.x == 0) grid.x = 1;", (7, 7, 1)),
+        ("if (grid.x == 7) grid.x = 9;", (9, 7, 1)),
+        ("if (grid.x == 7) { grid.x++; grid.y *= 2; }", (8, 14, 1)),
+        ("if (grid.x == 0) grid.x = 1; if (grid.y < 9) grid.y = 9;", (7, 9, 1)),
+    ],
+)
+def test_an_axis_of_a_grid_that_ifs_change(change: str, grid: tuple[int, int, int], tmp_path: Path) -> None:
+    """The grid was guessed, and a mistake of the launch was not seen."""
+    file = tmp_path / "k.cu"
+    launch = "parts<<<dim3((N + 7) / 8, (M + 7) / 8, (K + chunk - 1) / chunk), dim3(8, 8)>>>"
+    rounded = f"dim3 grid((N + 4) / 8, (M + 4) / 8); {change} parts<<<grid, dim3(8, 8)>>>"
+    file.write_text(KERNEL.replace("int chunk = (K + 7) / 8;\n    CHANGE", "int chunk = K;").replace(launch, rounded))
+    geometry = user_kernel(file, UserOptions()).geometry
+    assert geometry(Problem(59, 59, 200), Config()).grid == grid
+    assert not geometry.misread  # type: ignore[attr-defined]

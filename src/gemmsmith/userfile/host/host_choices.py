@@ -24,10 +24,21 @@ def path_of(text: str) -> str:
 
 
 def assigned_in(code: str, node: Node) -> set[str]:
-    """Variables that are assigned, or counted up or down, somewhere in a statement."""
+    """Variables that are assigned, or counted up or down, somewhere in a statement, as a whole or in an axis."""
     side = {"assignment_expression": "left", "update_expression": "argument"}
     found = (n.child_by_field_name(side[n.type]) for n in descend(node, _ANYWHERE) if n.type in side)
-    return {name for left in found if (name := path_of(text_of(code, left))).isidentifier()}
+    return {name for left in found if (name := _owner(path_of(text_of(code, left)))[0]).isidentifier()}
+
+
+def _owner(path: str) -> tuple[str, str]:
+    """``grid.x`` as "grid" and "x"; any other variable with ""."""
+    owner, _, axis = path.rpartition(".")
+    return (owner, axis) if axis in ("x", "y", "z") and owner.isidentifier() else (path, "")
+
+
+def _with_axis(before: str, axis: str, value: str) -> str:
+    """The dim3 ``before`` with another value in one axis."""
+    return f"dim3({', '.join(value if each == axis else f'({before}).{each}' for each in 'xyz')})"
 
 
 def as_expression(code: str, node: Node | None, name: str, before: str, kind: str = "") -> str:
@@ -55,19 +66,24 @@ def as_expression(code: str, node: Node | None, name: str, before: str, kind: st
         return before
     if node.type == "expression_statement" and node.named_children[0].type == "update_expression":
         counted = node.named_children[0]
-        if path_of(text_of(code, counted.child_by_field_name("argument"))) != name:
+        owner, axis = _owner(path_of(text_of(code, counted.child_by_field_name("argument"))))
+        if owner != name:
             return before
-        return f"({_cast(kind)}({before})) {'-' if '--' in text_of(code, counted) else '+'} 1"
+        step = f"{'-' if '--' in text_of(code, counted) else '+'} 1"
+        return _with_axis(before, axis, f"({before}).{axis} {step}") if axis else f"({_cast(kind)}({before})) {step}"
     if name not in assigned_in(code, node):
         return before
     inner = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
     if inner is None or inner.type != "assignment_expression":
         return ""
     left, right = (text_of(code, inner.child_by_field_name(side)) for side in ("left", "right"))
-    if path_of(left) != name or "=" in _COMPARISON.sub("", right):
+    owner, axis = _owner(path_of(left))
+    if owner != name or "=" in _COMPARISON.sub("", right):
         return ""
     sign = text_of(code, inner.child_by_field_name("operator")).removesuffix("=")
     value = replaced(words(right), name, before, kind)
+    if axis:
+        return _with_axis(before, axis, f"({before}).{axis} {sign} ({value})" if sign else f"({value})")
     return f"({_cast(kind)}({before})) {sign} ({value})" if sign else value
 
 
