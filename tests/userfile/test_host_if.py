@@ -8,6 +8,7 @@ import pytest
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.host_values import ASSUMED_SMS
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 
@@ -76,4 +77,18 @@ def test_an_axis_of_a_grid_that_ifs_change(change: str, grid: tuple[int, int, in
     file.write_text(KERNEL.replace("int chunk = (K + 7) / 8;\n    CHANGE", "int chunk = K;").replace(launch, rounded))
     geometry = user_kernel(file, UserOptions()).geometry
     assert geometry(Problem(59, 59, 200), Config()).grid == grid
+    assert not geometry.misread  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["sms", "num_sms", "smCount", "multiprocessors"])
+def test_a_number_of_sms_that_a_launcher_is_passed(name: str, tmp_path: Path) -> None:
+    """The grid was guessed as one block for each tile, and blocks that take several were never run."""
+    file = tmp_path / "k.cu"
+    launch = "parts<<<dim3((N + 7) / 8, (M + 7) / 8, (K + chunk - 1) / chunk), dim3(8, 8)>>>"
+    few = f"parts<<<dim3((N + 7) / 8, min((M + 7) / 8, {name})), dim3(8, 8)>>>"
+    passed = KERNEL.replace("int M, int N, int K) {\n    int chunk = (K + 7) / 8;\n    CHANGE",
+                            f"int M, int N, int K, int {name}) {{\n    int chunk = K;")  # fmt: skip
+    file.write_text(passed.replace(launch, few))
+    geometry = user_kernel(file, UserOptions()).geometry
+    assert geometry(Problem(200, 64, 64), Config()).grid == (8, ASSUMED_SMS, 1)
     assert not geometry.misread  # type: ignore[attr-defined]

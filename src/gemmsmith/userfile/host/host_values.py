@@ -31,6 +31,14 @@ _DEVICE = {
     "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
     "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
 }  # fmt: skip
+# What a launcher calls the number of SMs that its caller passes it.
+_SMS = re.compile(r"(?:n|num|number_?of|total|device|gpu)_?sms?|sms|sms?_?(?:count|num|total)"
+                  r"|(?:(?:n|num|number_?of)_?)?multi_?processors?(?:_?count)?", re.I)  # fmt: skip
+
+
+def _is_of_device(name: str) -> bool:
+    """Whether it is a property of the device, by its own name or one that launchers give it."""
+    return name.rsplit(".", 1)[-1] in _DEVICE or _SMS.fullmatch(name) is not None
 
 
 class HostScope(HostTypes):
@@ -59,7 +67,7 @@ class HostScope(HostTypes):
             try:
                 return self._defined(name)
             except UnknownValueError:
-                if name not in self.sizes.usual and name.rsplit(".", 1)[-1] not in _DEVICE:
+                if name not in self.sizes.usual and not _is_of_device(name):
                     raise
             finally:
                 self._open.discard(name)
@@ -71,7 +79,7 @@ class HostScope(HostTypes):
 
     def _of_device(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for."""
-        last = name.rsplit(".", 1)[-1]
+        last = "multiProcessorCount" if _SMS.fullmatch(name) else name.rsplit(".", 1)[-1]
         if last not in _DEVICE or ("." not in name and last != "multiProcessorCount"):
             raise UnknownValueError(f"{name} has no value")
         self.asked.assumed |= last == "multiProcessorCount"
