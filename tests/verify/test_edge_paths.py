@@ -59,6 +59,19 @@ def test_code_that_no_whole_vector_leads_to(tmp_path: Path, rest: str, has_code:
     assert ("N" in found.tails, "M" in found.tails) == (has_code, False)
 
 
+@pytest.mark.parametrize(("rest", "has_code"), [(WHOLE, False), (REST, True)], ids=["left out", "by column"])
+def test_code_for_columns_that_end_within_a_block(tmp_path: Path, rest: str, has_code: bool) -> None:
+    """The block has 128 columns, C has 64: neither the first nor the last thread of a row takes the rest."""
+    path = tmp_path / "mine.cu"
+    wide = FOURS.replace("Idx.x * 16", "Idx.x * 32").replace("Idx.y * 8", "Idx.y * 32")
+    wide = wide.replace("block=16,8 grid=ceil(N/64),ceil(M/8)", "block=32,32 grid=ceil(N/128),ceil(M/32)")
+    path.write_text(wide.replace("REST", rest), encoding="utf-8")
+    spec = user_kernel(path, UserOptions())
+    base = spec.problem(64, 64, 64)
+    found = kernel_edges(spec, spec.config(), compile_for(spec, spec.config(), base, "sm_90"), base)
+    assert ("N" in found.tails, "M" in found.tails) == (has_code, False)
+
+
 BASE = Problem(64, 64, 64)
 RAGGED = Trial("ragged", BASE.with_(m=65, n=63, k=67), "float", "normal", "lockstep")
 DEPTH = KernelEdges((16,))

@@ -163,8 +163,16 @@ class GuardProbe(PathProbe):
         found = {"K"} if self._has_tail(self.base, "K", (*K_TILES, *depths), self._path) else set()
         if self._can_be_followed():
             short = self.base.with_(k=min(self.base.k, 2 * depths[0])) if depths else self.base
-            found |= {axis for axis in "MN" if self._has_tail(short, axis, _VECTORS, self._paths_at_edges)}
+            found |= {axis for axis in "MN" if self._has_tail(short, axis, _VECTORS, self._paths_at_edges)
+                      or self._has_tail_within(short, axis)}  # fmt: skip
         return frozenset(found)
+
+    def _has_tail_within(self, base: Problem, axis: str) -> bool:
+        """The same for a tail that threads within the last block take, where the extent ends there. More threads are
+        followed, so first at one ragged extent alone."""
+        ragged = with_extent(base, axis, max(1, getattr(base, axis.lower()) - 1))
+        new = self._paths_of_rows(ragged) - self._paths_of_rows(base)
+        return bool(new) and self._has_tail(base, axis, _VECTORS, self._paths_of_rows)
 
     def _has_tail(
         self, base: Problem, axis: str, steps: tuple[int, ...], places: Callable[[Problem], frozenset[int]]
@@ -177,12 +185,19 @@ class GuardProbe(PathProbe):
 
     def _paths_at_edges(self, problem: Problem) -> frozenset[int]:
         """The places in the code that sample threads of the last blocks come to."""
+        return self._places(problem, self._sample_threads)
+
+    def _paths_of_rows(self, problem: Problem) -> frozenset[int]:
+        """The same of all threads of the first warp, and the first one of each row."""
+        return self._places(problem, self._first_threads)
+
+    def _places(self, problem: Problem, sampled: Callable[[Geometry], list[Dim3]]) -> frozenset[int]:
         launch = self.launch(problem)
         if launch is None:
             return frozenset()
         geometry, arguments = launch
         threads = (Thread(geometry, block, place) for block in self._last_blocks(geometry)
-                   for place in self._sample_threads(geometry))  # fmt: skip
+                   for place in sampled(geometry))  # fmt: skip
         return frozenset().union(*(self.walk.visited(each, arguments, most_steps(problem)) for each in threads))
 
     def _looks_at_alignment(self) -> bool:
