@@ -30,7 +30,11 @@ def launch_line(facts: dict[str, Any]) -> str:
 
 
 def _source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:
-    return "the rung's own" if spec.is_rung else geometry_source(spec.source, options, problem)
+    if spec.is_rung:
+        return "the rung's own"
+    if isinstance(spec.geometry, UserLaunch) and spec.geometry.described:
+        return "block as a comment says, grid guessed" if spec.geometry.guessed else "as a comment says"
+    return geometry_source(spec.source, options, problem)
 
 
 def _found(spec: KernelSpec, problem: Problem) -> list[str]:

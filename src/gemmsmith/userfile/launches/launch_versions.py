@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.files.edited import edited_text
+from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.kernels.kernel_facts import SAMPLE, problem_sizes
+from gemmsmith.userfile.launches.described_launch import described_launch, is_launch
 from gemmsmith.userfile.launches.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.launches.launch_certainty import LaunchCertainty
 from gemmsmith.userfile.launches.launch_site import launch_sites
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.shape_dispatch import Dispatch, dispatch_of
 from gemmsmith.userfile.launches.site_choice import complete, instances_beside
+from gemmsmith.userfile.text.source import read_text
 
 _UNEQUAL = Problem(1024, 2048, 512)
 _MOST_VERSIONS = 3
@@ -25,6 +30,8 @@ class LaunchVersions(LaunchCertainty):
     """What ``UserLaunch`` knows of other launches of its kernel."""
 
     flipped: bool
+    described: str
+    notes: tuple[FoundValue, ...]
 
     @cached_property
     def only_equal(self) -> TileGrid | None:
@@ -42,6 +49,26 @@ class LaunchVersions(LaunchCertainty):
     def without_site(self) -> Self:
         """The same kernel, as if no launch of it were known."""
         return self._with_site(None)
+
+    def as_described(self) -> Self | None:
+        """The launch that a comment beside the kernel describes, where no launch of it is known; None for none."""
+        if self.site is not None or self.options.block or self.options.grid:
+            return None
+        kernel = self.facts.kernel
+        text = edited_text(kernel.file, self.options.edited) or read_text(kernel.file)
+        ends = [each.line + each.body.count("\n") for each in self.facts.own.kernels if each.line < kernel.line]
+        last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+        names = {arg.name: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
+        found = described_launch(text, max(ends, default=0) + 1, last, names)
+        if found is None or not is_launch(found, self.constants):
+            return None
+        other = copy.copy(self)
+        other.options = replace(self.options, grid=found.grid, block=found.block)
+        shown = ", ".join(f"{what} {text}" for what, text in (("grid", found.grid), ("block", found.block)) if text)
+        place = f"{kernel.file.name}:{found.line}"
+        other.described = place
+        other.notes = (*self.notes, FoundValue("launch", shown, place, "a comment"))
+        return other
 
     def alternatives(self) -> list[Self]:
         """Other launches that are as likely, where the grid is a guess: x and y swapped."""

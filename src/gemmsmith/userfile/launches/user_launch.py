@@ -50,6 +50,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize):
         self.second: LaunchSite | None = None  # of a kernel that finishes the product (kernel_chain.py)
         self.computed: frozenset[int] = frozenset()  # places of integers that host code computes for both of them
         self.products = ""
+        self.described = ""  # where a comment describes the launch
         self._known: dict[tuple[Problem, Config], Geometry | UsageError] = {}  # of this launch, not of copies
 
     def __copy__(self) -> Self:

@@ -13,7 +13,7 @@ from gemmsmith.errors import OneGridError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
-from gemmsmith.verify.meaning.launch_evidence import fits
+from gemmsmith.verify.meaning.launch_evidence import fits, stores_all_or_faults
 from gemmsmith.verify.meaning.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.meaning.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.meaning.settled import SAY_LAUNCH, Settled
@@ -30,6 +30,9 @@ def likely_launches(spec: KernelSpec) -> list[tuple[KernelSpec, KernelSpec]]:
     alternatives = getattr(spec.geometry, "alternatives", None)
     others: list[Any] = alternatives() if alternatives is not None else []
     found = [(spec, spec), *((other, other) for other in (replace(spec, geometry=each) for each in others))]
+    described = _as_described(spec)
+    if described is not None and not described.geometry.guessed:  # type: ignore[attr-defined]
+        found.insert(0, (described, described))
     if getattr(spec.geometry, "loop", ""):
         found.insert(1, (replace(spec, geometry=spec.geometry.alone()), spec))  # type: ignore[attr-defined]
     return found
@@ -56,8 +59,14 @@ def by_search(search: MeaningSearch) -> Settled | None:
     spec, first = search.spec, search.first
     if not search.open or not getattr(spec.geometry, "guessed", False):
         return None
+    described = _as_described(spec)
+    if described is not None and described.geometry.guessed:  # type: ignore[attr-defined]  # only the block
+        spec, described = described, None
     if (found := _searched(search, spec)) is not None:
         return found
+    if described is not None and _is_to_blame(search, described):
+        search.spec = described
+        return None
     if place := getattr(spec.geometry, "misread", ""):
         search.doubt = f"its launch at {place} is not understood, and no guess gives a product"
     else:
@@ -74,6 +83,19 @@ def by_search(search: MeaningSearch) -> Settled | None:
     if search.fitting:
         search.doubt = ""
     return None
+
+
+def _as_described(spec: KernelSpec) -> KernelSpec | None:
+    """The kernel under the launch that a comment describes; None where none does."""
+    geometry = getattr(spec.geometry, "as_described", lambda: None)()
+    return None if geometry is None else replace(spec, geometry=geometry)
+
+
+def _is_to_blame(search: MeaningSearch, described: KernelSpec) -> bool:
+    """Whether the described launch fits a kernel that gives no product: its blocks store all of C, or end in a
+    fault."""
+    read = described.read_as(search.first, "NN")
+    return stores_all_or_faults(search.open_device(), read, search.config, search.compile_fn)
 
 
 def by_search_without_namesake(search: MeaningSearch) -> Settled | None:

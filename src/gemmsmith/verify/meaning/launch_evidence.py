@@ -23,6 +23,19 @@ _SECONDS = 4
 _MOST_BLOCKS = 64
 
 
+def stores_all_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
+    """The same, or its first block faults, though there is room behind every matrix: of a launch that is described."""
+    if fits(device, spec, config, compile_fn):
+        return True
+    try:
+        problem = spec.problem(*check_shapes(spec, config).base)
+        geometry = spec.geometry(problem, config)
+    except GemmsmithError:
+        return False
+    one = isinstance(device, SimDevice) and elements_written(device, spec, config, problem, geometry, 0, compile_fn)
+    return one is None
+
+
 def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
     """Whether the blocks of ``spec``, run one by one, store as many elements as C has.
 

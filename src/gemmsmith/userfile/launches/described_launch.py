@@ -1,0 +1,91 @@
+"""A launch that a comment describes: ``// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.expressions import evaluate, split
+
+_COMMENT = re.compile(r"//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)
+_GRID = re.compile(r"\bgrid(?:Dim)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*\(", re.I)
+_BLOCK = re.compile(
+    r"\bblock(?:Dim|s)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*(?:\(|(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\b)", re.I
+)
+_THREADS = re.compile(r"\b(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\s+threads\b", re.I)
+_ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
+_MOST_TEXT = 1 << 16  # characters of comments
+_SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2}
+
+
+@dataclass(frozen=True)
+class DescribedLaunch:
+    """Grid and block as ``--grid`` and ``--block`` take them; empty: not described. ``line`` of the file, from 1 on."""
+
+    grid: str
+    block: str
+    line: int
+
+
+def described_launch(text: str, first: int, last: int, names: Mapping[str, str]) -> DescribedLaunch | None:
+    """The launch that comments between two lines describe; None where they do not, or contradict each other.
+
+    ``names``: what the kernel's parameters are: M, N or K.
+    """
+    grids: dict[str, int] = {}
+    blocks: dict[str, int] = {}
+    for line, comment in _comments(text, first, last):
+        for match in _GRID.finditer(comment):
+            grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
+        for match in (*_BLOCK.finditer(comment), *_THREADS.finditer(comment)):
+            flat = match["flat"]
+            blocks.setdefault(
+                _as_option(re.sub(r"[x×]", ",", flat) if flat else _inside(comment, match.end()), names), line
+            )
+    grids.pop("", None)
+    blocks.pop("", None)
+    if len(grids) > 1 or len(blocks) > 1 or not (grids or blocks):
+        return None
+    line = min((*grids.values(), *blocks.values()))
+    return DescribedLaunch(next(iter(grids), ""), next(iter(blocks), ""), line)
+
+
+def is_launch(found: DescribedLaunch, constants: Mapping[str, int]) -> bool:
+    """Whether all of it is understood: numbers, constants of the file, and extents."""
+    try:
+        values = [evaluate(part, {**constants, **_SAMPLE}) for text in (found.grid, found.block) for part in split(text)
+                  if text]  # fmt: skip
+    except GemmsmithError:
+        return False
+    return min(values) > 0
+
+
+def _comments(text: str, first: int, last: int) -> list[tuple[int, str]]:
+    found, size = [], 0
+    for match in _COMMENT.finditer(text):
+        comment = match["line"] if match["line"] is not None else match["block"]
+        line = text.count("\n", 0, match.start()) + 1
+        if comment is not None and first <= line <= last and size < _MOST_TEXT:
+            found.append((line, comment))
+            size += len(comment)
+    return found
+
+
+def _inside(text: str, start: int) -> str:
+    """What stands between the bracket before ``start`` and the one that closes it."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[start:place]
+    return ""
+
+
+def _as_option(text: str, names: Mapping[str, str]) -> str:
+    """``n / 64, batch`` as an option: "floor(N / 64),BATCH"."""
+    for name, role in names.items():
+        text = re.sub(rf"\b{re.escape(name)}\b", role, text)
+    parts = [part.strip() for part in split(text)] if text.strip() else []
+    return ",".join(part if _ROUNDED.search(part) or "/" not in part else f"floor({part})" for part in parts)

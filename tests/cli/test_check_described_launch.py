@@ -1,0 +1,88 @@
+"""Launches that comments describe: they are tried where nothing else gives a product, and believed where they fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checking import QUICK, check
+
+from gemmsmith.userfile.launches.described_launch import described_launch
+
+NAMES = {"m": "M", "n": "N", "k": "K"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "grid", "block"),
+    [
+        ("// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))", "ceil(N/32),ceil(M/8)", "32,8"),
+        ("/* grid = dim3((n + 15) / 16, m / 16)\n   block = 16 x 16 */", "(N + 15) / 16,floor(M / 16)", "16,16"),
+        ("// 128 threads, grid (ceil(n/4), m)", "ceil(N/4),M", "128"),
+        ("// blocks are regrouped, 8 block rows at a time", "", ""),
+        ("// block (32, 8) here, block (16, 16) there", "", ""),
+        ('const char* s = "// block (32, 8)";', "", ""),
+    ],
+)
+def test_what_a_comment_says(comment: str, grid: str, block: str) -> None:
+    found = described_launch(f"{comment}\n__global__ void k();", 1, 3, NAMES)
+    assert (found.grid, found.block) == (grid, block) if found else not (grid or block)
+
+
+def test_comments_of_another_kernel() -> None:
+    assert described_launch("// block (8, 8)\n\n// no launch\n", 2, 3, NAMES) is None
+
+
+# Three warps, each with a third of the rows: no block that is usually tried has 96 threads.
+WARPS = """
+// launch: 96 threads, grid (ceil(N/32), ceil(M/24))
+__global__ void three_warps(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float b[16][32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
+    float sum[8] = {};
+    for (int k = 0; k < K; k += 16) {
+        for (int i = warp; i < 16; i += 3) b[i][lane] = k + i < K && col < N ? B[(k + i) * N + col] : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < 16 && k + i < K; ++i)
+            for (int j = 0; j < 8; ++j) {
+                int row = blockIdx.y * 24 + warp * 8 + j;
+                if (row < M) sum[j] += A[row * K + k + i] * b[i][lane];
+            }
+        __syncthreads();
+    }
+    for (int j = 0; j < 8; ++j) {
+        int row = blockIdx.y * 24 + warp * 8 + j;
+        if (row < M && col < N) C[row * N + col] = sum[j];
+    }
+}
+"""
+SWAPPED = WARPS.replace("k + i] * b[i][lane]", "k + i] * b[i][lane ^ 1]")
+
+
+def test_a_right_kernel_with_an_unusual_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, WARPS, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
+    assert found["launch"]["block"] == [96, 1, 1]
+    assert found["launch"]["source"] == "as a comment says"
+
+
+def test_a_wrong_kernel_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under no launch does it give a product; its own stores all of C, so that the kernel is to blame."""
+    code, found = check(tmp_path, SWAPPED, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+
+
+def test_a_hazard_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    barrier, divergent = (
+        "__syncthreads();\n        for",
+        "if (lane < 16) __syncthreads(); else __syncthreads();\n        for",
+    )
+    code, found = check(tmp_path, WARPS.replace(barrier, divergent), capsys)
+    assert code == 1, found
+
+
+def test_a_comment_that_does_not_fit_is_not_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stale = WARPS.replace("ceil(M/24)", "ceil(M/48)").replace(
+        "b[i][lane];\n            }", "b[i][lane ^ 1];\n            }"
+    )
+    code, found = check(tmp_path, stale, capsys, *QUICK)
+    assert code == 2, found
