@@ -42,6 +42,10 @@ RIGHT = {
         kernel(INT8, SCALES, DOT, "sum * scale_a[row] * scale_b[col]", "int"),
         "Σ A·scale_a[m]·B·scale_b[n]",
     ),
+    "arrays of scales with names of two letters": (
+        kernel(INT8, "const float* sa, const float* sb", DOT, "sum * sa[row] * sb[col]", "int"),
+        "Σ A·sa[m]·B·sb[n]",
+    ),
     "zero points": (
         kernel("unsigned char,signed char,int", ZEROS, "(A[row * K + k] - zp_a) * (B[k * N + col] - zp_b)", "sum",
                "int"),

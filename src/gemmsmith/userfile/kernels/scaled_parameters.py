@@ -24,6 +24,7 @@ _OPERANDS = {
     "B": frozenset(("b", "w", "weight", "weights", "rhs", "wt", "channel")),
     "C": frozenset(("c", "o", "out", "output", "y", "dst", "result", "d")),
 }
+_SCALE_TYPES = frozenset(("float", "double", "__half", "__nv_bfloat16"))
 _EXTENTS = ("M", "N", "K")
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "ldd": "C"}
 
@@ -60,11 +61,13 @@ def scaled_parameters(signature: Signature, body: str) -> tuple[ScaledParameter,
 
 def _by_name(arg: Argument) -> ScaledParameter:
     """A parameter with the role that its name tells; a matrix has none yet."""
-    told, is_pointer = set(words(arg.name)), arg.code == "P"
+    told, is_pointer = _words(arg.name), arg.code == "P"
     made = ScaledParameter(arg.name, "", arg.ctype, is_pointer, _operand(told))
     if told & _ZERO or _is_short(told, "z", arg, "iIbBhH"):
         return replace(made, role="zero")
     if told & _SCALE or (arg.role == "alpha" and not is_pointer) or _is_short(told, "s", arg, "fd"):
+        return replace(made, role="scale")
+    if is_pointer and arg.ctype in _SCALE_TYPES and made.operand in ("A", "B") and _is_short(told, "s", arg, "P"):
         return replace(made, role="scale")
     if is_pointer:
         return replace(made, role="bias" if arg.role == "bias" else "0" if arg.role == "0" else "")
@@ -72,6 +75,12 @@ def _by_name(arg: Argument) -> ScaledParameter:
         return replace(made, role="group")
     known = arg.role in _EXTENTS or arg.role in _LEADING or is_number(arg.role)
     return replace(made, role=arg.role if known else "")
+
+
+def _words(name: str) -> set[str]:
+    """The words of a name; of ``sx`` and ``zw`` the two letters, of which the second is that of an operand."""
+    told = set(words(name))
+    return set(name) if len(name) == 2 and name[0] in "sz" and _operand({name[1]}) else told
 
 
 def _is_short(told: set[str], letter: str, arg: Argument, codes: str) -> bool:
