@@ -18,6 +18,7 @@ NAMES = {"m": "M", "n": "N", "k": "K"}
         ("// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))", "ceil(N/32),ceil(M/8)", "32,8"),
         ("/* grid = dim3((n + 15) / 16, m / 16)\n   block = 16 x 16 */", "(N + 15) / 16,floor(M / 16)", "16,16"),
         ("// 128 threads, grid (ceil(n/4), m)", "ceil(N/4),M", "128"),
+        ("// consumers: 128 threads, 2 outputs each", "", ""),
         ("// blocks are regrouped, 8 block rows at a time", "", ""),
         ("// block (32, 8) here, block (16, 16) there", "", ""),
         ('const char* s = "// block (32, 8)";', "", ""),
@@ -86,3 +87,35 @@ def test_a_comment_that_does_not_fit_is_not_believed(tmp_path: Path, capsys: pyt
     )
     code, found = check(tmp_path, stale, capsys, *QUICK)
     assert code == 2, found
+
+
+BOUNDED = """
+__global__ void __launch_bounds__(256) halves(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[16][16], b[16][16];
+    int t = threadIdx.x, lane = t % 32, l = lane % 16, w = t / 32, ty = t / 16, tx = t % 16;
+    int m = blockIdx.y * 16, n = blockIdx.x * 16;
+    float sum = 0.0f;
+    for (int k = 0; k < K; k += 16) {
+        if (lane < 16) {
+            for (int r = w; r < 16; r += 8) a[r][l] = m + r < M && k + l < K ? A[(m + r) * K + k + l] : 0.0f;
+            BARRIER
+        } else {
+            for (int r = w; r < 16; r += 8) b[r][l] = k + r < K && n + l < N ? B[(k + r) * N + n + l] : 0.0f;
+            BARRIER
+        }
+        __syncthreads();
+        for (int i = 0; i < 16; ++i) sum += a[ty][i] * b[i][tx];
+        __syncthreads();
+    }
+    if (m + ty < M && n + tx < N) C[(m + ty) * N + n + tx] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("barrier", "expected"), [("__syncthreads();", 1), ("", 0)])
+def test_a_barrier_that_half_warps_reach_apart(
+    barrier: str, expected: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No launch is known, but ``__launch_bounds__`` tell the block: no grid mends what goes wrong within it."""
+    code, found = check(tmp_path, BOUNDED.replace("BARRIER", barrier), capsys, *QUICK)
+    assert code == expected, found

@@ -15,6 +15,7 @@ _BLOCK = re.compile(
     r"\bblock(?:Dim|s)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*(?:\(|(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\b)", re.I
 )
 _THREADS = re.compile(r"\b(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\s+threads\b", re.I)
+_OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
 _ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
 _MOST_TEXT = 1 << 16  # characters of comments
 _SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2}
@@ -39,7 +40,8 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     for line, comment in _comments(text, first, last):
         for match in _GRID.finditer(comment):
             grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
-        for match in (*_BLOCK.finditer(comment), *_THREADS.finditer(comment)):
+        threads = _THREADS.finditer(comment) if _OF_LAUNCH.search(comment) else ()  # else of a part of the block
+        for match in (*_BLOCK.finditer(comment), *threads):
             flat = match["flat"]
             blocks.setdefault(
                 _as_option(re.sub(r"[x×]", ",", flat) if flat else _inside(comment, match.end()), names), line

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.expressions import evaluate
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
@@ -42,6 +44,15 @@ class LaunchCertainty(LaunchMistakes):
     def block_known(self) -> bool:
         """Whether the user or the file gives the block."""
         return self.sources(SAMPLE)[0] != "guessed"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the guessed block has as many threads as ``__launch_bounds__`` allow: few kernels take fewer."""
+        try:
+            threads = evaluate(self.facts.kernel.bounds, self._guess().constants) if self.facts.kernel.bounds else 0
+            return math.prod(self._guess().block()) == threads
+        except GemmsmithError:
+            return False
 
     @property
     def one_grid(self) -> str:

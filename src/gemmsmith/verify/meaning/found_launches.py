@@ -13,6 +13,7 @@ from gemmsmith.errors import OneGridError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
+from gemmsmith.verify.meaning.early_hazards import block_has_hazards
 from gemmsmith.verify.meaning.launch_evidence import fits, stores_all_or_faults
 from gemmsmith.verify.meaning.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.meaning.meaning_search import MeaningSearch, fitting
@@ -67,6 +68,9 @@ def by_search(search: MeaningSearch) -> Settled | None:
     if described is not None and _is_to_blame(search, described):
         search.spec = described
         return None
+    if _errs_within_its_block(search, spec):
+        search.fitting = True
+        return None
     if place := getattr(spec.geometry, "misread", ""):
         search.doubt = f"its launch at {place} is not understood, and no guess gives a product"
     else:
@@ -96,6 +100,15 @@ def _is_to_blame(search: MeaningSearch, described: KernelSpec) -> bool:
     fault."""
     read = described.read_as(search.first, "NN")
     return stores_all_or_faults(search.open_device(), read, search.config, search.compile_fn)
+
+
+def _errs_within_its_block(search: MeaningSearch, spec: KernelSpec) -> bool:
+    """Whether a kernel whose ``__launch_bounds__`` tell its block races, or waits for ever, within one block: no other
+    grid would mend that."""
+    if not getattr(spec.geometry, "bounded", False):
+        return False
+    read = spec.read_as(search.first, "NN")
+    return block_has_hazards(search.open_device(), read, search.config, search.shapes[0], search.compile_fn)
 
 
 def by_search_without_namesake(search: MeaningSearch) -> Settled | None:
