@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -30,6 +31,7 @@ class LaunchVersions(LaunchCertainty):
     """What ``UserLaunch`` knows of other launches of its kernel."""
 
     flipped: bool
+    constants: Mapping[str, int]
     described: str
     notes: tuple[FoundValue, ...]
 
