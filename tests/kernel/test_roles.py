@@ -65,6 +65,8 @@ def roles(text: str, body: str = "", passed: tuple[str, ...] = (), declared: str
         ("int M, int N, int K, float alpha, const float * A, int lda, long long sA, const float * B, int ldb, "
          "long long sB, float beta, float * C, int ldc, long long sC", "A += blockIdx.z * sA;",
          "M,N,K,alpha,A,lda,strideA,B,ldb,strideB,beta,C,ldc,strideC"),
+        ("const float * a, const float * b, float * c, int m, int n, int k, long long sa, long long sb, long long sc",
+         "a += blockIdx.z * sa;", "A,B,C,M,N,K,strideA,strideB,strideC"),
         ("const float * A, const float * B, float * C, int M, int N, int K, int lda, int strideA", "",
          "A,B,C,M,N,K,lda,strideA"),
         ("const float * A, const float * B, const float * bias, float * C, int M, int N, int K", "",

@@ -141,17 +141,24 @@ class _Judge:
         if read is None:
             raise self.refused
         group = _passed_group(read[0].signature.arguments, read[1])
-        try:
-            return read, check_scaled(*read, group, self.kind, self.timeout, self.cache, label)
-        except GemmsmithError as error:
-            other = _with_columns_last(*read)
+        first: GemmsmithError | None = None
+        for each in _readings(*read):
             try:
-                return other, check_scaled(*other, group, self.kind, self.timeout, self.cache, label)
-            except GemmsmithError:
-                raise error from None
+                return each, check_scaled(*each, group, self.kind, self.timeout, self.cache, label)
+            except GemmsmithError as error:
+                first = first or error
+        raise first or self.refused
 
     def check(self, file: Path, label: str) -> ScaledCheck:
         return self(file, label)[1]
+
+
+def _readings(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> list[ScaledReading]:
+    """The kernel as it is read: under the launch that a comment describes, under its own, and with K columns."""
+    described = getattr(spec.geometry, "as_described", lambda: None)()
+    own = (spec, parameters)
+    found = [own] if described is None else [(replace(spec, geometry=described), parameters), own]
+    return [*found, _with_columns_last(*found[0])]
 
 
 def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> ScaledReading:

@@ -44,7 +44,7 @@ _ROWS = frozenset(("rows", "row", "height", "h", "r"))
 _COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
 # Rows and columns of each operand.
 _SIDES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N"), "d": ("M", "N")}
-_SHORT_STRIDES = {"s": ("stride",), "st": ("stride",), "bs": ("batch", "stride")}  # sA, stB, bsC
+_SHORT_STRIDES = {"s": ("stride",), "st": ("stride",), "bs": ("batch", "stride")}  # sA, sb, stB, bsC
 # Other words for the operands, in names of their extents and strides: lhs_rows, row_stride_two.
 _OPERANDS = {"one": "a", "lhs": "a", "two": "b", "rhs": "b", "dest": "c", "dst": "c"}
 _SCALARS = {"alpha": ("alpha", "scale", "scalar"), "beta": ("beta",)}
@@ -145,6 +145,8 @@ def leading_role(name: str, batched: bool) -> str:
     """lda, strideA and their like; a stride is a batch's in a kernel that has a batch."""
     found = _with_letters(words(name))
     text = "".join(found)
+    if re.fullmatch(r"s[abcd]", text):
+        found = [*text]
     if match := re.fullmatch(r"ld([abcd])|([abcd])ld|(?:leading|pitch|lead)(?:dim)?([abcd])", text):
         return "ld" + "".join(filter(None, match.groups()))
     letter = next((word for word in found if word in _SIDES), "")
