@@ -119,3 +119,26 @@ def test_a_barrier_that_half_warps_reach_apart(
     """No launch is known, but ``__launch_bounds__`` tell the block: no grid mends what goes wrong within it."""
     code, found = check(tmp_path, BOUNDED.replace("BARRIER", barrier), capsys, *QUICK)
     assert code == expected, found
+
+
+# A warp for 32 columns and 16 rows, as many of them in a block as it has: no guess from the text gives this grid.
+ANY_WARPS = """
+__global__ void warps(const float* A, const float* B, float* C, int M, int N, int K) {
+    int lane = threadIdx.x & 31, col = (blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * 32 + lane;
+    if (col >= N) return;
+    for (int i = 0; i < 16; ++i) {
+        int row = blockIdx.y * 16 + i;
+        float sum = 0.0f;
+        for (int k = 0; row < M && k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+        if (row < M) C[row * N + (i == 11 ? col ^ 1 : col)] = sum;
+    }
+}
+"""
+
+
+def test_a_wrong_kernel_whose_blocks_tile_c_under_a_launch_that_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks store each element once: the launch fits, so that the kernel is to blame."""
+    code, found = check(tmp_path, ANY_WARPS, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found

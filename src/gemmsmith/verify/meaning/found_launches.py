@@ -84,8 +84,19 @@ def by_search(search: MeaningSearch) -> Settled | None:
             fits(search.open_device(), each.read_as(first, "NN"), search.config, search.compile_fn)
             for each, _ in likely_launches(spec)
         )
+        if not search.fitting and (tiled := _tiling(search, spec)) is not None:
+            search.spec, search.fitting = tiled, True
     if search.fitting:
         search.doubt = ""
+    return None
+
+
+def _tiling(search: MeaningSearch, spec: KernelSpec) -> KernelSpec | None:
+    """The kernel under the first launch of the search whose blocks store each element of C once; None: none does."""
+    device, read = search.open_device(), spec.read_as(search.first, "NN")
+    for launch in search_launches(device, read, search.config, search.compiled.ptx, search.compile_fn):
+        if fits(device, replace(read, geometry=launch), search.config, search.compile_fn):
+            return replace(spec, geometry=launch)
     return None
 
 
