@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from checking import QUICK, check
+from linear_time import assert_linear
 
 from gemmsmith.userfile.launches.described_launch import described_launch
 
@@ -31,6 +33,17 @@ def test_what_a_comment_says(comment: str, grid: str, block: str) -> None:
 
 def test_comments_of_another_kernel() -> None:
     assert described_launch("// block (8, 8)\n\n// no launch\n", 2, 3, NAMES) is None
+
+
+@pytest.mark.parametrize("part", ["/*", '\\"', "// a\n", "grid("])
+def test_one_pass_over_any_text(part: str) -> None:
+    def seconds(times: int) -> float:
+        text = ("// " if part == "grid(" else "") + part * (50_000 * times)
+        start = time.process_time()
+        assert described_launch(text, 1, 10**6, NAMES) is None
+        return time.process_time() - start
+
+    assert_linear(seconds)
 
 
 # Three warps, each with a third of the rows: no block that is usually tried has 96 threads.

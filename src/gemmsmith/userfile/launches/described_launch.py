@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.expressions import evaluate, split
 
-_COMMENT = re.compile(r"//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/|\"(?:[^\"\\\n]|\\.)*\"", re.S)
+# What is not closed ends with its line, or the file: one pass, whatever the text is.
+_COMMENT = re.compile(r"//(?P<line>[^\n]*+)|/\*(?P<block>.*?)(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?", re.S)
 _GRID = re.compile(r"\bgrid(?:Dim)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*\(", re.I)
 _BLOCK = re.compile(
     r"\bblock(?:Dim|s)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*(?:\(|(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\b)", re.I
@@ -17,7 +18,8 @@ _BLOCK = re.compile(
 _THREADS = re.compile(r"\b(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\s+threads\b", re.I)
 _OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
 _ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
-_MOST_TEXT = 1 << 16  # characters of comments
+_MOST_TEXT = 1 << 14  # characters of comments
+_LONGEST = 200  # characters of a grid or block
 _SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2}
 
 
@@ -65,12 +67,16 @@ def is_launch(found: DescribedLaunch, constants: Mapping[str, int]) -> bool:
 
 
 def _comments(text: str, first: int, last: int) -> list[tuple[int, str]]:
-    found, size = [], 0
+    found: list[tuple[int, str]] = []
+    size, line, place = 0, 1, 0
     for match in _COMMENT.finditer(text):
+        line += text.count("\n", place, match.start())
+        place = match.start()
         comment = match["line"] if match["line"] is not None else match["block"]
-        line = text.count("\n", 0, match.start()) + 1
-        if comment is not None and first <= line <= last and size < _MOST_TEXT:
-            found.append((line, comment))
+        if line > last or size > _MOST_TEXT:
+            break
+        if comment is not None and line >= first:
+            found.append((line, comment[:_MOST_TEXT]))
             size += len(comment)
     return found
 
@@ -78,7 +84,7 @@ def _comments(text: str, first: int, last: int) -> list[tuple[int, str]]:
 def _inside(text: str, start: int) -> str:
     """What stands between the bracket before ``start`` and the one that closes it."""
     depth = 1
-    for place in range(start, len(text)):
+    for place in range(start, min(len(text), start + _LONGEST)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
         if depth == 0:
             return text[start:place]
