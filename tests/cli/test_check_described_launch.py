@@ -31,6 +31,13 @@ def test_what_a_comment_says(comment: str, grid: str, block: str) -> None:
     assert (found.grid, found.block) == (grid, block) if found else not (grid or block)
 
 
+def test_parameters_that_are_named_as_others_are_called() -> None:
+    """A column-major kernel's M is the N of its transpose: each name is read once."""
+    found = described_launch("// grid (ceil(M/8), ceil(N/32))", 1, 1, {"M": "N", "N": "M"})
+    assert found is not None
+    assert found.grid == "ceil(N/8),ceil(M/32)"
+
+
 def test_comments_of_another_kernel() -> None:
     assert described_launch("// block (8, 8)\n\n// no launch\n", 2, 3, NAMES) is None
 

@@ -17,6 +17,7 @@ _BLOCK = re.compile(
 )
 _THREADS = re.compile(r"\b(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\s+threads\b", re.I)
 _OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
 _MOST_TEXT = 1 << 14  # characters of comments
 _LONGEST = 200  # characters of a grid or block
@@ -93,7 +94,6 @@ def _inside(text: str, start: int) -> str:
 
 def _as_option(text: str, names: Mapping[str, str]) -> str:
     """``n / 64, batch`` as an option: "floor(N / 64),BATCH"."""
-    for name, role in names.items():
-        text = re.sub(rf"\b{re.escape(name)}\b", role, text)
+    text = _NAME.sub(lambda match: names.get(match[0], match[0]), text)
     parts = [part.strip() for part in split(text)] if text.strip() else []
     return ",".join(part if _ROUNDED.search(part) or "/" not in part else f"floor({part})" for part in parts)

@@ -14,7 +14,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.meaning.early_hazards import block_has_hazards
-from gemmsmith.verify.meaning.launch_evidence import fits, stores_all_or_faults
+from gemmsmith.verify.meaning.launch_evidence import fits, fits_or_faults
 from gemmsmith.verify.meaning.launch_search import blocks_tried, search_launches
 from gemmsmith.verify.meaning.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.meaning.settled import SAY_LAUNCH, Settled
@@ -56,7 +56,8 @@ def by_other_version(search: MeaningSearch) -> Settled | None:
 
 def by_search(search: MeaningSearch) -> Settled | None:
     """The kernel under a launch that single blocks suggest, if host code's is guessed and another gives a product. Else
-    the search has a doubt, unless the guess fits."""
+    the search has a doubt, unless the launch that a comment describes, the guess, or a launch that was found fits the
+    kernel all the same, or the kernel errs within one block."""
     spec, first = search.spec, search.first
     if not search.open or not getattr(spec.geometry, "guessed", False):
         return None
@@ -110,7 +111,7 @@ def _is_to_blame(search: MeaningSearch, described: KernelSpec) -> bool:
     """Whether the described launch fits a kernel that gives no product: its blocks store all of C, or end in a
     fault."""
     read = described.read_as(search.first, "NN")
-    return stores_all_or_faults(search.open_device(), read, search.config, search.compile_fn)
+    return fits_or_faults(search.open_device(), read, search.config, search.compile_fn)
 
 
 def _errs_within_its_block(search: MeaningSearch, spec: KernelSpec) -> bool:

@@ -23,19 +23,6 @@ _SECONDS = 4
 _MOST_BLOCKS = 64
 
 
-def stores_all_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
-    """The same, or its first block faults, though there is room behind every matrix: of a launch that is described."""
-    if fits(device, spec, config, compile_fn):
-        return True
-    try:
-        problem = spec.problem(*check_shapes(spec, config).base)
-        geometry = spec.geometry(problem, config)
-    except GemmsmithError:
-        return False
-    one = isinstance(device, SimDevice) and elements_written(device, spec, config, problem, geometry, 0, compile_fn)
-    return one is None
-
-
 def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
     """Whether the blocks of ``spec``, run one by one, store as many elements as C has.
 
@@ -56,3 +43,16 @@ def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn
             return False
         stored += int(np.count_nonzero(written))
     return stored == problem.m * problem.n * problem.batch
+
+
+def fits_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
+    """Whether a launch that is known fits, or its first block faults, though there is room behind every matrix."""
+    if not isinstance(device, SimDevice):
+        return False
+    try:
+        problem = spec.problem(*check_shapes(spec, config).base)
+        geometry = spec.geometry(problem, config)
+    except GemmsmithError:
+        return False
+    first = elements_written(device, spec, config, problem, geometry, 0, compile_fn)
+    return first is None or fits(device, spec, config, compile_fn)
