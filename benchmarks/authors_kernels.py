@@ -12,11 +12,12 @@ the published one is left out (4_vectorized.cu of evanking12).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from time_model import write_record
 
 _BOEHM = ("siboehm/SGEMM_CUDA", "60cba6f9b20a198116c76f18de8047f44df8c8b8", "RTX A6000", 4096, "src/runner.cu")
 _EVAN = ("evanking12/cuda-gemm-optimization", "713d240b6cf631a62ff15df97761cd155963ec72", "RTX 3050", 2048)
@@ -73,10 +74,7 @@ def main() -> int:
             "date": datetime.now(UTC).date().isoformat(),
             "command": "python benchmarks/authors_kernels.py FOLDER --output benchmarks/results/authors_kernels.json",
         }
-        lines = ",\n".join("  " + json.dumps(row) for row in rows)
-        Path(given.output).write_text(
-            f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
-        )
+        write_record(Path(given.output), head, "rows", rows)
     return 0
 
 

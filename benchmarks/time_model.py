@@ -256,11 +256,14 @@ def main() -> int:
         head = {"what": "predicted against measured time", "date": datetime.now(UTC).date().isoformat(),
                 "command": "python benchmarks/time_model.py --output benchmarks/results/time_model.json",
                 "summary": found}  # fmt: skip
-        lines = ",\n".join("  " + json.dumps(row) for row in rows)
-        Path(given.output).write_text(
-            f'{json.dumps(head, indent=1)[:-2]},\n "points": [\n{lines}\n ]\n}}\n', encoding="utf-8"
-        )
+        write_record(Path(given.output), head, "points", rows)
     return 0
+
+
+def write_record(path: Path, head: Point, name: str, rows: list[Point]) -> None:
+    """A record with one row on a line, so that a change of one row is a change of one line."""
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    path.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "{name}": [\n{lines}\n ]\n}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":
