@@ -5,18 +5,18 @@
 //           from shared memory. A k-tile takes three stages of the ring, one for each term of A and B, and serves six
 //           products: less is loaded per product than in 19.
 // Changed   From 19: the tensor core's accumulators start from zero for each k-tile, small products first. They are
-//           then added, rounded to nearest, to accumulators outside. COMPENSATED: the rounding errors of these
-//           additions are summed separately and added at the end, so that a deep K costs no accuracy; what remains is
-//           what the tensor core truncates within a k-tile. While one warpgroup adds, another one multiplies.
+//           then added, rounded to nearest, to accumulators outside. BLOCKED_SUMS: k-tiles are added in blocks, and
+//           blocks to another sum (blocked_sums.cuh), so that a deep K costs little accuracy. While one warpgroup adds,
+//           another one multiplies.
 // Owns      As 19: clusters of CLUSTER_M x CLUSTER_N blocks, tiles in strips of GROUP. In time, for one k-tile (A's
 //           term times B's):
 //
 //   stages        [ 0 ] [ 1 ] [ 2 ]                           of the next k-tile [ 0 ] [ 1 ] ...
 //   multiply      [1x1 0x1 1x0][0x2 2x0][0x0]
-//   add                                      [acc, error += product]
+//   add                                      [acc += product]
 //
 // Budget    STAGES * (BM + BN) * 128 bytes. A thread holds BM * BN / (CONSUMERS * 128) outputs: for each the tensor
-//           core's accumulator, the sum and, if COMPENSATED, its rounding error. That is three registers per output, so
+//           core's accumulator, the sum and, with BLOCKED_SUMS, the sum of blocks. That is three registers per output, so
 //           tiles are smaller than in 19. A workspace of 6 bytes per number of A and B.
 // Needs     sm_90a. Any fp32 numbers: accumulators that are not finite are recomputed from the operands, as in 22.
 // Try next  Half the products, where the data allow it (26 fp32_wgmma_fp16x3).

@@ -12,7 +12,7 @@
 //   multiply      [0x1 1x0 0x0]
 //   add                        [acc += product]
 //
-// Budget    STAGES * (BM + BN) * 128 bytes. Registers as 25, without the rounding errors unless COMPENSATED, so BN may
+// Budget    STAGES * (BM + BN) * 128 bytes. Registers as 25, without sums of blocks unless BLOCKED_SUMS, so BN may
 //           be larger for the same CONSUMERS. A workspace of 6 bytes per number, as much as 25 needs if it has to
 //           compute.
 // Needs     sm_90a. Terms, exponents and verdict as split_fp16.cu writes them.

@@ -16,8 +16,8 @@ from gemmsmith.ladder.families.hopper import BOX, BOX_ROW
 from gemmsmith.problem import BF16, FP16, FP32, Problem
 from gemmsmith.prologue.align_copy import ITEMSIZE, packed_ld
 
-# Per accumulator a consumer thread holds the tensor core's, its own, and the error of that one if it is COMPENSATED.
-_REGISTERS = f"{hopper.ACCUMULATORS}*(2+COMPENSATED)"
+# Per accumulator a consumer thread holds the tensor core's, its own sum, and with BLOCKED_SUMS the sum of blocks.
+_REGISTERS = f"{hopper.ACCUMULATORS}*(2+BLOCKED_SUMS)"
 _MOST_REGISTERS = "(128 if CONSUMERS == 3 else 192)"
 
 
@@ -38,7 +38,7 @@ def _maps_of(parts: int) -> TensorMaps:
     }  # fmt: skip
 
 
-def rung(module: str, *, parts: int, bn: int, stages: int, compensated: int, **fields: Any) -> KernelSpec:
+def rung(module: str, *, parts: int, bn: int, stages: int, blocked: int, **fields: Any) -> KernelSpec:
     """``parts``: 16-bit numbers per fp32 number; the next three are defaults."""
     return hopper.rung(
         module,
@@ -48,9 +48,7 @@ def rung(module: str, *, parts: int, bn: int, stages: int, compensated: int, **f
             hopper.consumers(2),
             *hopper.clusters(2, 1),
             hopper.GROUP,
-            Parameter(
-                "COMPENSATED", compensated, (0, 1), "1: rounding errors of the accumulators are summed and added back"
-            ),
+            Parameter("BLOCKED_SUMS", blocked, (0, 1), "1: k-tiles are added in blocks, and blocks to another sum"),
         ),
         grid=hopper.cluster_grid(),
         cluster=hopper.CLUSTER_BLOCKS,
@@ -58,7 +56,7 @@ def rung(module: str, *, parts: int, bn: int, stages: int, compensated: int, **f
             hopper.ROWS_PER_CONSUMER,
             Requires(
                 f"{_REGISTERS} <= {_MOST_REGISTERS}",
-                f"{{{hopper.ACCUMULATORS}}} accumulators per thread, {{:2+COMPENSATED}} registers each, "
+                f"{{{hopper.ACCUMULATORS}}} accumulators per thread, {{:2+BLOCKED_SUMS}} registers each, "
                 f"but with {{:CONSUMERS}} consumers {{:{_MOST_REGISTERS}}} are left for them",
             ),
             *hopper.CLUSTER_FITS,

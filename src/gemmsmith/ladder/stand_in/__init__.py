@@ -28,7 +28,7 @@ _CLUSTER, _SPLIT_K = "wgmma_cluster", "wgmma_split_k"
 _HOME = Path(__file__).parent
 _WIDEST = 3 * 64  # rows of a tile of three consumers
 # Bits of the argument `order` of fp32_split.cu, and the position of the parts of k in it.
-_SWAPPED, _PERMUTED, _COMPENSATED, _TWO_STEPS, _TRANSPOSED_A, _TRANSPOSED_B = (1 << i for i in range(6))
+_SWAPPED, _PERMUTED, _COMPENSATED, _TWO_STEPS, _TRANSPOSED_A, _TRANSPOSED_B, _BLOCKED = (1 << i for i in range(7))
 _PARTS = 8
 _DIVISION = ("BM", "BN", "BK", "GROUP", "TEAMS", "CLUSTER_K", "SHARERS")
 # Products that take a stand-in longer than a compiler takes for the rung: multiplications and additions, about 0.1 s.
@@ -72,10 +72,10 @@ def _tensor_core(division: tuple[int, ...], rung: int, layout: str) -> KernelSpe
 
 
 def _order(spec: KernelSpec, config: Config, problem: Problem) -> int:
-    order = _COMPENSATED if config["COMPENSATED"] else 0
-    order |= (_TRANSPOSED_A if problem.trans_a else 0) | (_TRANSPOSED_B if problem.trans_b else 0)
+    order = (_TRANSPOSED_A if problem.trans_a else 0) | (_TRANSPOSED_B if problem.trans_b else 0)
     if spec.name == _SPLIT_BEFORE:
-        return order | 1 << _PARTS
+        return order | 1 << _PARTS | (_BLOCKED if config["BLOCKED_SUMS"] else 0)
+    order |= _COMPENSATED if config["COMPENSATED"] else 0
     swap = config["SWAP"]
     order |= config["SPLIT"] << _PARTS | (_SWAPPED if swap else 0) | (0 if _adds_four_steps(config) else _TWO_STEPS)
     # A K-major tall operand is read in another order of k.

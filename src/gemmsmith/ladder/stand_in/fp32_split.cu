@@ -9,13 +9,14 @@
 //           in the cluster's order.
 // Owns      A block of one warpgroup owns 64 x 32 outputs (of C, or of its transpose).
 // Budget    36,864 bytes of shared memory. A thread holds 16 outputs: for each the tensor core's accumulator, the sum,
-//           its rounding error, and the sum of the parts.
+//           its rounding error or the sum of blocks, and the sum of the parts.
 // Needs     sm_90a. Any fp32 numbers, alignment and layout.
 
 #include "epilogue/epilogue.cuh"
 #include "epilogue/ieee_recompute.cuh"
 #include "ptx/pdl.cuh"
 #include "ptx/predicated_load.cuh"
+#include "tile/blocked_sums.cuh"
 #include "tile/operand_tile.cuh"
 #include "tile/split_bf16.cuh"
 #include "tile/split_terms.cuh"
@@ -24,7 +25,9 @@ constexpr int BM = 64, BN = 32, THREADS = 128, TERMS = 3, STEPS = BK / 16, COUNT
 constexpr int LINES = BM + BN, TERM_BYTES = LINES * BOX_ROW;  // of a k-tile: rows of A, then columns of B
 
 // Bits of the argument `order` (stand_in/__init__.py); the parts of k are in those from PARTS on.
-enum Order { SWAPPED = 1, PERMUTED = 2, COMPENSATED_SUMS = 4, TWO_STEPS = 8, TRANSPOSED_A = 16, TRANSPOSED_B = 32 };
+enum Order {
+    SWAPPED = 1, PERMUTED = 2, COMPENSATED_SUMS = 4, TWO_STEPS = 8, TRANSPOSED_A = 16, TRANSPOSED_B = 32, BLOCKED_SUMS = 64
+};
 constexpr int PARTS = 8;
 
 // An operand as rows of A (or columns of B) by k.
@@ -54,8 +57,9 @@ gemm(int M, int N, int K, float alpha, const float* A, long long lda, const floa
     float total[COUNT];
 #pragma unroll 1
     for (int part = 0; part < parts; ++part) {
-        float acc[COUNT] = {}, error[COUNT] = {}, product[COUNT];
+        float acc[COUNT] = {}, error[COUNT] = {}, product[COUNT];  // BLOCKED_SUMS: error is the sum of blocks
         const KTileRange range = k_tile_range(K, alpha, 1, part, parts);
+        const int block = terms_of_block(range.end - range.begin);
 #pragma unroll 1
         for (int k = range.begin; k < range.end; ++k) {
             __syncthreads();  // the terms of the k-tile before have been multiplied
@@ -98,14 +102,21 @@ gemm(int M, int N, int K, float alpha, const float* A, long long lda, const floa
 #pragma unroll
                 for (int j = 0; j < COUNT; ++j) {
                     const float sum = __fadd_rn(acc[j], product[j]);
-                    error[j] = __fadd_rn(error[j], __fsub_rn(product[j], __fsub_rn(sum, acc[j])));
+                    if (order & COMPENSATED_SUMS)
+                        error[j] = __fadd_rn(error[j], __fsub_rn(product[j], __fsub_rn(sum, acc[j])));
                     acc[j] = sum;
                 }
             }
+            if (order & BLOCKED_SUMS && (k - range.begin) % block == block - 1)
+#pragma unroll
+                for (int j = 0; j < COUNT; ++j) {
+                    error[j] = __fadd_rn(error[j], acc[j]);
+                    acc[j] = 0.0f;
+                }
         }
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
-            const float sum = order & COMPENSATED_SUMS ? __fadd_rn(acc[j], error[j]) : acc[j];
+            const float sum = order & (COMPENSATED_SUMS | BLOCKED_SUMS) ? __fadd_rn(acc[j], error[j]) : acc[j];
             total[j] = part == 0 ? sum : __fadd_rn(total[j], sum);
         }
     }

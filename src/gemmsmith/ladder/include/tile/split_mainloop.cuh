@@ -5,6 +5,7 @@
 #include "epilogue/direct_store.cuh"
 #include "ptx/pdl.cuh"
 #include "schedule/grouped_order.cuh"
+#include "tile/blocked_sums.cuh"
 #include "tile/cluster_ring.cuh"
 #include "tile/fp16_verdict.cuh"
 #include "tile/split_terms.cuh"
@@ -19,7 +20,7 @@ constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES;
 // Registers are divided as for 128 accumulators although up to 192 registers hold them: besides these a consumer needs
 // few registers, and the producer here needs more.
 constexpr int BUDGETED_ACCUMULATORS = 128;
-static_assert(M_TILES * BN / 2 * (2 + COMPENSATED) <= 192, "per output: wgmma's accumulator, the sum, its error");
+static_assert(M_TILES * BN / 2 * (2 + BLOCKED_SUMS) <= 192, "per output: wgmma's accumulator, and one or two sums");
 using ThreadAccumulators = float[M_TILES * BN / 2];
 
 // Where a thread's accumulators belong: in the tile at (row, col) of product z, starting with its 64-row tile `first`.
@@ -125,21 +126,25 @@ __device__ __forceinline__ void split_gemm(int M, int N, int K, float alpha, con
         const auto release = [&](int stage) { release_stage<CLUSTER>(empty + 8 * stage, thread); };
         const bool pairs = vectors_fit<2>(C, ldc) && strideC % 2 == 0;
         for_each_tile([&](int row, int col, int z) {
-            float acc[M_TILES][BN / 2] = {}, error[M_TILES][BN / 2] = {}, product[M_TILES][BN / 2];
+            float acc[M_TILES][BN / 2] = {}, blocks[M_TILES][BN / 2] = {}, product[M_TILES][BN / 2];
+            const int block = terms_of_block(range.end - range.begin);
+            int last_of_block = range.begin + block - 1;
             for (int k = range.begin; k < range.end; ++k) {
                 int stage_of_term[TERMS];
                 multiply_terms<TERMS>(product, ring, stages, full, first, stage_of_term);
                 wgmma_wait<0>();
                 for (int term = 0; term < TERMS; ++term) release(stage_of_term[term]);
-                for_each_accumulator([&](int i, int j) {
-                    const float sum = __fadd_rn(acc[i][j], product[i][j]);
-                    if (COMPENSATED)
-                        error[i][j] = __fadd_rn(error[i][j], __fsub_rn(product[i][j], __fsub_rn(sum, acc[i][j])));
-                    acc[i][j] = sum;
-                });
+                for_each_accumulator([&](int i, int j) { acc[i][j] = __fadd_rn(acc[i][j], product[i][j]); });
+                if (BLOCKED_SUMS && k == last_of_block) {
+                    for_each_accumulator([&](int i, int j) {
+                        blocks[i][j] = __fadd_rn(blocks[i][j], acc[i][j]);
+                        acc[i][j] = 0.0f;
+                    });
+                    last_of_block += block;
+                }
             }
-            if (COMPENSATED)
-                for_each_accumulator([&](int i, int j) { acc[i][j] = __fadd_rn(acc[i][j], error[i][j]); });
+            if (BLOCKED_SUMS)
+                for_each_accumulator([&](int i, int j) { acc[i][j] = __fadd_rn(acc[i][j], blocks[i][j]); });
             const auto c = window(C + z * strideC, ldc, M, N, row, col);
             const bool whole = pairs && c.holds(BM, BN);
             correct(reinterpret_cast<float (&)[M_TILES * BN / 2]>(acc), AccumulatorCoords{c, row, col, z, first});
