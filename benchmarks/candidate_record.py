@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from gemmsmith.choose.fit import Sample
 from gemmsmith.choose.key import ShapeKey, contiguous, shape_key, unaligned
 from gemmsmith.choose.tuning_file import TuningFile
 from gemmsmith.kernel.config import Config
-from gemmsmith.ladder.families.hopper import BOX
 from gemmsmith.ladder.families.hopper_store import specialize_store
 
 RECORD = Path(__file__).parent / "results" / "h200_candidates.json"
@@ -149,13 +148,6 @@ def gives_up_a_stage(sample: Sample) -> bool:
     if not config.get("SWAP", 0) or not config.get("STORE_MODE", 0):
         return False
     return specialize_store(config, contiguous(sample.key), (256, 256, 256))["STAGES"] < config["STAGES"]
-
-
-def general_only(each: Timed) -> Timed:
-    """Without the configurations that only the model for few rows considers (choose/narrow.py): tiles whose rows are no
-    multiple of 64."""
-    kept = tuple(sample for sample in each.samples if dict(sample.config)["BM"] % BOX == 0)
-    return replace(each, samples=kept)
 
 
 def tuned() -> list[Timed]:

@@ -37,7 +37,6 @@ from candidate_record import (
     RECORD,
     Floats,
     Timed,
-    general_only,
     pack,
     packed_text,
     recorded,
@@ -237,8 +236,7 @@ def main() -> int:
     entries = {**dict(table.entries), **winners(fitted, table.entries)}
     if options.table:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
-    learned = [*(general_only(each) for each in fitted), *tuned()]
-    learned = [each for each in learned if len(each.samples) > 1]
+    learned = [each for each in (*fitted, *tuned()) if len(each.samples) > 1]
     if options.write or options.trees:
         samples = [sample for each in learned for sample in each.samples]
         found = fit(samples, CHIP) if options.write else table.model

@@ -67,7 +67,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model stalls": time_model.stalls_table,
     "untuned shapes": shapes.means_table,
     "untuned kinds": shapes.kinds_table,
-    "untuned kinds again": shapes.kinds_again_table,
+    "below twice": shapes.below_twice,
     "cluster overhead": cluster.overhead_table,
     "cluster speedup": cluster.speedup_table,
     "cluster on paper": cluster.paper_table,

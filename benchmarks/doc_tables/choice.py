@@ -34,8 +34,9 @@ def readme_results() -> str:
         rows.append([f'fp32 inputs, 4096³ and 8192³, `precision="{precision}"`', "2", f"{geometric_mean(found):.2f}",
                      f"{min(found):.2f}", f"{max(found):.2f}"])  # fmt: skip
     columns = ["C = A·B on an H200", "shapes", "speed, cuBLAS = 1", "lowest", "highest"]
+    first = min(record["date"], fp32["date"])[:10]
     source = (
-        f"Geometric means of times on the GPU, measured on {record['gpu']} ({fp32['date'][:10]} to "
+        f"Geometric means of times on the GPU, measured on {record['gpu']} ({first} to "
         f"{mixed['date'][:10]}, driver {record['driver']}, torch {record['torch']}) by `benchmarks/record_hopper.py`, "
         "random ones: `benchmarks/shapes_against_cublas.py`; cuBLAS as torch calls it, TF32 off."
     )

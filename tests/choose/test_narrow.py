@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gemmsmith.choose.candidates import predicted, ranked
 from gemmsmith.choose.choice import choose
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import hopper_model
@@ -19,13 +22,34 @@ def product(m: int, n: int, k: int, layout: str = "NT", batch: int = 1) -> Probl
     return Problem(m, n, k, BF16, BF16, trans_a=layout[0] == "T", trans_b=layout[1] == "T", batch=batch)
 
 
-@pytest.mark.parametrize(("m", "n", "k", "layout", "rows"), [
-    (8, 18944, 3584, "NT", 144), (24, 9216, 4608, "NT", 72), (1, 28672, 8192, "NT", 224), (16, 5120, 5120, "NT", 40),
+@pytest.mark.parametrize(("m", "n", "k", "rows", "parts", "blocks"), [
+    (8, 18944, 3584, 48, 1, 3), (24, 9216, 4608, 72, 1, 1), (1, 28672, 8192, 224, 1, 1), (16, 5120, 5120, 40, 2, 2),
 ])  # fmt: skip
-def test_the_measured_winner_is_chosen(m: int, n: int, k: int, layout: str, rows: int) -> None:
-    chosen = choose(product(m, n, k, layout), "NVIDIA H200", sms=132, arch="sm_90")
-    assert (chosen.spec.name, chosen.config["BM"], chosen.config["SPLIT"]) == ("wgmma_split_k", rows, 1)
-    assert ceil_div(max(m, n), rows) <= 132
+def test_the_measured_winner_is_chosen(m: int, n: int, k: int, rows: int, parts: int, blocks: int) -> None:
+    """``blocks`` on an SM at once."""
+    chosen = choose(product(m, n, k), "NVIDIA H200", sms=132, arch="sm_90")
+    assert (chosen.spec.name, chosen.config["BM"], chosen.config["SPLIT"]) == ("wgmma_split_k", rows, parts)
+    assert ceil_div(n, rows) * parts <= 132 * blocks
+
+
+@pytest.mark.parametrize(("m", "n", "k", "layout"), [(5, 7000, 6000, "NT"), (16, 11008, 4096, "NN")])
+def test_both_kinds_of_candidates_are_asked_of_one_model(m: int, n: int, k: int, layout: str) -> None:
+    """What both menus have in common gets the same seconds."""
+    problem = product(m, n, k, layout)
+    every = [each for each in ranked(problem, *MODEL, within=1.4) if each.spec.name == "wgmma_split_k"][:4]
+    assert every
+    again = predicted(problem, [replace(each, seconds=0.0) for each in every], *MODEL)
+    assert [each.seconds for each in again] == pytest.approx([each.seconds for each in every])
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(18, 4928, 4544), (4, 13776, 8192)])
+def test_of_the_ways_to_read_the_general_model_chooses(m: int, n: int, k: int) -> None:
+    problem = product(m, n, k)
+    found = fastest(problem, CHIP, alignment(problem), 24)
+    best = min(predicted(problem, found, *MODEL), key=lambda each: each.seconds)
+    assert best.name != found[0].name, "this product tells nothing"
+    chosen = choose(problem, "NVIDIA H200", sms=132, arch="sm_90")
+    assert (chosen.spec.name, chosen.config) == (best.spec.name, best.config)
 
 
 @pytest.mark.parametrize(("m", "n", "k", "config"), [

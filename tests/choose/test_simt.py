@@ -117,5 +117,5 @@ def test_few_columns_have_a_narrow_tile(shape: tuple[int, int, int], layout: str
 
 
 def test_few_rows_have_a_narrow_tile() -> None:
-    assert configuration_for(Problem(6, 20000, 6000), H200, 0, True)["BM"] == 8
+    assert configuration_for(Problem(6, 20000, 6000, trans_b=True), H200, 0, True)["BM"] == 8
     assert all(config["BM"] > 8 for _, config in configurations(Problem(9, 20000, 6000), H200, 0, True))

@@ -154,6 +154,18 @@ def ranked(
     return sorted(varied(found)[:count], key=lambda candidate: candidate.seconds) if count else found
 
 
+def predicted(problem: Problem, given: Sequence[Candidate], chip: Chip, constants: Constants,
+              addresses: Addresses | None = None) -> list[Candidate]:  # fmt: skip
+    """The same candidates with the seconds that this model predicts for them."""
+    if not given:
+        return []
+    shape = shape_of(problem, alignment(problem, addresses))
+    tiles = tiles_of([dict(each.config) for each in given], problem.layout)
+    plain = predicted_seconds(shape, tiles, chip, constants)
+    seconds = corrected_seconds(shape, tiles, chip, constants, plain, float(plain.min()))
+    return [replace(each, seconds=float(its)) for each, its in zip(given, seconds, strict=True)]
+
+
 def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> tuple[NDArray[np.int64], Tiles]:
     """Numbers of the configurations that may be best for this problem, and their columns: those that fill the GPU, need
     no copy that others save, and store as the problem needs it. Cheap questions come first."""

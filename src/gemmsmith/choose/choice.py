@@ -14,8 +14,7 @@ split.py); fp32 products on Hopper get the one that splits an operand in registe
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gemmsmith.choose import candidates as menus
 from gemmsmith.choose import narrow, registers, simt, split
@@ -49,7 +48,7 @@ _DOUBTED = 1.2  # a shipped winner that the model expects to beat by this factor
 _SAVED_SINCE = 0.7  # µs that current kernels take less than those that most shipped winners were timed with
 _EQUAL = 1.005
 _FEWEST, _FEW_UNKNOWN = 16, 1.3
-_FEW_ACROSS_K, _FEW_ALONG_K = 0.9, ((16, 1.05), (32, 1.0), (math.inf, 0.97))  # by rows at most
+_MOST_OF_FEW, _NEAR_OF_FEW = 24, 1.25  # candidates that read a large operand: how many, and how near the fastest
 _ANY_UNALIGNED = 7  # of ``key.alignment``: A, B, C
 _FEW, _LEAST_WIDTH = 64, 48  # 48 columns for 8 rows won at 8x32368x3144
 _MOST_REMEMBERED = 65_536
@@ -160,25 +159,30 @@ def _on_hopper(request: Request, gpu: str) -> Choice | None:
     if known is not None:
         return known
     candidates = _without_padding(candidates, request.problem)
-    aligned = alignment(request.problem, request.addresses)
-    few = narrow.streaming(request.problem, model[0], aligned)
-    if few is not None and few.seconds <= candidates[0].seconds * _trust(request.problem, aligned, model[1]):
+    few = _of_few_rows(request, model)
+    if few is not None and few.seconds <= candidates[0].seconds:
         return Choice(few.spec, few.config, "model")
     winners = {**dict(shipped_shapes(gpu)), **tuned_shapes(gpu)}
     best = nearest_winner(candidates, shape_key(request.problem), winners, model) or _first(candidates, model[1])
     return Choice(best.spec, best.config, "model")
 
 
-def _trust(problem: Problem, aligned: int, constants: Constants) -> float:
-    """How much slower than the general model's favourite the one for few rows may be predicted to be. With networks
-    both predict the measured level, within 3 % in the mean of 128 products; these factors lose least there. Without,
-    the general model predicts a third less than was measured up to 16 rows (2x10096x2448, 8x7712x432)."""
-    rows = min(problem.m, problem.n)
-    if constants.networks is None or aligned & _ANY_UNALIGNED:
-        return _FEW_UNKNOWN if rows <= _FEWEST else 1.0
-    if problem.layout != "NT":
-        return _FEW_ACROSS_K
-    return next(factor for most, factor in _FEW_ALONG_K if rows <= most)
+def _of_few_rows(request: Request, model: tuple[Chip, Constants]) -> Candidate | None:
+    """The fastest way to read the large operand where one has few rows or columns; its seconds can be compared with
+    those of other candidates.
+
+    narrow.py knows which tiles give every SM the same share. Which of them is fastest is asked of the general model,
+    whose corrections saw such tiles, where it has any; without, it predicts a third less than was measured up to 16
+    rows (2x10096x2448, 8x7712x432).
+    """
+    problem, aligned = request.problem, alignment(request.problem, request.addresses)
+    if model[1].networks is None or aligned & _ANY_UNALIGNED:
+        few = narrow.streaming(problem, model[0], aligned)
+        trust = _FEW_UNKNOWN if min(problem.m, problem.n) <= _FEWEST else 1.0
+        return None if few is None else replace(few, seconds=few.seconds / trust)
+    found = narrow.fastest(problem, model[0], aligned, _MOST_OF_FEW)
+    found = [each for each in found if each.seconds <= found[0].seconds * _NEAR_OF_FEW]
+    return min(menus.predicted(problem, found, *model, request.addresses), key=lambda each: each.seconds, default=None)
 
 
 def _without_padding(candidates: list[Candidate], problem: Problem) -> list[Candidate]:

@@ -16,7 +16,7 @@
 //   add                                      [acc += product]
 //
 // Budget    STAGES * (BM + BN) * 128 bytes. A thread holds BM * BN / (CONSUMERS * 128) outputs: for each the tensor
-//           core's accumulator, the sum and, with BLOCKED_SUMS, the sum of blocks. That is three registers per output, so
+//           core's accumulator, the sum and, with BLOCKED_SUMS, the sum of blocks. With three registers per output,
 //           tiles are smaller than in 19. A workspace of 6 bytes per number of A and B.
 // Needs     sm_90a. Any fp32 numbers: accumulators that are not finite are recomputed from the operands, as in 22.
 // Try next  Half the products, where the data allow it (26 fp32_wgmma_fp16x3).
