@@ -68,6 +68,14 @@ class Case:
         return self.config["BM"] * self.config["BN"] // (WARPGROUP * self.consumers)
 
     @property
+    def in_two_parts(self) -> bool:
+        """A consumer's two 64-row tiles have products of their own (two_parts.cuh): the first k-tile is no turn of the
+        loop, since what was computed before is stored beside it."""
+        plain = {"TAIL_BN": 0, "CLUSTER_K": 1, "SLICES": 1, "DEPTH": 1}
+        return (self.name == "wgmma_cluster" and self.config["BM"] == 128 * self.consumers and self.config["BN"] >= 128
+                and all(self.config[name] == value for name, value in plain.items()))  # fmt: skip
+
+    @property
     def threads(self) -> int:
         return WARPGROUP * (self.consumers + (self.name != "wgmma_tma"))
 

@@ -146,7 +146,8 @@ def test_specials_in_the_last_product_of_a_batch() -> None:
     launch = Launch(spec.geometry(p, fitted), spec.signature.pack(p, *addresses))
     device.launch(device.load(compiler(spec, fitted, p, device.arch)), launch)
     got = device.read(addresses[2], data.c.nbytes).view(np.float32).reshape(2, 8, 12)
-    exact = data.a.reshape(2, 8, 16) @ data.b.reshape(2, 16, 12)
+    with np.errstate(invalid="ignore"):  # some of NumPy's products set the flag although no result is NaN
+        exact = data.a.reshape(2, 8, 16) @ data.b.reshape(2, 16, 12)
     assert np.isinf(exact[1, 3]).all()
     assert np.array_equal(got, exact)
 

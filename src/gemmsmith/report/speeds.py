@@ -98,8 +98,10 @@ def is_ladder_timing(one: Measurement, dtype: str, config: str) -> bool:
 
 
 def _agrees(recorded: str, config: str) -> bool:
-    """Whether a recorded configuration agrees with ``config``; it may lack parameters that were added later."""
-    return recorded == config or set(recorded.split(",")) < set(config.split(","))
+    """Whether a recorded configuration agrees with ``config``. It may lack parameters that were added later, and have
+    some that the rung has no more; that its source has changed is said beside the figure."""
+    names = {item.partition("=")[0] for item in config.split(",")}
+    return {item for item in recorded.split(",") if item.partition("=")[0] in names} <= set(config.split(","))
 
 
 def _plain(problem: Problem) -> bool:
