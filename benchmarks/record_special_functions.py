@@ -25,7 +25,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.cuda import CudaDevice, LoadedCubin
 from gemmsmith.run.device import Launch
 from gemmsmith.run.driver_calls import checked
-from gemmsmith.sim.approximations import approximate32
+from gemmsmith.sim.arithmetic.approximations import approximate32
 
 OCTAVE = 1 << 23
 THREADS = 128

@@ -12,7 +12,7 @@ import pytest
 
 import gemmsmith
 from gemmsmith.errors import SimulationError, UnknownKernelError, UsageError
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 REDUCE = """
 template <int B>

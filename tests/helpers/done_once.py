@@ -22,7 +22,7 @@ import typer.main
 
 from gemmsmith.compile import sass
 from gemmsmith.sim.device import LoadedPtx, SimDevice
-from gemmsmith.sim.ptx import mentioned
+from gemmsmith.sim.ptx.reader import mentioned
 
 MOST_KERNELS = 64  # of a process; the largest take tens of megabytes
 _load_ptx = SimDevice.load_ptx

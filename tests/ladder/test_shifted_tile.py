@@ -23,9 +23,9 @@ from gemmsmith.ladder.registry import rungs
 from gemmsmith.problem import ceil_div
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice
-from gemmsmith.sim.lower import lower
-from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Module
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.ptx.reader import parse
+from gemmsmith.sim.ptx.syntax import Module
 from gemmsmith.userfile.files.includes import bundle
 
 INCLUDE = rungs()[0].source.parent / "include"

@@ -15,7 +15,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import Hazard, HazardError
+from gemmsmith.sim.races.hazards import Hazard, HazardError
 from gemmsmith.sim.schedule import schedule_named
 
 ENTRY = 'extern "C" __global__ void f(const float* in, float* out) {{\n    const int t = threadIdx.x;\n{body}\n}}\n'

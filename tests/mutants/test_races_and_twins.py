@@ -14,7 +14,7 @@ import pytest
 from small_kernel import BEFORE, FLOATS, run_body
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.races.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
 
 

@@ -28,7 +28,7 @@ from gemmsmith.prologue.align_copy import (
 )
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 GUARD = 64  # elements around a target; they and what is not copied hold this:
 CANARY = 0x7E5A

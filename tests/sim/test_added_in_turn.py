@@ -9,8 +9,8 @@ import pytest
 
 from gemmsmith.sim.instructions import atomic
 from gemmsmith.sim.instructions.atomic import Form, _update
-from gemmsmith.sim.memory import GlobalMemory
-from gemmsmith.sim.traits import Space
+from gemmsmith.sim.lowering.traits import Space
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 _FORM = Form("add", Space.GLOBAL, "f32", 1)
 _LANES, _PLACES = 96, 12

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from ptx_launch import Array, kernel
 
 from gemmsmith.sim.bundle import Program
-from gemmsmith.sim.lower import lower
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.traits import Bundling, Effect
 from gemmsmith.sim.machine import Machine
-from gemmsmith.sim.memory import GlobalMemory
-from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.memory.global_memory import GlobalMemory
+from gemmsmith.sim.ptx.reader import parse
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.sim.traits import Bundling, Effect
 from gemmsmith.sim.wave import Wave
 
 LANES = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.sim.clock_table import ClockTable
-from gemmsmith.sim.clocks import Clock
+from gemmsmith.sim.races.clock_table import ClockTable
+from gemmsmith.sim.races.clocks import Clock
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.work import Work
 

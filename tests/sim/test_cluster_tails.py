@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gemmsmith
-from gemmsmith.sim.ptx import registers_at_launch
+from gemmsmith.sim.ptx.reader import registers_at_launch
 
 TAIL = """
 #include <cuda/std/cstdint>

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from ptx_launch import launch
 
-from gemmsmith.sim.contraction import contract
-from gemmsmith.sim.linking import link
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.lowering.contraction import contract
+from gemmsmith.sim.lowering.linking import link
+from gemmsmith.sim.ptx.reader import parse
 
 HEAD = """.version 8.4
 .target sm_90a

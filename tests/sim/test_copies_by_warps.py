@@ -10,8 +10,8 @@ from cuda_launch import run
 from ptx_launch import scheduled
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
 from gemmsmith.sim.instructions import bulk_copy
+from gemmsmith.sim.races.hazards import HazardError
 
 SOURCE = r"""
 extern "C" __global__ void k(const float4* in, float* out, int skew) {

@@ -17,7 +17,7 @@ from gemmsmith.compile.nvrtc import compile_request
 from gemmsmith.compile.render import CompileRequest
 from gemmsmith.compile.toolchain import find_toolchain
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 SOURCE = Path(__file__).parents[1] / "data" / "synchronization.cu"
 KERNELS = ("barrier_of_all", "barriers_of_copies", "pipeline_of_all", "pipeline_of_roles", "pipeline_of_threads",

@@ -10,10 +10,10 @@ from gemmsmith.gpus import gpu_named
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem
 from gemmsmith.sim import device as simulator
-from gemmsmith.sim.deciding import undecided
-from gemmsmith.sim.lower import lower
-from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.lowering.deciding import undecided
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.ptx.reader import parse
 
 _HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gemmsmith.sim import exact64
+from gemmsmith.sim.arithmetic import exact64
 
 _KINDS = ["integers", "singles", "doubles", "one double among singles"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.sim.access_faults import AccessFault
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 
 def test_only_what_was_written_may_be_read() -> None:

@@ -9,7 +9,7 @@ from ptx_launch import kernel
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError, HazardKind
+from gemmsmith.sim.races.hazards import HazardError, HazardKind
 from gemmsmith.sim.schedule import NAMES, schedule_named
 
 ROOM = ".shared .align 128 .b8 room[4096];"

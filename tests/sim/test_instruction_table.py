@@ -12,18 +12,18 @@ from gemmsmith.run.device import Launch
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.device import LoadedPtx, SimDevice
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.hazards import HazardError
 from gemmsmith.sim.instructions.lanewise import lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.table import Table, table
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lower import lower
-from gemmsmith.sim.lowering import Lowering, Refused
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.lowering.places import Lowering, Refused
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
+from gemmsmith.sim.ptx.reader import parse
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.races.hazards import HazardError
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
 from gemmsmith.sim.wave import WARP
 
 # -- patterns -----------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from tensor_core_kernels import CONVERSIONS
 from gemmsmith.sim.instructions.lanewise import compute
 from gemmsmith.sim.instructions.record import AnyRecord
 from gemmsmith.sim.instructions.table import table
-from gemmsmith.sim.lower import lower
-from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Entry
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.ptx.reader import parse
+from gemmsmith.sim.ptx.syntax import Entry
 
 # A function and its call; functions stand outside the entry.
 CALLS = """.func twice(.param .b32 x) { .reg .b32 %r<2>; .local .b32 here; .reg .b64 %d; mov.u64 %d, here;

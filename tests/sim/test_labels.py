@@ -7,7 +7,7 @@ import pytest
 from gemmsmith.problem import FP32
 from gemmsmith.run.memory import GuardedMatrix
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 
 def test_a_labelled_allocation_is_named_on_every_side() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.sim.lane_runs import RunsOfLanes, runs_of
+from gemmsmith.sim.races.lane_runs import RunsOfLanes, runs_of
 
 _THREADS, _BLOCKS = 384, 20
 _TOTAL = _THREADS * _BLOCKS

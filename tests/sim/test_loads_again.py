@@ -11,7 +11,7 @@ from gemmsmith.compile.render import CompileRequest
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import Loads, SimDevice
-from gemmsmith.sim.ptx import mentioned
+from gemmsmith.sim.ptx.reader import mentioned
 
 UNUSED = 'constexpr int WIDTH = 7;\nextern "C" __global__ void k(int* out) { out[threadIdx.x] = WIDTH; }\n'
 USED = '__device__ int last = 5;\nextern "C" __global__ void k(int* out) { out[threadIdx.x] = last; last += 1; }\n'

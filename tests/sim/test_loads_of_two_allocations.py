@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmsmith.sim.access_faults import AccessFault
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 Addresses = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 

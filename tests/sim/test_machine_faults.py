@@ -12,8 +12,8 @@ from gemmsmith.errors import SimulationError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.lowering.shared_arrays import plain_name
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.sim.shared_arrays import plain_name
 
 ROOM = ".shared .align 16 .b8 room[256]; .local .align 16 .b8 mine[32];"
 # Only thread 37 of block 2 does it. %d1: byte 148 of buffer 0, which has 252; %r5: byte 148 of the room, of which 156

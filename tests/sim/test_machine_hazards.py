@@ -9,7 +9,7 @@ from gemmsmith.errors import SimulationError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import Hazard, HazardError
+from gemmsmith.sim.races.hazards import Hazard, HazardError
 
 ROOM = ".shared .align 16 .b8 room[2048];"
 # Line 1 of each body: %r10 my word, %r11 my neighbour's (within the warp), %r12 that of the thread 32 further on.
@@ -255,7 +255,7 @@ def test_a_second_look_leaves_memory_as_one_launch_does() -> None:
 
 def test_global_races_with_few_accesses_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the locations are left out until the rest fits; a race at all of them is found at those that stay."""
-    monkeypatch.setattr("gemmsmith.sim.global_shadow._MOST_ACCESSES", 50)
+    monkeypatch.setattr("gemmsmith.sim.races.global_shadow._MOST_ACCESSES", 50)
     body = (
         "mad.wide.u32 %d2, %t, 4, %d1;\nst.global.u32 [%d2], %t;\nxor.b32 %r1, %t, 32; mad.wide.u32 %d3, %r1, 4, %d1;\n"
     )

@@ -7,7 +7,7 @@ import pytest
 from ptx_launch import MY_WORD, SCHEDULES, launch, scheduled, words
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 ROOM = ".shared .align 16 .b8 room[1024]; .shared .align 8 .b8 full[16]; .shared .align 8 .b8 empty[16];"
 # %r10: my byte offset in the room; %r12: that of my mirror image in the block.

@@ -7,7 +7,7 @@ import pytest
 from ptx_launch import MY_WORD, SCHEDULES, launch, scheduled, words
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 ROOM = ".shared .align 16 .b8 room[4096];"
 # %r10: my byte offset in the room. %r20, %r21: my half of the block, and the number of its barrier.

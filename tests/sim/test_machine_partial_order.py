@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ptx_launch import SCHEDULES, launch, scheduled, words
 
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 ROOM = ".shared .align 8 .b64 full; .shared .align 16 .b8 room[1024];"
 OWN = "mul.wide.u32 %d8, %t, 4; add.s64 %d9, %b0, %d8; add.s64 %d7, %b1, %d8;\n"

@@ -13,7 +13,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim import device as simulator
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.read_back import ProductReadBackError
+from gemmsmith.sim.lowering.read_back import ProductReadBackError
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 

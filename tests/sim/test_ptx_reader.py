@@ -7,8 +7,8 @@ import pytest
 from ptx_launch import launch, words
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Negated, Register, Sampled, Symbol, Vector
+from gemmsmith.sim.ptx.reader import parse
+from gemmsmith.sim.ptx.syntax import Address, Entry, Immediate, Negated, Register, Sampled, Symbol, Vector
 
 
 def entry(body: str, before: str = "") -> Entry:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from ptx_launch import SCHEDULES, launch, scheduled, words
 
-from gemmsmith.sim.hazards import HazardError
-from gemmsmith.sim.race_pairs import _sorted_by
-from gemmsmith.sim.shadow import Shadow
+from gemmsmith.sim.races.hazards import HazardError
+from gemmsmith.sim.races.race_pairs import _sorted_by
+from gemmsmith.sim.races.shadow import Shadow
 
 THREADS, WORDS = 64, 3
 
@@ -138,7 +138,7 @@ def test_the_same_pairs_where_accesses_of_several_epochs_are_judged_at_once(monk
     """As where the blocks of a wave come to their barriers at different times."""
     used = []
     by_epoch = Shadow._suspects_by_epoch
-    monkeypatch.setattr("gemmsmith.sim.shadow.ALL", None)
+    monkeypatch.setattr("gemmsmith.sim.races.shadow.ALL", None)
     monkeypatch.setattr(Shadow, "_all_that_live", lambda *_: False)
     monkeypatch.setattr(Shadow, "_suspects_by_epoch", lambda self, n: (used.append(n), by_epoch(self, n))[1])
     for seed in range(30):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gemmsmith.sim.instructions.mbarrier import PhaseWait
-from gemmsmith.sim.mbarriers import MBarriers
+from gemmsmith.sim.waits.mbarriers import MBarriers
 
 LANES, OTHERS = np.arange(32), np.arange(32, 64)
 STEP: Any = SimpleNamespace(first=SimpleNamespace(position=3))

@@ -9,7 +9,7 @@ from ptx_launch import MY_WORD, launch, words
 
 from gemmsmith.errors import SimulationError
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx.reader import parse
 
 
 def test_a_label_may_occur_in_several_scopes() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from ptx_launch import Array
 
-from gemmsmith.sim import approximations, halves, sfu
+from gemmsmith.sim.arithmetic import approximations, halves, sfu
 
 FILE = Path(__file__).parents[1] / "data" / "special_functions.npz"
 FUNCTIONS = ("rcp", "rsqrt", "sqrt", "ex2", "lg2", "sin", "cos", "tanh")

@@ -7,7 +7,7 @@ import pytest
 from async_mistakes import CODE
 
 import gemmsmith
-from gemmsmith.sim.hazards import HazardKind
+from gemmsmith.sim.races.hazards import HazardKind
 
 STORE = r"""
 template <int MISTAKE> __device__ void ending(const void* map) {

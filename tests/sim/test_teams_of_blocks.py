@@ -7,8 +7,8 @@ import pytest
 from cuda_launch import run
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
 from gemmsmith.sim.machine import Machine
+from gemmsmith.sim.races.hazards import HazardError
 
 # Block 1 hands a row to block 0; each warp has a flag of its own.
 HANDED_OVER = """

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from tensor_core_cases import FORMATS, float_operands
 
-from gemmsmith.sim.doubles import fma64
-from gemmsmith.sim.tensor_core import HOPPER, Accumulation, integer_multiply_add, multiply_add
+from gemmsmith.sim.arithmetic.doubles import fma64
+from gemmsmith.sim.arithmetic.tensor_core import HOPPER, Accumulation, integer_multiply_add, multiply_add
 
 Array = NDArray[Any]
 

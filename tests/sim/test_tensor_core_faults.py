@@ -7,7 +7,7 @@ import pytest
 from ptx_launch import SCHEDULES, launch, scheduled, words
 
 from gemmsmith.errors import SimulationError, UnknownInstructionError
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 ROOM = ".shared .align 16 .b8 room[1024];"
 # %r10 is the byte offset of this thread's row of 16; every row is written, and the warp waits.

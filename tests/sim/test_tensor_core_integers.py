@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gemmsmith.sim import tensor_core
-from gemmsmith.sim.tensor_core import HOPPER, WGMMA_BYTES, Accumulation, multiply_add
+from gemmsmith.sim.arithmetic import tensor_core
+from gemmsmith.sim.arithmetic.tensor_core import HOPPER, WGMMA_BYTES, Accumulation, multiply_add
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TYPES: dict[str, tuple[Any, Any, Accumulation]] = {

@@ -15,10 +15,10 @@ from gemmsmith.errors import SimulationError
 from gemmsmith.explain.crosscheck import cross_check
 from gemmsmith.explain.instruction_mix import machine_mix, simulated_mix
 from gemmsmith.explain.metrics import simulated
+from gemmsmith.sim.arithmetic.tensor_core import HOPPER, multiply_add
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.sim.tensor_core import HOPPER, multiply_add
 
 ARCHS = ("sm_80", "sm_90")
 LDSM = "smsp__inst_executed_op_ldsm.sum"

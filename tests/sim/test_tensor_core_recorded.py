@@ -22,7 +22,7 @@ from tensor_core_warps import DUMPS, MORE_DUMPS, MORE_WARP_FORMS, WARP_FORMS
 
 from gemmsmith.explain.metrics import BY_NAME, simulated
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.window_memory import WindowMemory
+from gemmsmith.sim.memory.window_memory import WindowMemory
 
 Array = NDArray[Any]
 ARCH = "sm_90"

@@ -8,8 +8,8 @@ from texture_cases import SURFACES, Case, cases, weights
 from texture_recording import FILE, SAMPLES, recorded
 
 import gemmsmith
-from gemmsmith.sim import texture_filter
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.memory.global_memory import texture_filter
 
 CASES = {case.name: case for case in (weights(SAMPLES), *cases(SAMPLES))}
 # Signed bytes with linear filtering are one 32,767th off in some reads: how they are widened is not known.

@@ -19,8 +19,8 @@ from gemmsmith.kernel.geometry import TensorMap
 from gemmsmith.problem import FP32
 from gemmsmith.run.tensor_map import check_tensor_map
 from gemmsmith.sim.device import SimDevice
+from gemmsmith.sim.memory.tensor_box import Box
 from gemmsmith.sim.schedule import schedule_named
-from gemmsmith.sim.tensor_box import Box
 
 ARCH = "sm_90a"
 

@@ -8,7 +8,7 @@ from cuda_launch import run
 from ptx_launch import scheduled
 
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 
 # Each warp has a tile of its own for A, and sums products of 16x16x16 over three steps of K.
 SOURCE = r"""

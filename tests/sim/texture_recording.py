@@ -15,7 +15,7 @@ from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.cuda_textures import CudaTextures
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.textures import SimTextures
+from gemmsmith.sim.memory.textures import SimTextures
 
 FILE = Path(__file__).parents[1] / "data" / "textures.npz"
 SAMPLES = 256  # of each case

@@ -11,7 +11,7 @@ import pytest
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx.reader import parse
 from gemmsmith.userfile.kernels.user_kernel import UserOptions, joined_kernel, user_kernel
 from gemmsmith.verify.code.decision_walk import _sign, divisor_of
 from gemmsmith.verify.code.edges import Coverage

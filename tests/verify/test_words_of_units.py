@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmsmith.sim.hazards import Hazard, HazardKind, Side
+from gemmsmith.sim.races.hazards import Hazard, HazardKind, Side
 from gemmsmith.verify.faults.fault_words import does, race_title
 
 TMA = "copy by TMA"

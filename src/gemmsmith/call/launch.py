@@ -29,7 +29,7 @@ from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.cuda import CudaDevice, cuda_device
 from gemmsmith.run.device import Launch as DeviceLaunch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 from gemmsmith.sim.schedule import Schedule, schedule_named
 
 DEFAULT_ARCH = "sm_90"

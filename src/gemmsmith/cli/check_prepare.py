@@ -25,8 +25,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.device import Loads
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.code.written import read_parameters
 from gemmsmith.verify.faults.joined_lines import with_own_lines
 from gemmsmith.verify.harness import no_launch, verify_launch

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gemmsmith.sim.hazards import EXITED, Hazard, HazardKind
+from gemmsmith.sim.races.hazards import EXITED, Hazard, HazardKind
 from gemmsmith.verify.verdict import Verdict
 
 Place = tuple[str, int]

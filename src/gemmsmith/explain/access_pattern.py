@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.shared_arrays import plain_name
-from gemmsmith.sim.traits import Effect, Space
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.shared_arrays import plain_name
+from gemmsmith.sim.lowering.traits import Effect, Space
 from gemmsmith.sim.wavefronts import BANKS, LINE, NOBODY
 
 WORD = 4

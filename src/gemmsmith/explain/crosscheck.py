@@ -15,8 +15,8 @@ from typing import Any
 
 from gemmsmith.compile.sass import MATH, Instruction, Sass
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.traits import Mix
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.traits import Mix
 
 _MATRICES = ("LDSM", "STSM")
 _MEMORY = frozenset({"LDG", "STG", "LDS", "STS", "LDL", "STL", "LD", "ST", "LDGSTS", *_MATRICES})

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.traits import Effect, Mix
+from gemmsmith.sim.lowering.traits import Effect, Mix
 
 TMA = tuple(f"tma_{op}_{what}" for op in ("load", "store") for what in ("requests", "sectors", "bytes"))
 TMA_SHARED = "tma_shared_bytes"  # written to shared memory by loads; more than were fetched where they were multicast

@@ -12,8 +12,8 @@ from typing import Any
 
 from gemmsmith.compile.sass import MATH, Loop, Sass
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.traits import Mix
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.traits import Mix
 
 MULTIPLY_ADD = Mix.MULTIPLY_ADD.value
 TENSOR = Mix.TENSOR.value

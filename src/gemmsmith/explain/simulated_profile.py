@@ -24,7 +24,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.traits import Effect, Flow, Space
+from gemmsmith.sim.lowering.traits import Effect, Flow, Space
 
 
 class Level(StrEnum):

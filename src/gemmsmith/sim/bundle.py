@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.sim.operation import Cell, Lowered, Operation, Pointer, Slot, Source
-from gemmsmith.sim.read_back import ReadBack
-from gemmsmith.sim.traits import Access, Bundling, Effect, Flow, Traits, Wait
+from gemmsmith.sim.lowering.operation import Cell, Lowered, Operation, Pointer, Slot, Source
+from gemmsmith.sim.lowering.read_back import ReadBack
+from gemmsmith.sim.lowering.traits import Access, Bundling, Effect, Flow, Traits, Wait
 
 Rows = int | slice | NDArray[np.intp]
 D = TypeVar("D")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.execution import Execution
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.window_memory import WindowMemory
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.special import FRAME
-from gemmsmith.sim.types import Array
-from gemmsmith.sim.window_memory import WindowMemory
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.fusion import find_fusions
 from gemmsmith.sim.lanes import ALL, Lanes, WaveState
-from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.traits import Effect, Quantity, Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.fusion import find_fusions
+from gemmsmith.sim.lowering.operation import Lowered, Operation
+from gemmsmith.sim.lowering.traits import Effect, Quantity, Space
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 from gemmsmith.sim.wavefronts import LINE, NOBODY, SECTOR, copies, distinct, matrix_wavefronts, sectors, wavefronts
 

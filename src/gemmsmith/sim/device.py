@@ -17,23 +17,23 @@ from gemmsmith.gpus import cuda_limits, gpu_named, largest_smem
 from gemmsmith.kernel.geometry import Geometry, TensorMap
 from gemmsmith.run.device import Bytes, Launch
 from gemmsmith.run.tensor_map import check_tensor_map, encode_simulated
-from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Program, most_operations
-from gemmsmith.sim.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.deciding import read_back, undecided
-from gemmsmith.sim.global_shadow import FirstLook, Look, SecondLook
-from gemmsmith.sim.hazards import HazardError, HazardLog
-from gemmsmith.sim.lower import lower
+from gemmsmith.sim.lowering.deciding import read_back, undecided
+from gemmsmith.sim.lowering.lower import lower
+from gemmsmith.sim.lowering.operation import FILE_DTYPES, Lowered
+from gemmsmith.sim.lowering.shared_arrays import plain_name
 from gemmsmith.sim.machine import Machine
-from gemmsmith.sim.memory import GlobalMemory
-from gemmsmith.sim.memory_order import shared_between_threads
-from gemmsmith.sim.operation import FILE_DTYPES, Lowered
-from gemmsmith.sim.ptx import REGISTER_UNIT, mentioned, parse, registers_at_launch
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import GlobalMemory
+from gemmsmith.sim.ptx.reader import REGISTER_UNIT, mentioned, parse, registers_at_launch
+from gemmsmith.sim.ptx.syntax import Entry
+from gemmsmith.sim.races.global_shadow import FirstLook, Look, SecondLook
+from gemmsmith.sim.races.hazards import HazardError, HazardLog
+from gemmsmith.sim.races.memory_order import shared_between_threads
 from gemmsmith.sim.recorder import Recorder
 from gemmsmith.sim.schedule import Schedule, schedule_named
-from gemmsmith.sim.shared_arrays import plain_name
-from gemmsmith.sim.syntax import Entry
+from gemmsmith.sim.waits.cooperative import GridBarrier, cooperative_workspace
 from gemmsmith.sim.wave import Wave, by_cluster
 
 # A wave has as many blocks as fit in this many lanes and this many bytes of registers.

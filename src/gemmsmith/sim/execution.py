@@ -10,24 +10,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.access_faults import Unwritten
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.clocks import Clocks
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.global_shadow import Look
-from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory, resolve_generic
-from gemmsmith.sim.memory_order import shared_between_threads
-from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.read_back import ReadBack
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.read_back import ReadBack
+from gemmsmith.sim.lowering.traits import Space
+from gemmsmith.sim.memory.access_faults import Unwritten
+from gemmsmith.sim.memory.global_memory import GlobalMemory, resolve_generic
+from gemmsmith.sim.memory.window_memory import WindowMemory
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.clocks import Clocks
+from gemmsmith.sim.races.global_shadow import Look
+from gemmsmith.sim.races.hazards import HazardLog
+from gemmsmith.sim.races.memory_order import shared_between_threads
+from gemmsmith.sim.races.shadow import Shadow
 from gemmsmith.sim.recorder import Recorder
-from gemmsmith.sim.shadow import Shadow
 from gemmsmith.sim.special import RESERVED, RESERVED_BYTES
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import Wave
-from gemmsmith.sim.window_memory import WindowMemory
 
 U = TypeVar("U")
 

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import SimulationError, TimeLimitError
-from gemmsmith.sim.access_faults import AccessFault, ArrayFault, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.memory import GlobalMemory
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.pointer_parameters import meant_parameters
-from gemmsmith.sim.shared_arrays import SharedArray, array_at, meant_arrays
-from gemmsmith.sim.spots import Spot, spot
-from gemmsmith.sim.traits import Effect, Space, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.pointer_parameters import meant_parameters
+from gemmsmith.sim.lowering.shared_arrays import SharedArray, array_at, meant_arrays
+from gemmsmith.sim.lowering.traits import Effect, Space, Wait
+from gemmsmith.sim.memory.access_faults import AccessFault, ArrayFault, LaneFault
+from gemmsmith.sim.memory.global_memory import GlobalMemory
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.spots import Spot, spot
 
 # Lanes, and the bundle that they wait at.
 Waiting = tuple[Lanes, Bundle[Any]]

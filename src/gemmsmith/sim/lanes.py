@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.bundle import Operand, Pointers
-from gemmsmith.sim.lane_runs import RunsOfLanes
-from gemmsmith.sim.operation import FILE_DTYPES, Lowered
+from gemmsmith.sim.lowering.operation import FILE_DTYPES, Lowered
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.lane_runs import RunsOfLanes
 from gemmsmith.sim.special import Place
-from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP, Size, Wave, coordinates
 from gemmsmith.sim.wavefronts import warp_rows
 

@@ -16,10 +16,6 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import SimulationError
-from gemmsmith.sim.access_faults import AccessFault
-from gemmsmith.sim.at_block import AtBlock
-from gemmsmith.sim.at_event import AtEvent
-from gemmsmith.sim.at_warp import AtWarp
 from gemmsmith.sim.bundle import Bundle, Program
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.faults import (
@@ -28,15 +24,19 @@ from gemmsmith.sim.faults import (
     endless,
     stuck,
 )
-from gemmsmith.sim.global_shadow import Look
-from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import ALL, compact
-from gemmsmith.sim.memory import GlobalMemory
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.traits import Executed, Flow, Wait
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import GlobalMemory
+from gemmsmith.sim.races.global_shadow import Look
+from gemmsmith.sim.races.hazards import HazardLog
+from gemmsmith.sim.races.spots import BackEdge
 from gemmsmith.sim.schedule import Schedule
-from gemmsmith.sim.spots import BackEdge
 from gemmsmith.sim.stepper import Group, Stepper
-from gemmsmith.sim.traits import Executed, Flow, Wait
+from gemmsmith.sim.waits.at_block import AtBlock
+from gemmsmith.sim.waits.at_event import AtEvent
+from gemmsmith.sim.waits.at_warp import AtWarp
 from gemmsmith.sim.wave import WARP, Wave
 from gemmsmith.sim.work import WORK
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.memory.global_memory import LOCAL_WINDOW, SHARED_WINDOW
 
 _PART = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?(?P<length>hh|h|ll|l|j|z|t|L)?"
                    r"(?P<kind>[diouxXcsfFeEgGaApn%])")  # fmt: skip

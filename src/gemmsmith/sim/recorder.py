@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 
 class Recorder(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP, Wave, coordinates, linear
 
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault, MixedSpaces, Unwritten
-from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
-from gemmsmith.sim.bulk_copies import BulkCopies
 from gemmsmith.sim.bundle import Bundle, Program, single
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.faults import Waiting, describe_fault
-from gemmsmith.sim.global_shadow import Look, touches, watched
-from gemmsmith.sim.grid_dependency import GridDependency
-from gemmsmith.sim.hazards import HazardLog
 from gemmsmith.sim.lanes import Lanes, compact
-from gemmsmith.sim.memory import GlobalMemory, space_of
-from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.remote_accesses import RemoteAccesses
-from gemmsmith.sim.traits import Effect, Executed, Space
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.traits import Effect, Executed, Space
+from gemmsmith.sim.memory.access_faults import AccessFault, MixedSpaces, Unwritten
+from gemmsmith.sim.memory.bulk_copies import BulkCopies
+from gemmsmith.sim.memory.global_memory import GlobalMemory, space_of
+from gemmsmith.sim.memory.remote_accesses import RemoteAccesses
+from gemmsmith.sim.races.async_hazards import ProxyFences, WgmmaRegisters
+from gemmsmith.sim.races.global_shadow import Look, touches, watched
+from gemmsmith.sim.races.hazards import HazardLog
+from gemmsmith.sim.waits.grid_dependency import GridDependency
 from gemmsmith.sim.wave import Wave
 
 

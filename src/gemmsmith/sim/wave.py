@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 WARP = 32  # lanes of a warp
 

@@ -36,7 +36,7 @@ from gemmsmith.run.device import Device
 from gemmsmith.run.memory import GUARD_BYTES
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.sim.faults import KernelFaultError
-from gemmsmith.sim.hazards import Hazard, HazardError
+from gemmsmith.sim.races.hazards import Hazard, HazardError
 from gemmsmith.verify.batch_memory import batch_gaps
 from gemmsmith.verify.faults.element_names import Operand
 from gemmsmith.verify.faults.explainer import Explainer, explained

@@ -22,7 +22,7 @@ from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import LaunchError, SimulationError
 from gemmsmith.sim.device import Loads, SimDevice
 from gemmsmith.sim.faults import KernelFaultError
-from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.races.hazards import Hazard
 from gemmsmith.sim.schedule import NAMES
 from gemmsmith.verify.faults.explainer import Explainer, explained
 from gemmsmith.verify.faults.fault_report import FaultReport

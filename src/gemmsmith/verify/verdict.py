@@ -14,8 +14,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.notebook_html import card, listing, paragraph, preformatted
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.run.memory import Damage
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
-from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
+from gemmsmith.sim.races.hazards import Hazard
 from gemmsmith.verify.faults.excerpt import excerpt
 from gemmsmith.verify.faults.fault_report import FaultReport
 

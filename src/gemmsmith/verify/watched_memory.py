@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from gemmsmith.compile.render import CompileRequest
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 from gemmsmith.sim.sass.device import MachineDevice
 from gemmsmith.sim.sass.program import MachineProgram
 

@@ -13,7 +13,7 @@ from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.notebook_html import card, folded, listing, paragraph, preformatted, table
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.races.hazards import Hazard
 
 _MOST, _MOST_PRINTS = 5, 100  # races and lines of output that a notebook shows
 

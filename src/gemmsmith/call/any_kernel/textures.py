@@ -14,7 +14,7 @@ from gemmsmith.run.cuda import CudaDevice
 from gemmsmith.run.cuda_textures import CudaTextures
 from gemmsmith.run.texture import ADDRESS_MODES, FILTERS, FORMATS, RESOURCES, Sampling, Texels
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.textures import SimTextures
+from gemmsmith.sim.memory.textures import SimTextures
 
 _ROW_ALIGNMENT = 32  # bytes: rows of a texture over plain memory start on a multiple of it, on every GPU
 _BASE_ALIGNMENT = 512

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gemmsmith.problem import ceil_div
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 L2_SHARE = 0.9  # of L2 that operands have
 

@@ -20,13 +20,13 @@ from gemmsmith.gpus import GPU
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import Addresses
 from gemmsmith.problem import Problem
-from gemmsmith.sim.read_back import ProductReadBackError
+from gemmsmith.sim.lowering.read_back import ProductReadBackError
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.timing.block_steps import BlockSteps
 from gemmsmith.sim.timing.device import StreamDevice
 from gemmsmith.sim.timing.events import as_alone
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
-from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import by_cluster
 from gemmsmith.sim.wavefronts import LINE
 

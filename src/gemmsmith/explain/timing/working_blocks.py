@@ -15,7 +15,7 @@ import numpy as np
 from gemmsmith.errors import SimulationError
 from gemmsmith.explain.timing.sampled import Subject
 from gemmsmith.problem import Problem
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 _AT_ONCE = 0.1  # of the steps of the longest block: one that takes less has no tile
 _LESS = 0.9  # of the steps of others: blocks that take less are another kind

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmsmith.sim import approximations, halves
+from gemmsmith.sim.arithmetic import approximations, halves
 from gemmsmith.sim.instructions.lanewise import Choice, lanewise
-from gemmsmith.sim.traits import Counted, Mix, Profiled
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled
 
 _OTHER = Counted(Profiled(Mix.OTHER_FP32))
 

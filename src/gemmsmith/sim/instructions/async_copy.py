@@ -17,10 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault
-from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.clocks import Moment
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.faults import describe_fault
 from gemmsmith.sim.instructions.mbarrier import places
@@ -28,14 +25,17 @@ from gemmsmith.sim.instructions.memory import WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
-from gemmsmith.sim.mbarriers import MBarriers
-from gemmsmith.sim.memory import RAW, check_alignment
-from gemmsmith.sim.operation import Operation, Slot, Source
-from gemmsmith.sim.shadow_records import Landing
-from gemmsmith.sim.syntax import Instruction, Negated, Operand
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Operation, Slot, Source
+from gemmsmith.sim.lowering.places import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Executed, Mix, Profiled, Quantity, Space
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import RAW, check_alignment
+from gemmsmith.sim.ptx.syntax import Instruction, Negated, Operand
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.async_hazards import ProxyFences
+from gemmsmith.sim.races.clocks import Moment
+from gemmsmith.sim.races.shadow_records import Landing
+from gemmsmith.sim.waits.mbarriers import MBarriers
 
 # -- lowering -----------------------------------------------------------------------------------------
 

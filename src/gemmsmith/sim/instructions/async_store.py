@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.bulk_copies import BulkCopies, Load
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import joined
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, items, operands
-from gemmsmith.sim.mbarriers import BYTES
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
-from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
+from gemmsmith.sim.lowering.places import Lowering, items, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.memory.bulk_copies import BulkCopies, Load
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import DTYPES, TYPE_BYTES, Array
+from gemmsmith.sim.waits.mbarriers import BYTES
 
 _UPDATES: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,

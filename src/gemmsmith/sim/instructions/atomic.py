@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim import halves
+from gemmsmith.sim.arithmetic import halves
+from gemmsmith.sim.arithmetic.directed import arithmetic32
+from gemmsmith.sim.arithmetic.rounding import add32, arithmetic64
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.directed import arithmetic32
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.lanewise import optional_slots
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW, GlobalMemory
-from gemmsmith.sim.rounding import add32, arithmetic64
-from gemmsmith.sim.syntax import SINK, Instruction, Operand
-from gemmsmith.sim.traits import Access, Bundling, Effect, Space
-from gemmsmith.sim.types import DTYPES, TYPE_BYTES, Array
-from gemmsmith.sim.window_memory import WindowMemory
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Effect, Space
+from gemmsmith.sim.memory.global_memory import RAW, GlobalMemory
+from gemmsmith.sim.memory.window_memory import WindowMemory
+from gemmsmith.sim.ptx.syntax import SINK, Instruction, Operand
+from gemmsmith.sim.ptx.types import DTYPES, TYPE_BYTES, Array
 
 Update = Callable[..., Array]
 _SEVERAL = 4  # lanes that meet at each address: their sums are made at once

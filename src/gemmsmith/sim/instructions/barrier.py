@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.async_hazards import ProxyFences
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.grid_dependency import GridDependency
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.mbarriers import MBarriers
-from gemmsmith.sim.named_barriers import NamedBarriers
-from gemmsmith.sim.operation import Slot, Source
-from gemmsmith.sim.syntax import Instruction, Negated, Operand
-from gemmsmith.sim.traits import Bundling, Counted, Executed, Mix, Profiled, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Slot, Source
+from gemmsmith.sim.lowering.places import Lowering, Refused, operands
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Executed, Mix, Profiled, Wait
+from gemmsmith.sim.ptx.syntax import Instruction, Negated, Operand
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.async_hazards import ProxyFences
+from gemmsmith.sim.waits.grid_dependency import GridDependency
+from gemmsmith.sim.waits.mbarriers import MBarriers
+from gemmsmith.sim.waits.named_barriers import NamedBarriers
 
 # -- all threads of a block ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from gemmsmith.sim import integers
+from gemmsmith.sim.arithmetic import integers
 from gemmsmith.sim.instructions.lanewise import (
     Function,
     compute,
@@ -16,9 +16,9 @@ from gemmsmith.sim.instructions.lanewise import (
     with_negated,
 )
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
-from gemmsmith.sim.lowering import Lowering, literal, operands
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.types import BITS, INTEGERS, Array
+from gemmsmith.sim.lowering.places import Lowering, literal, operands
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import BITS, INTEGERS, Array
 
 _BITS = {"type": BITS}
 _WORDS = {"type": "b32 b64"}

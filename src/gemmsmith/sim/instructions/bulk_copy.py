@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault, LaneFault
-from gemmsmith.sim.bulk_copies import BulkCopies, Load, Store, chunk_lanes
-from gemmsmith.sim.bulk_reductions import OPERATIONS, TYPES
+from gemmsmith.sim.arithmetic.bulk_reductions import OPERATIONS, TYPES
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.bulk_memory import (
@@ -32,14 +30,16 @@ from gemmsmith.sim.instructions.bulk_memory import (
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items
-from gemmsmith.sim.mbarriers import BYTES, MBarriers
-from gemmsmith.sim.operation import Operation, Source
-from gemmsmith.sim.syntax import Address, Instruction, Operand, Sampled
-from gemmsmith.sim.tensor_box import CHUNK, SECTOR, Box
-from gemmsmith.sim.tile_origins import TileOrigins
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Operation, Source
+from gemmsmith.sim.lowering.places import Lowering, Refused, items
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space
+from gemmsmith.sim.memory.access_faults import AccessFault, LaneFault
+from gemmsmith.sim.memory.bulk_copies import BulkCopies, Load, Store, chunk_lanes
+from gemmsmith.sim.memory.tensor_box import CHUNK, SECTOR, Box
+from gemmsmith.sim.memory.tile_origins import TileOrigins
+from gemmsmith.sim.ptx.syntax import Address, Instruction, Operand, Sampled
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.waits.mbarriers import BYTES, MBarriers
 
 # -- what is copied -----------------------------------------------------------------------------------
 

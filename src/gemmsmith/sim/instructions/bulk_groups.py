@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmsmith.sim.bulk_copies import BulkCopies
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, literal, operands
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling
+from gemmsmith.sim.lowering.places import Lowering, literal, operands
+from gemmsmith.sim.lowering.traits import Bundling
+from gemmsmith.sim.memory.bulk_copies import BulkCopies
+from gemmsmith.sim.ptx.syntax import Instruction
 
 
 def _lower_commit(code: Lowering, i: Instruction, _: None) -> Draft[None]:

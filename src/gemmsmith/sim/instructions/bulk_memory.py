@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import UnsupportedError
-from gemmsmith.sim.access_faults import LaneFault
-from gemmsmith.sim.bulk_reductions import TYPES, reduced
+from gemmsmith.sim.arithmetic.bulk_reductions import TYPES, reduced
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.memory import parameter_bytes
-from gemmsmith.sim.map_changes import MapChanges
-from gemmsmith.sim.mbarriers import BYTES
-from gemmsmith.sim.memory import RAW, check_alignment, resolve_generic
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.tensor_box import CHUNK, Box, decoded
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.traits import Space
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import RAW, check_alignment, resolve_generic
+from gemmsmith.sim.memory.map_changes import MapChanges
+from gemmsmith.sim.memory.tensor_box import CHUNK, Box, decoded
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.waits.mbarriers import BYTES
 
 _MAP_BYTES = 128
 _TILE_ALIGNMENT = 128  # bytes, of a box in shared memory

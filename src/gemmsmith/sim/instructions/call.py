@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.errors import UnknownInstructionError
-from gemmsmith.sim.access_faults import ASSERTION_FAILED, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.calls import Call, Callee, CallStack, Copy
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.linking import function_label
-from gemmsmith.sim.lowering import Frame, Lowering, Refused
-from gemmsmith.sim.operation import Pointer
+from gemmsmith.sim.lowering.linking import function_label
+from gemmsmith.sim.lowering.operation import Pointer
+from gemmsmith.sim.lowering.places import Frame, Lowering, Refused
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Flow, Mix, Profiled
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED, LaneFault
 from gemmsmith.sim.printing import formatted, parts_of
-from gemmsmith.sim.syntax import Address, Instruction, Operand, Register, Symbol, Vector
-from gemmsmith.sim.traits import Bundling, Counted, Flow, Mix, Profiled
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.syntax import Address, Instruction, Operand, Register, Symbol, Vector
+from gemmsmith.sim.ptx.types import Array
 
 _ASSERT = "__assertfail"
 _PRINT = "vprintf"

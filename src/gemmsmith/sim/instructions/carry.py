@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim import integers
+from gemmsmith.sim.arithmetic import integers
 from gemmsmith.sim.instructions.lanewise import Function, compute_several
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import AnyRecord, Draft, Record
-from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.places import Lowering, operands
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 
 _TYPES = "u32 s32 u64 s64"
 

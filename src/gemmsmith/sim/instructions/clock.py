@@ -13,10 +13,10 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
+from gemmsmith.sim.lowering.places import Lowering, Refused, operands
+from gemmsmith.sim.lowering.traits import Bundling
+from gemmsmith.sim.ptx.syntax import Instruction, Symbol
 from gemmsmith.sim.special import CLOCKS
-from gemmsmith.sim.syntax import Instruction, Symbol
-from gemmsmith.sim.traits import Bundling
 
 _CYCLES_PER_STEP = 4
 

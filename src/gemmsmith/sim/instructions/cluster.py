@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.cluster_barriers import ClusterBarriers
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.memory import PEER_SHIFT
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling, Counted, Mix, Profiled, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.places import Lowering, operands
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Mix, Profiled, Wait
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import PEER_SHIFT
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.waits.cluster_barriers import ClusterBarriers
 
 _RANKS = 0xFF << PEER_SHIFT
 _RANK = "%cluster_ctarank"

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from gemmsmith.sim import halves
-from gemmsmith.sim.directed import flush32
+from gemmsmith.sim.arithmetic import halves
+from gemmsmith.sim.arithmetic.directed import flush32
 from gemmsmith.sim.instructions.lanewise import (
     COMPARE,
     Function,
@@ -19,9 +19,9 @@ from gemmsmith.sim.instructions.lanewise import (
 )
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import AnyRecord, Draft, Record
-from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.types import BITS, DTYPES, INTEGERS, SIGNED, UNSIGNED, Array
+from gemmsmith.sim.lowering.places import Lowering, operands
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import BITS, DTYPES, INTEGERS, SIGNED, UNSIGNED, Array
 
 _ORDERED: dict[str, Function] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,

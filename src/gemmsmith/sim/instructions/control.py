@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.calls import CallStack
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
-from gemmsmith.sim.operation import Branch
+from gemmsmith.sim.lowering.operation import Branch
+from gemmsmith.sim.lowering.places import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Executed, Flow, Mix, Profiled
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.ptx.syntax import Instruction, Symbol
 from gemmsmith.sim.special import WORKSPACE
-from gemmsmith.sim.syntax import Instruction, Symbol
-from gemmsmith.sim.traits import Bundling, Counted, Executed, Flow, Mix, Profiled
 
 
 def _lower_branch(code: Lowering, i: Instruction, _: None) -> Draft[Branch]:

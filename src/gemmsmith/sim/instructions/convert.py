@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmsmith.sim import conversions, rounding
+from gemmsmith.sim.arithmetic import conversions, rounding
 from gemmsmith.sim.instructions.lanewise import CONVERT, Function, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.types import DTYPES, INTEGERS
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.ptx.types import DTYPES, INTEGERS
 
 _WHOLE = f"u8 s8 {INTEGERS}"
 _FLOATS = "f16 bf16 f32 f64"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gemmsmith.sim import halves
+from gemmsmith.sim.arithmetic import halves
 from gemmsmith.sim.instructions.lanewise import Function, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import AnyRecord
-from gemmsmith.sim.traits import Counted, Mix, Profiled
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled
 
 _OTHER = Counted(Profiled(Mix.OTHER_FP32))
 _FMA = Counted(Profiled(Mix.MULTIPLY_ADD))

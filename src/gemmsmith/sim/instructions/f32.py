@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import directed, rounding
+from gemmsmith.sim.arithmetic import directed, rounding
+from gemmsmith.sim.arithmetic.rounding import canonical32
 from gemmsmith.sim.instructions.lanewise import Function, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import AnyRecord
-from gemmsmith.sim.rounding import canonical32
-from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled, Quantity
+from gemmsmith.sim.ptx.types import Array
 
 
 def _thread_metric(op: str) -> tuple[tuple[str, Quantity], ...]:

@@ -6,10 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from gemmsmith.sim import exact64
-from gemmsmith.sim.instructions.lanewise import Function, lanewise
-from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.rounding import (
+from gemmsmith.sim.arithmetic import exact64
+from gemmsmith.sim.arithmetic.rounding import (
     absolute64,
     arithmetic64,
     float_max,
@@ -19,7 +17,9 @@ from gemmsmith.sim.rounding import (
     quiet64,
     single64,
 )
-from gemmsmith.sim.traits import Counted, Mix, Profiled
+from gemmsmith.sim.instructions.lanewise import Function, lanewise
+from gemmsmith.sim.instructions.pattern import Modifiers
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled
 
 _OTHER = Counted(Profiled(Mix.OTHER_FP32))
 _FMA = Counted(Profiled(Mix.MULTIPLY_ADD))

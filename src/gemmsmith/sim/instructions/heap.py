@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.call import call_site, parameter, parameter_words
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling
+from gemmsmith.sim.lowering.places import Lowering, Refused
+from gemmsmith.sim.lowering.traits import Bundling
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.ptx.syntax import Instruction
 
 
 def _lower_malloc(code: Lowering, i: Instruction, _: None) -> Draft[None]:

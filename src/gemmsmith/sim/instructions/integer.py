@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmsmith.sim import integers
+from gemmsmith.sim.arithmetic import integers
 from gemmsmith.sim.instructions.lanewise import Choice, Function, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.types import DTYPES, INTEGERS, SIGNED
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.ptx.types import DTYPES, INTEGERS, SIGNED
 
 _ANY = {"type": INTEGERS}
 _SIGNED = {"type": SIGNED}

@@ -14,10 +14,10 @@ from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.operation import Slot
-from gemmsmith.sim.syntax import SINK, Instruction, Negated, Operand
-from gemmsmith.sim.traits import Counted, Mix, Profiled
+from gemmsmith.sim.lowering.operation import Slot
+from gemmsmith.sim.lowering.places import Lowering, Refused, operands
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled
+from gemmsmith.sim.ptx.syntax import SINK, Instruction, Negated, Operand
 
 Function = Callable[..., Any]
 # Chooses the function by the modifiers.

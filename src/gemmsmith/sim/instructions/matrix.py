@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault, LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import matrix_registers, matrix_rows
 from gemmsmith.sim.instructions.memory import CONFLICTS, WAVEFRONTS
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, items, operands
-from gemmsmith.sim.memory import RAW, resolve_generic
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.places import Lowering, items, operands
+from gemmsmith.sim.lowering.traits import Access, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
+from gemmsmith.sim.memory.access_faults import AccessFault, LaneFault
+from gemmsmith.sim.memory.fragments import matrix_registers, matrix_rows
+from gemmsmith.sim.memory.global_memory import RAW, resolve_generic
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 _ROW = 16  # bytes of a row of an 8×8 matrix

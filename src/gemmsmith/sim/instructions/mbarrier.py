@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.mbarriers import BYTES, MOST, MBarriers, expected_count, pending_count, phase_number, state
-from gemmsmith.sim.memory import RAW, resolve_generic
-from gemmsmith.sim.memory_order import memory_order
-from gemmsmith.sim.operation import Lowered
-from gemmsmith.sim.syntax import SINK, Address, Immediate, Instruction
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.places import Lowering, Refused, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space, Wait
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import RAW, resolve_generic
+from gemmsmith.sim.ptx.syntax import SINK, Address, Immediate, Instruction
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.memory_order import memory_order
+from gemmsmith.sim.waits.mbarriers import BYTES, MOST, MBarriers, expected_count, pending_count, phase_number, state
 
 _ACCESS = Access(Space.SHARED, Effect.UPDATE, BYTES, BYTES, BYTES)
 

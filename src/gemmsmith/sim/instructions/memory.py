@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
@@ -15,13 +14,14 @@ from gemmsmith.sim.instructions.move import same
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.live_parts import live_bytes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW
-from gemmsmith.sim.read_back import check_unmarked, marked
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
-from gemmsmith.sim.types import TYPE_BYTES, Array
+from gemmsmith.sim.lowering.live_parts import live_bytes
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering.read_back import check_unmarked, marked
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Metrics, Mix, Profiled, Quantity, Space
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.memory.global_memory import RAW
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import TYPE_BYTES, Array
 
 WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"

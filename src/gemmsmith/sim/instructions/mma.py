@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.arithmetic.matrix_arithmetic import Matrix, arithmetic, bits, quad_pair_product
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import a_matrices, b_matrices, c_matrices, d_registers, quad_pairs
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.instructions.warp_registers import check_whole, put, words
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, literal, operands
-from gemmsmith.sim.matrix_arithmetic import Matrix, arithmetic, bits, quad_pair_product
-from gemmsmith.sim.sparse_operands import ROWS, positions, row_metadata, sparse_product
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, literal, operands
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled, Quantity, Wait
+from gemmsmith.sim.memory.fragments import a_matrices, b_matrices, c_matrices, d_registers, quad_pairs
+from gemmsmith.sim.memory.sparse_operands import ROWS, positions, row_metadata, sparse_product
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 # For each type of A: the bits of an element, and the shapes (rows, K) with 8 columns.

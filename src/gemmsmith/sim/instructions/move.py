@@ -13,11 +13,11 @@ from gemmsmith.sim.instructions.lanewise import Function, compute, lanewise
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, operands
-from gemmsmith.sim.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from gemmsmith.sim.syntax import SINK, Instruction, Symbol, Vector
-from gemmsmith.sim.traits import Counted, Mix, Profiled
-from gemmsmith.sim.types import BITS, INTEGERS, TYPE_BYTES, Array
+from gemmsmith.sim.lowering.places import Lowering, Refused, operands
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled
+from gemmsmith.sim.memory.global_memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.ptx.syntax import SINK, Instruction, Symbol, Vector
+from gemmsmith.sim.ptx.types import BITS, INTEGERS, TYPE_BYTES, Array
 
 _RENAMED = Counted(Profiled(Mix.NONE))  # ptxas renames registers instead
 

@@ -16,10 +16,10 @@ from gemmsmith.sim.instructions.memory import FORM, TYPES, joined, parameter_byt
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.syntax import SINK, Address, Instruction, Operand, Register, Symbol
-from gemmsmith.sim.traits import Access, Counted, Effect, Mix, Profiled, Space
-from gemmsmith.sim.types import TYPE_BYTES, Array
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering.traits import Access, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.ptx.syntax import SINK, Address, Instruction, Operand, Register, Symbol
+from gemmsmith.sim.ptx.types import TYPE_BYTES, Array
 
 _SPACES = "param param::entry param::func"
 _WHERE = {**{k: FORM[k] for k in ("order", "hint", "vec")}, "space": _SPACES, "type": TYPES}

@@ -10,11 +10,11 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering
-from gemmsmith.sim.operation import Pointer, Slot, Source
-from gemmsmith.sim.rewriting import Rewriting
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Access, Traits
+from gemmsmith.sim.lowering.operation import Pointer, Slot, Source
+from gemmsmith.sim.lowering.places import Lowering
+from gemmsmith.sim.lowering.rewriting import Rewriting
+from gemmsmith.sim.lowering.traits import Access, Traits
+from gemmsmith.sim.ptx.syntax import Instruction
 
 F = TypeVar("F")
 D = TypeVar("D")

@@ -6,15 +6,15 @@ from enum import Enum
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling, Wait
+from gemmsmith.sim.lowering.places import Lowering, operands
+from gemmsmith.sim.lowering.traits import Bundling, Wait
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.ptx.syntax import Instruction
 from gemmsmith.sim.wave import WARP
 
 

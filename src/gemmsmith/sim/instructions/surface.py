@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.global_shadow import Footprint
 from gemmsmith.sim.instructions.memory import joined, put_vector
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import RAW, TextureObject
-from gemmsmith.sim.operation import FILE_DTYPES, Pointer, Slot
-from gemmsmith.sim.syntax import Instruction, Operand, Register, Sampled
-from gemmsmith.sim.textures import TextureUnit, touched
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
-from gemmsmith.sim.types import TYPE_BYTES, Array
+from gemmsmith.sim.lowering.operation import FILE_DTYPES, Pointer, Slot
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import RAW, TextureObject
+from gemmsmith.sim.memory.textures import TextureUnit, touched
+from gemmsmith.sim.ptx.syntax import Instruction, Operand, Register, Sampled
+from gemmsmith.sim.ptx.types import TYPE_BYTES, Array
+from gemmsmith.sim.races.global_shadow import Footprint
 
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
 

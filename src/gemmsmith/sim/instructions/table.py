@@ -45,7 +45,7 @@ from gemmsmith.sim.instructions import (
 )
 from gemmsmith.sim.instructions.pattern import Modifiers, Pattern
 from gemmsmith.sim.instructions.record import AnyRecord, Composite
-from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.lowering.places import Refused
 
 FAMILIES = (f32, f64, f16, approx, integer, carry, bits, compare, convert, clock, move, memory, parameter, atomic,
             async_copy, async_store, bulk_copy, bulk_groups, tensormap, barrier, cluster, mbarrier, shuffle, vote,

@@ -18,19 +18,19 @@ from gemmsmith.kernel.signature import MAP_BYTES
 from gemmsmith.problem import UINT8
 from gemmsmith.run.map_types import MAP_TYPES
 from gemmsmith.run.tensor_map import decode_simulated, encode_simulated
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
-from gemmsmith.sim.map_changes import MapChanges
-from gemmsmith.sim.memory import RAW, resolve_generic
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling, Counted, Executed, Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.places import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Executed, Space
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import RAW, resolve_generic
+from gemmsmith.sim.memory.map_changes import MapChanges
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 _CHUNK = 16

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.global_shadow import Footprint
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, items, operands
-from gemmsmith.sim.memory import TextureObject
-from gemmsmith.sim.operation import Source
-from gemmsmith.sim.syntax import Instruction, Operand, Sampled
-from gemmsmith.sim.texture_filter import Axis, as_float, axis, combined, corners_of, four_channels, integer_axis
-from gemmsmith.sim.textures import TextureUnit, touched
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
-from gemmsmith.sim.types import DTYPES, Array
+from gemmsmith.sim.lowering.operation import Source
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, operands
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Space
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.memory.global_memory import TextureObject
+from gemmsmith.sim.memory.texture_filter import Axis, as_float, axis, combined, corners_of, four_channels, integer_axis
+from gemmsmith.sim.memory.textures import TextureUnit, touched
+from gemmsmith.sim.ptx.syntax import Instruction, Operand, Sampled
+from gemmsmith.sim.ptx.types import DTYPES, Array
+from gemmsmith.sim.races.global_shadow import Footprint
 
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
 # The texels that tld4 returns, in the order of its results: (x, y) of the two by two.

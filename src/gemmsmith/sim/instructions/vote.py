@@ -14,10 +14,10 @@ from gemmsmith.sim.instructions.lanewise import COMPARE, optional_slots
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, operands
-from gemmsmith.sim.syntax import Instruction, Negated
-from gemmsmith.sim.traits import Bundling, Wait
-from gemmsmith.sim.types import DTYPES, Array
+from gemmsmith.sim.lowering.places import Lowering, operands
+from gemmsmith.sim.lowering.traits import Bundling, Wait
+from gemmsmith.sim.ptx.syntax import Instruction, Negated
+from gemmsmith.sim.ptx.types import DTYPES, Array
 from gemmsmith.sim.wave import WARP
 
 _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)

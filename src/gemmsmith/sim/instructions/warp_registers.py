@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.memory.access_faults import LaneFault
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault, LaneFault, Unwritten
-from gemmsmith.sim.async_hazards import ProxyFences, WgmmaRegisters
+from gemmsmith.sim.arithmetic.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import a_matrices
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record
 from gemmsmith.sim.instructions.warp_registers import check_whole
@@ -29,15 +27,17 @@ from gemmsmith.sim.instructions.wgmma_operands import (
     signed,
 )
 from gemmsmith.sim.lanes import Lanes, compact
-from gemmsmith.sim.lowering import Lowering, Refused, items, literal
-from gemmsmith.sim.matrix_arithmetic import Matrix, bits, wgmma_arithmetic
-from gemmsmith.sim.sparse_operands import positions, row_metadata, sparse_product
-from gemmsmith.sim.syntax import Instruction, Negated, Vector
-from gemmsmith.sim.tile_origins import Read, TileOrigins
-from gemmsmith.sim.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.places import Lowering, Refused, items, literal
+from gemmsmith.sim.lowering.traits import Access, Bundling, Counted, Effect, Mix, Profiled, Quantity, Space, Wait
+from gemmsmith.sim.memory.access_faults import AccessFault, LaneFault, Unwritten
+from gemmsmith.sim.memory.fragments import a_matrices
+from gemmsmith.sim.memory.sparse_operands import positions, row_metadata, sparse_product
+from gemmsmith.sim.memory.tile_origins import Read, TileOrigins
+from gemmsmith.sim.ptx.syntax import Instruction, Negated, Vector
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.async_hazards import ProxyFences, WgmmaRegisters
+from gemmsmith.sim.waits.wgmma_products import WARPS, WgmmaProducts
 from gemmsmith.sim.wave import WARP
-from gemmsmith.sim.wgmma_products import WARPS, WgmmaProducts
 
 _ROWS = 64
 # Types of A and B that may be mixed, and the types of D they allow.

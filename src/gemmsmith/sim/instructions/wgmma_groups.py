@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsmith.sim.async_hazards import WgmmaRegisters
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.pattern import Modifiers
 from gemmsmith.sim.instructions.record import Draft, Record, no_form
 from gemmsmith.sim.instructions.warp_registers import check_whole
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Lowering, Refused, literal, operands
-from gemmsmith.sim.register_pool import RegisterRequest
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Bundling, Wait
-from gemmsmith.sim.types import Array
-from gemmsmith.sim.wgmma_products import WgmmaProducts
+from gemmsmith.sim.lowering.places import Lowering, Refused, literal, operands
+from gemmsmith.sim.lowering.traits import Bundling, Wait
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
+from gemmsmith.sim.races.async_hazards import WgmmaRegisters
+from gemmsmith.sim.waits.register_pool import RegisterRequest
+from gemmsmith.sim.waits.wgmma_products import WgmmaProducts
 
 
 def _lower_plain(code: Lowering, i: Instruction, _: None) -> Draft[None]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.sim.execution import Execution
-from gemmsmith.sim.fragments import c_matrices, d_registers
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.memory.fragments import c_matrices, d_registers
+from gemmsmith.sim.memory.wgmma_descriptor import decode, k_major, mn_major
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
-from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
 
 CHUNK = 16
 K_BYTES = 32  # of every wgmma, and of what is stored of a sparse A

@@ -18,9 +18,9 @@ from gemmsmith.sim.instructions.wmma_fragments import (
     factor,
     swapped,
 )
-from gemmsmith.sim.lowering import Refused, items, operands
-from gemmsmith.sim.rewriting import Rewriting
-from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Vector
+from gemmsmith.sim.lowering.places import Refused, items, operands
+from gemmsmith.sim.lowering.rewriting import Rewriting
+from gemmsmith.sim.ptx.syntax import Address, Immediate, Instruction, Operand, Register, Vector
 
 # -- loads and stores ---------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmsmith.sim.instructions.wmma_fragments import Layout
-from gemmsmith.sim.rewriting import Rewriting, like
-from gemmsmith.sim.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
-from gemmsmith.sim.types import TYPE_BYTES
+from gemmsmith.sim.lowering.rewriting import Rewriting, like
+from gemmsmith.sim.ptx.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
+from gemmsmith.sim.ptx.types import TYPE_BYTES
 
 _LANE = Symbol("%laneid")
 _TRANSPOSE = "movmatrix.sync.aligned.m8n8.trans.b16"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.lowering.places import Refused
 
 _SIXTEEN = ("m16n16k16", "m32n8k16", "m8n32k16")
 _SHAPES = {

@@ -10,12 +10,12 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.atomic import Form, turns
 from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering.traits import Space
 from gemmsmith.sim.proof.images import BYTES, KINDS, NAMES, WHOLE, Image, Kind, part_of, retagged
 from gemmsmith.sim.proof.moves import check_addresses
 from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.wave import WaveImages
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import DTYPES, Array
+from gemmsmith.sim.ptx.types import DTYPES, Array
 
 
 def update(wave: WaveImages, step: Bundle[Any], lanes: Lanes, run: Callable[..., None]) -> None:

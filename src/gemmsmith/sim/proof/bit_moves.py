@@ -17,7 +17,7 @@ from gemmsmith.sim.lanes import Lanes
 from gemmsmith.sim.proof import images
 from gemmsmith.sim.proof.images import Image, blank
 from gemmsmith.sim.proof.wave import WaveImages
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 _PROBES = 10
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 BITS = 61
 PRIME = (1 << BITS) - 1

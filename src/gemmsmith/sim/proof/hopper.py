@@ -11,6 +11,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.bulk_copy import Moved, Transfer, moved_elements
 from gemmsmith.sim.instructions.wgmma import Product, element_positions
 from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering.traits import Space
 from gemmsmith.sim.proof import images
 from gemmsmith.sim.proof.arithmetic import has_constants
 from gemmsmith.sim.proof.images import BYTES, KINDS, Image, Kind, blank
@@ -18,8 +19,7 @@ from gemmsmith.sim.proof.matrices import fragment, gathered, places_of, product,
 from gemmsmith.sim.proof.moves import check_addresses
 from gemmsmith.sim.proof.session import NoProof, is_lost
 from gemmsmith.sim.proof.wave import WaveImages
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 Run = Callable[..., None]
 _ROWS = 16  # of a warp in a product of a warpgroup

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 
 class Kind(IntEnum):

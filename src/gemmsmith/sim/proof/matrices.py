@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from gemmsmith.sim.arithmetic.tensor_core import HOPPER
 from gemmsmith.sim.bundle import Bundle, Operand
-from gemmsmith.sim.fragments import a_matrices, b_matrices, c_matrices, quad_pairs
 from gemmsmith.sim.instructions.mma import Product, QuadPairProduct, SparseProduct
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import resolve_generic
+from gemmsmith.sim.lowering.traits import Space
+from gemmsmith.sim.memory.fragments import a_matrices, b_matrices, c_matrices, quad_pairs
+from gemmsmith.sim.memory.global_memory import resolve_generic
 from gemmsmith.sim.proof import field, images
 from gemmsmith.sim.proof.arithmetic import has_constants
 from gemmsmith.sim.proof.images import BYTES, KINDS, NAMES, Image, Kind, blank
 from gemmsmith.sim.proof.moves import check_addresses
 from gemmsmith.sim.proof.session import NoProof
 from gemmsmith.sim.proof.wave import WaveImages
-from gemmsmith.sim.tensor_core import HOPPER
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 Run = Callable[..., None]

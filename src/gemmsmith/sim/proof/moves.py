@@ -12,12 +12,12 @@ from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.instructions.async_copy import Arrive, Copy
 from gemmsmith.sim.instructions.async_store import AsyncStore
 from gemmsmith.sim.lanes import Lanes
+from gemmsmith.sim.lowering.traits import Space
 from gemmsmith.sim.proof import images
 from gemmsmith.sim.proof.images import Image, Kind, blank
 from gemmsmith.sim.proof.session import NoProof, is_lost
 from gemmsmith.sim.proof.wave import WaveImages
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 Run = Callable[..., None]
 

@@ -14,7 +14,7 @@ from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
 from gemmsmith.sim.proof import arithmetic, atomics, hopper, matrices, moves
 from gemmsmith.sim.proof.bit_moves import move_bits
 from gemmsmith.sim.proof.session import NoProof, Session

@@ -9,8 +9,8 @@ import numpy as np
 from gemmsmith.sim.proof import field, images
 from gemmsmith.sim.proof.images import BYTES, DATA, FORMAT, Cells, Image, Kind
 from gemmsmith.sim.proof.trees import Trees
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 
 _MOST_REASONS = 64
 

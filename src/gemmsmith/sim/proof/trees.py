@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 NOTHING = 0  # the fingerprint of a constant zero
 _MOST = 1 << 17  # trees that are written down; more have no order that a person would want to read

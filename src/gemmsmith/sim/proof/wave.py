@@ -10,13 +10,13 @@ from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.calls import CallStack, Copy
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.operation import FILE_DTYPES
+from gemmsmith.sim.lowering.operation import FILE_DTYPES
+from gemmsmith.sim.lowering.traits import Space
+from gemmsmith.sim.memory.window_memory import WindowMemory
 from gemmsmith.sim.proof import field, images
 from gemmsmith.sim.proof.images import BYTES, DATA, Cells, Image, Kind, blank
 from gemmsmith.sim.proof.session import NoProof, Session, is_lost
-from gemmsmith.sim.traits import Space
-from gemmsmith.sim.types import DTYPES, Array
-from gemmsmith.sim.window_memory import WindowMemory
+from gemmsmith.sim.ptx.types import DTYPES, Array
 
 _REAL = {Kind.F16: "f16", Kind.BF16: "bf16", Kind.F32: "f32", Kind.F64: "f64", Kind.S8: "s8", Kind.U8: "u8",
          Kind.I16: "s16", Kind.I32: "s32", Kind.I64: "s64"}  # fmt: skip

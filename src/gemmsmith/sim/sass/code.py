@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.lowering import Refused, scalar
-from gemmsmith.sim.memory import PEER_SHIFT, SHARED_WINDOW, WINDOW_SIZE
-from gemmsmith.sim.operation import FILE_DTYPES, Pointer, Slot, Source
+from gemmsmith.sim.lowering.operation import FILE_DTYPES, Pointer, Slot, Source
+from gemmsmith.sim.lowering.places import Refused, scalar
+from gemmsmith.sim.memory.global_memory import PEER_SHIFT, SHARED_WINDOW, WINDOW_SIZE
+from gemmsmith.sim.ptx.types import DTYPES, Array
 from gemmsmith.sim.sass.meaning import PLAIN, WIDE, Part, applied, join, lanewise, ptx, word_kind
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register, Symbol
-from gemmsmith.sim.types import DTYPES, Array
 
 _ROWS = {"R": "w", "UR": "w", "P": "p", "UP": "p"}
 _WORD = DTYPES["u32"]

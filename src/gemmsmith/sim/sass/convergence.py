@@ -14,7 +14,7 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 
 _BARRIERS = 16
 

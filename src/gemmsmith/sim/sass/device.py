@@ -13,12 +13,12 @@ from gemmsmith.errors import SimulationError, UnsupportedError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.device import LoadedPtx, SimDevice, pack
-from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.memory.global_memory import LOCAL_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.ptx.syntax import Entry, Variable
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.image import Image, Parameter, read_image
 from gemmsmith.sim.sass.program import EXECUTED, MachineProgram, lower_routine
 from gemmsmith.sim.sass.reader import read_cubin
-from gemmsmith.sim.syntax import Entry, Variable
-from gemmsmith.sim.types import Array
 
 _RESERVED = 1024  # bytes of shared memory that CUDA keeps in each block, from sm_90 on
 _STACK = 0x28  # of bank 0: where a thread's stack begins

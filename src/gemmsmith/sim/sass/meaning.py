@@ -12,9 +12,9 @@ import numpy as np
 from gemmsmith.sim.instructions.lanewise import Form, compute, compute_several
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.instructions.table import Decoded, table
-from gemmsmith.sim.operation import Slot
-from gemmsmith.sim.traits import Traits
-from gemmsmith.sim.types import DTYPES, Array
+from gemmsmith.sim.lowering.operation import Slot
+from gemmsmith.sim.lowering.traits import Traits
+from gemmsmith.sim.ptx.types import DTYPES, Array
 
 Function = Callable[..., Any]
 WIDE = ("b64", "u64", "s64", "f64")

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.errors import UnknownInstructionError
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.memory import LOCAL_WINDOW, SHARED_WINDOW
-from gemmsmith.sim.operation import Lowered, Operation, Slot, Source
+from gemmsmith.sim.lowering.operation import Lowered, Operation, Slot, Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Counted, Executed, Traits
+from gemmsmith.sim.memory.global_memory import LOCAL_WINDOW, SHARED_WINDOW
+from gemmsmith.sim.ptx.syntax import Instruction
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.image import Parameter
 from gemmsmith.sim.sass.instructions.table import table
@@ -20,9 +23,6 @@ from gemmsmith.sim.sass.meaning import Part
 from gemmsmith.sim.sass.reader import Routine
 from gemmsmith.sim.sass.syntax import MachineInstruction
 from gemmsmith.sim.special import SPECIAL, Value
-from gemmsmith.sim.syntax import Instruction
-from gemmsmith.sim.traits import Counted, Executed, Traits
-from gemmsmith.sim.types import Array
 
 # Instructions of kernels whose shared addresses name the block of a cluster.
 _OF_CLUSTERS = ("UCGABAR_ARV", "UCGABAR_WAIT", "CGAERRBAR")

@@ -10,7 +10,7 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
 
 
 class BlockSteps(Counters):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.sim.counters import Counters
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
 from gemmsmith.sim.sass.device import MachineDevice
 from gemmsmith.sim.timing.block_steps import BlockSteps
 from gemmsmith.sim.timing.events import EventRecorder

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.instructions.mbarrier import places
-from gemmsmith.sim.mbarriers import BYTES
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.program import MachineProgram
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
 from gemmsmith.sim.timing.streams import Stream, StreamRecorder
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.waits.mbarriers import BYTES
 
 
 class EventRecorder:

@@ -16,9 +16,9 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.traits import Effect, Space
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Lowered, Operation
+from gemmsmith.sim.lowering.traits import Effect, Space
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wavefronts import LINE, SECTOR, copies, matrix_wavefronts, wavefronts
 
 Payload = Any

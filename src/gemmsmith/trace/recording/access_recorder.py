@@ -9,10 +9,10 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import PEER_SHIFT, SHARED_WINDOW
-from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.traits import Bundling, Effect, Space
-from gemmsmith.sim.types import Array as Numbers
+from gemmsmith.sim.lowering.operation import Lowered, Operation
+from gemmsmith.sim.lowering.traits import Bundling, Effect, Space
+from gemmsmith.sim.memory.global_memory import PEER_SHIFT, SHARED_WINDOW
+from gemmsmith.sim.ptx.types import Array as Numbers
 from gemmsmith.sim.wave import WARP, Size
 from gemmsmith.trace.launch_trace import Access, Array, Kind, Phase, Snapshot
 from gemmsmith.trace.recording.barrier_times import BarrierTimes

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from gemmsmith.compile.compiled import CompiledKernel
-from gemmsmith.sim.operation import Lowered, Operation
-from gemmsmith.sim.shared_arrays import meant_arrays, plain_name
-from gemmsmith.sim.traits import Space
+from gemmsmith.sim.lowering.operation import Lowered, Operation
+from gemmsmith.sim.lowering.shared_arrays import meant_arrays, plain_name
+from gemmsmith.sim.lowering.traits import Space
 from gemmsmith.trace.launch_trace import (
     Counted,
     Event,

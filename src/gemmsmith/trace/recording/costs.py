@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wavefronts import LINE, NOBODY, copies, distinct, matrix_wavefronts, sectors, wavefronts
 from gemmsmith.trace.launch_trace import Access, Kind
 from gemmsmith.trace.recording.patterns import Patterns

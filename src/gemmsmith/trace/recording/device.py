@@ -13,8 +13,8 @@ from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.run.device import Launch
 from gemmsmith.sim.counters import Counters
 from gemmsmith.sim.device import LoadedPtx, SimDevice
-from gemmsmith.sim.memory_order import shared_between_threads
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.races.memory_order import shared_between_threads
 from gemmsmith.sim.wave import linear
 from gemmsmith.trace.launch_trace import Array, Size
 from gemmsmith.trace.recording.recorder import LaunchRecorder

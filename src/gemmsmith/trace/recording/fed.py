@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gemmsmith.sim.types import Array as Numbers
+from gemmsmith.sim.ptx.types import Array as Numbers
 from gemmsmith.trace.launch_trace import Array, Fed
 
 _MOST_NUMBERS = 200_000  # of rows and columns of one array, over all sets; beyond that it is left out

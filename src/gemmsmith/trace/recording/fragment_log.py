@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.sim.bundle import Bundle
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.memory.wgmma_descriptor import decode, k_major, mn_major
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
-from gemmsmith.sim.wgmma_descriptor import decode, k_major, mn_major
 from gemmsmith.trace.launch_trace import Fragment
 from gemmsmith.trace.recording.fed import Consumed
 from gemmsmith.trace.recording.matrix_maps import Held, mma_maps, wgmma_maps

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.traits import Effect, Mix, Space
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.traits import Effect, Mix, Space
 from gemmsmith.trace.launch_trace import Kind
 
 _LOADS = {Space.GLOBAL: Kind.LOAD_GLOBAL, Space.SHARED: Kind.LOAD_SHARED, Space.LOCAL: Kind.LOCAL}

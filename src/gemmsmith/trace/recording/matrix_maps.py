@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.fragments import a_matrices, b_matrices, c_matrices, matrix_registers
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.memory.fragments import a_matrices, b_matrices, c_matrices, matrix_registers
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gemmsmith.sim.types import Array as Numbers
+from gemmsmith.sim.ptx.types import Array as Numbers
 from gemmsmith.sim.wave import Size, triple
 from gemmsmith.trace.launch_trace import Array, Box, Outline
 from gemmsmith.trace.recording.fed import places

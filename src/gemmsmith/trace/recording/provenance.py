@@ -13,9 +13,9 @@ import numpy as np
 
 from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.instructions.move import Parts
-from gemmsmith.sim.operation import Cell
-from gemmsmith.sim.traits import Effect
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.lowering.operation import Cell
+from gemmsmith.sim.lowering.traits import Effect
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.trace.recording.taint import DERIVES, KEEPS
 
 _BYTES = {"h": 2, "w": 4, "d": 8}

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import MixedSpaces
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.memory import resolve_generic
-from gemmsmith.sim.operation import Lowered
+from gemmsmith.sim.lowering.operation import Lowered
+from gemmsmith.sim.lowering.traits import Bundling, Effect, Space
+from gemmsmith.sim.memory.access_faults import MixedSpaces
+from gemmsmith.sim.memory.global_memory import resolve_generic
+from gemmsmith.sim.ptx.types import Array as Numbers
 from gemmsmith.sim.recorder import Recorder
-from gemmsmith.sim.traits import Bundling, Effect, Space
-from gemmsmith.sim.types import Array as Numbers
 from gemmsmith.sim.wave import WARP, Size
 from gemmsmith.trace.launch_trace import Array, Kind
 from gemmsmith.trace.recording.kinds import kind_of

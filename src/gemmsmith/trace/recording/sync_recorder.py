@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import AccessFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.instructions.mbarrier import places
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.mbarriers import MBarriers, phase_number
-from gemmsmith.sim.operation import Operation
-from gemmsmith.sim.traits import Wait
-from gemmsmith.sim.types import Array as Numbers
+from gemmsmith.sim.lowering.operation import Operation
+from gemmsmith.sim.lowering.traits import Wait
+from gemmsmith.sim.memory.access_faults import AccessFault
+from gemmsmith.sim.ptx.types import Array as Numbers
+from gemmsmith.sim.waits.mbarriers import MBarriers, phase_number
 from gemmsmith.sim.wave import WARP
 from gemmsmith.trace.launch_trace import Kind, Phase
 from gemmsmith.trace.recording.access_recorder import PEERS, AccessRecorder

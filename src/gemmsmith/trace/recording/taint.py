@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmsmith.sim.operation import FILES, Cell, Lowered, Operation, Slot
-from gemmsmith.sim.traits import Effect, Space
+from gemmsmith.sim.lowering.operation import FILES, Cell, Lowered, Operation, Slot
+from gemmsmith.sim.lowering.traits import Effect, Space
 
 # What moves a value, whole or in parts, or converts it: it stays that element.
 KEEPS = frozenset({"mov", "cvt", "selp", "abs", "neg", "prmt"})

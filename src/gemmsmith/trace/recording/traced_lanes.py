@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmsmith.sim.lanes import Lanes, WaveState
-from gemmsmith.sim.types import Array
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.wave import WARP
 
 FULL = 0xFFFFFFFF

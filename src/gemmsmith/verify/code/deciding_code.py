@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gemmsmith.sim.syntax import Immediate, Instruction, Negated, Register, Symbol, Vector
+from gemmsmith.sim.ptx.syntax import Immediate, Instruction, Negated, Register, Symbol, Vector
 from gemmsmith.verify.code.integer_ops import conversion, type_of
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from gemmsmith.sim.syntax import Entry, Immediate, Instruction, Register
+from gemmsmith.sim.ptx.syntax import Entry, Immediate, Instruction, Register
 from gemmsmith.verify.code.deciding_code import JUMPS, has_site, read_registers, thread_registers
 from gemmsmith.verify.code.integer_ops import conversion, float_of, read_as, type_of
 from gemmsmith.verify.code.integer_steps import ABOVE, BELOW, EQUAL, Registers, Step

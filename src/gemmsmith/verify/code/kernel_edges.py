@@ -19,8 +19,8 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Dim3
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.sim.ptx import parse
-from gemmsmith.sim.syntax import Immediate, Instruction
+from gemmsmith.sim.ptx.reader import parse
+from gemmsmith.sim.ptx.syntax import Immediate, Instruction
 from gemmsmith.verify.code.deciding_code import read_registers, thread_registers
 from gemmsmith.verify.code.edges import UNKNOWN_STEPS, Edge, KernelEdges
 from gemmsmith.verify.code.guard_probe import GuardProbe

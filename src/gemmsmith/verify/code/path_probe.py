@@ -9,7 +9,7 @@ from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.slots import SlotBytes
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.sim.syntax import Entry, Immediate
+from gemmsmith.sim.ptx.syntax import Entry, Immediate
 from gemmsmith.verify.code.thread_walk import Thread, ThreadWalk, Walk
 from gemmsmith.verify.trials.extents import legal_grid
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
-from gemmsmith.sim.syntax import Address, Entry, Instruction, Operand, Register, Symbol, Vector
+from gemmsmith.sim.ptx.syntax import Address, Entry, Instruction, Operand, Register, Symbol, Vector
 from gemmsmith.verify.code.deciding_code import (
     BARRIERS,
     JUMPS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gemmsmith.sim.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
+from gemmsmith.sim.ptx.syntax import Address, Entry, Immediate, Instruction, Negated, Operand, Register, Symbol, Vector
 from gemmsmith.verify.code.integer_ops import Value, conversion, type_of
 from gemmsmith.verify.code.integer_steps import Registers
 

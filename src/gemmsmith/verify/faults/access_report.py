@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
 from gemmsmith.sim.faults import Fault
-from gemmsmith.sim.shared_arrays import array_at
-from gemmsmith.sim.spots import Spot
+from gemmsmith.sim.lowering.shared_arrays import array_at
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
+from gemmsmith.sim.races.spots import Spot
 from gemmsmith.verify.faults.element_names import operand_at, shared_name
 from gemmsmith.verify.faults.fault_loops import iterations
 from gemmsmith.verify.faults.fault_marks import Marker

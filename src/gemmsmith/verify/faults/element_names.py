@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gemmsmith.sim.shared_arrays import SharedArray
+from gemmsmith.sim.lowering.shared_arrays import SharedArray
 from gemmsmith.userfile.text.array_names import DeclaredArray
 from gemmsmith.userfile.text.expression_at import pointer_roots
 from gemmsmith.userfile.text.shared_pointers import pointer_into

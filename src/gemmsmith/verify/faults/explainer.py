@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gemmsmith.sim.faults import Fault
-from gemmsmith.sim.hazards import Hazard
+from gemmsmith.sim.races.hazards import Hazard
 from gemmsmith.verify.faults.access_report import FaultReporter
 from gemmsmith.verify.faults.element_names import Operand
 from gemmsmith.verify.faults.fault_report import FaultReport

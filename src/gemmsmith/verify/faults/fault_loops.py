@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gemmsmith.sim.operation import Lowered, Operation, Slot
-from gemmsmith.sim.spots import LoopRound, Spot, loop_ends
-from gemmsmith.sim.syntax import Immediate
-from gemmsmith.sim.traits import Effect, Space, Wait
+from gemmsmith.sim.lowering.operation import Lowered, Operation, Slot
+from gemmsmith.sim.lowering.traits import Effect, Space, Wait
+from gemmsmith.sim.ptx.syntax import Immediate
+from gemmsmith.sim.races.spots import LoopRound, Spot, loop_ends
 from gemmsmith.userfile.text.source_tree import SourceLoop
 from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 

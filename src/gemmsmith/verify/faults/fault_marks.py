@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmsmith.sim.shared_arrays import SharedArray
-from gemmsmith.sim.spots import Spot
+from gemmsmith.sim.lowering.shared_arrays import SharedArray
+from gemmsmith.sim.races.spots import Spot
 from gemmsmith.userfile.text.expression_at import Expression, expression_at, statement_span
 from gemmsmith.userfile.text.source_tree import SourceTree, Span
 from gemmsmith.verify.faults.element_names import Operand, dynamic_pointer, shared_name

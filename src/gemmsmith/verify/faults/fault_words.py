@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gemmsmith.sim.hazards import HazardKind
-from gemmsmith.sim.spots import Spot
+from gemmsmith.sim.races.hazards import HazardKind
+from gemmsmith.sim.races.spots import Spot
 from gemmsmith.sim.wave import Size
 from gemmsmith.verify.faults.fault_loops import Iteration, ordinal
 from gemmsmith.verify.faults.fault_report import Mark

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from gemmsmith.sim.hazards import FENCE_REMEDY, Hazard, HazardKind
-from gemmsmith.sim.spots import Spot
+from gemmsmith.sim.races.hazards import FENCE_REMEDY, Hazard, HazardKind
+from gemmsmith.sim.races.spots import Spot
 from gemmsmith.verify.faults.element_names import operand_holding, shared_name
 from gemmsmith.verify.faults.fault_loops import iterations, kernel_place
 from gemmsmith.verify.faults.fault_marks import Marker

@@ -11,7 +11,7 @@ from typing import Any
 
 from gemmsmith.errors import OneGridError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.meaning.early_hazards import block_has_hazards
 from gemmsmith.verify.meaning.launch_evidence import fits, fits_or_faults

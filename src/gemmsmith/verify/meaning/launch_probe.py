@@ -22,7 +22,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.memory import GlobalMemory
+from gemmsmith.sim.memory.global_memory import GlobalMemory
 from gemmsmith.verify.old_c import adds_c_and_bias, passing_old_c
 from gemmsmith.verify.watched_memory import WatchedMemory
 

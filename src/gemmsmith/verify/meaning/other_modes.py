@@ -17,7 +17,7 @@ from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.code.kernel_body import kernel_body
 from gemmsmith.verify.code.mode_values import chosen_by_callers, modes_of, transposes, with_values
 from gemmsmith.verify.harness import no_launch, verify_launch

@@ -29,7 +29,7 @@ from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import BF16, FP16, UINT8, DType, Problem, ceil_div
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.hazards import HazardError
+from gemmsmith.sim.races.hazards import HazardError
 from gemmsmith.verify.guarded_run import spare_bytes
 from gemmsmith.verify.harness import GARBAGE, in_rounds, no_launch, reads_unwritten_shared
 from gemmsmith.verify.old_c import passing_old_c

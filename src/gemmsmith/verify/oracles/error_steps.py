@@ -2,12 +2,12 @@
 
 A rounding to nearest of a type with unit roundoff u errs by at most u of its result, a directed one by 2u. A tensor
 core aligns the terms of a block to the largest exponent among them, cuts each a few bits below fp32's last place, and
-cuts their sum to fp32 (``sim/tensor_core.py``).
+cuts their sum to fp32 (``sim/arithmetic/tensor_core.py``).
 """
 
 from __future__ import annotations
 
-from gemmsmith.sim.tensor_core import HOPPER
+from gemmsmith.sim.arithmetic.tensor_core import HOPPER
 
 _UNITS = {"f32": 2.0**-24, "f64": 2.0**-53, "f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11}
 _FRACTION = 23  # bits of fp32

@@ -16,7 +16,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
-from gemmsmith.sim.access_faults import ASSERTION_FAILED
+from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
 from gemmsmith.userfile.text.names_derived import derived_names
 from gemmsmith.verify.harness import verify_launch
 from gemmsmith.verify.verdict import Verdict

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.problem import Problem
-from gemmsmith.sim.syntax import Entry, Immediate
+from gemmsmith.sim.ptx.syntax import Entry, Immediate
 from gemmsmith.verify.code.decision_walk import NEXT_TO, DecisionWalk
 from gemmsmith.verify.code.edges import Coverage, Covering
 from gemmsmith.verify.code.path_probe import PathProbe, most_steps

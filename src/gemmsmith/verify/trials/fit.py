@@ -16,7 +16,7 @@ from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx.reader import parse
 from gemmsmith.sim.work import WORK
 from gemmsmith.verify.code.edges import Coverage
 from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats, has_atomics

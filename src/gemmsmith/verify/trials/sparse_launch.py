@@ -22,7 +22,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.memory import ALIGNMENT
+from gemmsmith.sim.memory.global_memory import ALIGNMENT
 from gemmsmith.verify.old_c import adds_c_and_bias, passing_old_c
 from gemmsmith.verify.oracles.arithmetic import exact_limit
 

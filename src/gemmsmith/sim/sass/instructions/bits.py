@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import integers
+from gemmsmith.sim.arithmetic import integers
 from gemmsmith.sim.instructions.record import Draft
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Slot, Source
+from gemmsmith.sim.lowering.operation import Slot, Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code, changes_of
 from gemmsmith.sim.sass.instructions.integer import predicates_after
 from gemmsmith.sim.sass.meaning import Function, Part, lanewise, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Immediate, MachineInstruction, Operand, Register, Symbol
-from gemmsmith.sim.types import Array
 
 
 def _table(operand: Operand) -> int:

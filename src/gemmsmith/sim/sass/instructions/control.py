@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim.access_faults import LaneFault
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.barrier import Meet, Vote, WholeBlock
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Branch, Slot
+from gemmsmith.sim.lowering.operation import Branch, Slot
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Bundling, Counted, Flow, Mix, Profiled, Traits, Wait
+from gemmsmith.sim.memory.access_faults import LaneFault
 from gemmsmith.sim.sass import convergence
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.meaning import Part, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Immediate, Label, MachineInstruction, Operand, Register
-from gemmsmith.sim.traits import Bundling, Counted, Flow, Mix, Profiled, Traits, Wait
 from gemmsmith.sim.wave import WARP
 
 _STAYS = Traits(bundling=Bundling.BOUNDARY)

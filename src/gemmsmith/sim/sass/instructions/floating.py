@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import halves, sfu
-from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.arithmetic import halves, sfu
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Counted, Mix, Profiled, Quantity, Traits
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.integer import COMBINE, Typed, compared
 from gemmsmith.sim.sass.meaning import Function, Part, function, join
 from gemmsmith.sim.sass.record import Lower, Opcode
 from gemmsmith.sim.sass.syntax import Immediate, MachineInstruction, Operand
-from gemmsmith.sim.traits import Counted, Mix, Profiled, Quantity, Traits
-from gemmsmith.sim.types import Array
 
 _MODES = {"RN": "rn", "RM": "rm", "RP": "rp", "RZ": "rz"}
 _ROUNDING = " ".join(_MODES)

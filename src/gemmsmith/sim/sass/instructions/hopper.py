@@ -16,15 +16,15 @@ from gemmsmith.sim.instructions.async_copy import Arrive
 from gemmsmith.sim.instructions.cluster import ClusterWait
 from gemmsmith.sim.instructions.mbarrier import Arrival, PhaseWait
 from gemmsmith.sim.instructions.record import Draft, nothing
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.mbarriers import BYTES, phase_number
-from gemmsmith.sim.operation import Source
+from gemmsmith.sim.lowering.operation import Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Access, Effect, Space
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.once import STAYS
 from gemmsmith.sim.sass.meaning import Part, lanewise, modelled
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
-from gemmsmith.sim.traits import Access, Effect, Space
+from gemmsmith.sim.waits.mbarriers import BYTES, phase_number
 
 _OBJECT = Access(Space.SHARED, Effect.UPDATE, BYTES, BYTES, BYTES)
 _COUNT_FIELD = 0x100000

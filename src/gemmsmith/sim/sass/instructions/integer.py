@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gemmsmith.sim import integers
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Source
+from gemmsmith.sim.arithmetic import integers
+from gemmsmith.sim.lowering.operation import Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code, changes_of
 from gemmsmith.sim.sass.meaning import Function, Part, function
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Immediate, MachineInstruction, Operand, Register
-from gemmsmith.sim.types import Array
 
 _MASK = np.uint64(0xFFFFFFFF)
 Typed = list[tuple[Operand | Source, str]]

@@ -10,14 +10,14 @@ import numpy as np
 
 from gemmsmith.sim.instructions.matrix import Tiles
 from gemmsmith.sim.instructions.record import Draft
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Slot
+from gemmsmith.sim.lowering.operation import Slot
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Effect, Traits, Wait
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.meaning import Part, join, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import MachineInstruction, Operand, Register
-from gemmsmith.sim.traits import Effect, Traits, Wait
-from gemmsmith.sim.types import Array
 
 _SHAPES = {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4", "16832": "m16n8k32", "16864": "m16n8k64",
            "8816": "m8n8k16", "8832": "m8n8k32"}  # fmt: skip

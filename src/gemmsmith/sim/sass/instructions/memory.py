@@ -11,14 +11,14 @@ import numpy as np
 from gemmsmith.sim.instructions.async_copy import Amount, Copy
 from gemmsmith.sim.instructions.bulk_groups import GroupWait
 from gemmsmith.sim.instructions.record import Draft
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Pointer, Slot, Source
+from gemmsmith.sim.lowering.operation import Pointer, Slot, Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Access, Effect, Space
+from gemmsmith.sim.ptx.types import DTYPES, TYPE_BYTES
 from gemmsmith.sim.sass.code import Code, constant_place
 from gemmsmith.sim.sass.meaning import WIDE, Part, join, lanewise, modelled, ptx
 from gemmsmith.sim.sass.record import Lower, Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, Immediate, MachineInstruction, Operand, Register
-from gemmsmith.sim.traits import Access, Effect, Space
-from gemmsmith.sim.types import DTYPES, TYPE_BYTES
 
 _SPACES = {"G": "global", "S": "shared", "L": "local", "": ""}
 _NARROW = {"U8": "u8", "S8": "s8", "U16": "u16", "S16": "s16"}

@@ -10,14 +10,14 @@ from gemmsmith.sim.bundle import Bundle, Operand
 from gemmsmith.sim.execution import Execution
 from gemmsmith.sim.instructions.record import Draft, nothing
 from gemmsmith.sim.lanes import Lanes
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Source
+from gemmsmith.sim.lowering.operation import Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Bundling, Traits
+from gemmsmith.sim.ptx.types import Array
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.meaning import PLAIN, Part
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
-from gemmsmith.sim.traits import Bundling, Traits
-from gemmsmith.sim.types import Array
 from gemmsmith.sim.wave import WARP
 
 STAYS = Traits(bundling=Bundling.BOUNDARY)

@@ -12,15 +12,15 @@ import numpy as np
 from gemmsmith.sim.instructions.async_store import AsyncStore
 from gemmsmith.sim.instructions.bulk_copy import Transfer
 from gemmsmith.sim.instructions.record import Draft, nothing
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.operation import Pointer, Slot
+from gemmsmith.sim.lowering.operation import Pointer, Slot
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Access, Effect, Space
+from gemmsmith.sim.memory.tensor_box import CHUNK
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.once import STAYS, once
 from gemmsmith.sim.sass.meaning import Part, join, lanewise, modelled
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, MachineInstruction, Operand, Register
-from gemmsmith.sim.tensor_box import CHUNK
-from gemmsmith.sim.traits import Access, Effect, Space
 
 
 def joined(code: Code, first: Operand, plus: int = 0) -> Slot:

@@ -10,12 +10,12 @@ import numpy as np
 
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.instructions.vote import Vote
-from gemmsmith.sim.lowering import Refused
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Traits, Wait
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.meaning import Part, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import MachineInstruction, Register
-from gemmsmith.sim.traits import Traits, Wait
 
 _ALL = np.uint32(0xFFFFFFFF)
 

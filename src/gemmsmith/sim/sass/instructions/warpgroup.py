@@ -7,20 +7,20 @@ from functools import cache
 
 import numpy as np
 
+from gemmsmith.sim.arithmetic.matrix_arithmetic import wgmma_arithmetic
 from gemmsmith.sim.instructions.record import Draft
 from gemmsmith.sim.instructions.wgmma import Product
 from gemmsmith.sim.instructions.wgmma_groups import GroupWait
-from gemmsmith.sim.lowering import Refused
-from gemmsmith.sim.matrix_arithmetic import wgmma_arithmetic
-from gemmsmith.sim.operation import Source
+from gemmsmith.sim.lowering.operation import Source
+from gemmsmith.sim.lowering.places import Refused
+from gemmsmith.sim.lowering.traits import Access, Effect, Space, Traits, Wait
+from gemmsmith.sim.memory.tensor_box import CHUNK
 from gemmsmith.sim.sass.code import Code
 from gemmsmith.sim.sass.instructions.control import literal
 from gemmsmith.sim.sass.instructions.tma import inside, joined
 from gemmsmith.sim.sass.meaning import Part, modelled, ptx
 from gemmsmith.sim.sass.record import Opcode
 from gemmsmith.sim.sass.syntax import Bracketed, MachineInstruction, Operand, Register, Symbol
-from gemmsmith.sim.tensor_box import CHUNK
-from gemmsmith.sim.traits import Access, Effect, Space, Traits, Wait
 
 _INPUTS = {"BF16": "bf16", "TF32": "tf32", "S8": "s8", "U8": "u8", "E4M3": "e4m3", "E5M2": "e5m2"}
 _DEFAULT = {"HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}

@@ -1,0 +1,1 @@
+"""Numbers as the GPU computes them, over NumPy arrays: rounding, conversions, special functions, tensor cores."""

@@ -1,0 +1,1 @@
+"""Global, shared, local and texture memory, and the copies that engines make between them."""
