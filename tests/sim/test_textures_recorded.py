@@ -9,7 +9,7 @@ from texture_recording import FILE, SAMPLES, recorded
 
 import gemmsmith
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.memory.global_memory import texture_filter
+from gemmsmith.sim.memory import texture_filter
 
 CASES = {case.name: case for case in (weights(SAMPLES), *cases(SAMPLES))}
 # Signed bytes with linear filtering are one 32,767th off in some reads: how they are widened is not known.
