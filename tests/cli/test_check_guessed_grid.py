@@ -82,12 +82,22 @@ __global__ void tall(const float* A, const float* B, float* C, int M, int N, int
 }
 """
 
+UNTOLD = UNUSUAL.replace(
+    "int i = threadIdx.x; i < 8 * ROWS; i += 96", "int n = 0, i = threadIdx.x; n < 2; ++n, i += 96"
+)
+
+
+def test_a_loop_from_thread_to_thread_tells_the_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, UNUSUAL, capsys, "--trial", "random data")
+    assert (code, found["status"], found["launch"]["block"]) == (0, "right", [96, 1, 1])
+    assert found["found"] == ["its launch was found by trying: --grid 'ceil(N/12),ceil(M/24)' --block 96"]
+
 
 def test_a_kernel_of_unusual_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = check(tmp_path, UNUSUAL, capsys)
+    code, error = check(tmp_path, UNTOLD, capsys)
     assert code == 2
     assert "say how it is launched" in error
-    code, found = check(tmp_path, UNUSUAL, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
+    code, found = check(tmp_path, UNTOLD, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
                         "--trial", "random data")  # fmt: skip
     assert (code, found["status"]) == (0, "right")
 

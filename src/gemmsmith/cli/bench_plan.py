@@ -14,10 +14,12 @@ from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.kernels import Found, is_file
 from gemmsmith.cli.names import shapes_from
+from gemmsmith.cli.options.device import DEFAULT_ARCH
 from gemmsmith.cli.options.groups import OptionGroup
-from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.timing import TimingOptions
 from gemmsmith.cli.precision_options import AUTO, ChosenContender, PrecisionOptions, check_auto_alone, input_type
+from gemmsmith.cli.product_kernel import product_kernel
 from gemmsmith.errors import UnsupportedError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
@@ -116,10 +118,14 @@ def _found(kernels: list[str], options: KernelOptions) -> list[Named]:
         elif name in BASELINES:
             result.append(Named(None, baseline_named(name)))
         elif not mixed:
-            result.append(Named(find_kernel(name, options if name in files else plain)))
+            result.append(Named(_kernel(name, options if name in files else plain)))
         else:
-            result.append(Named(find_kernel(name, for_files if name in files else for_rungs)))
+            result.append(Named(_kernel(name, for_files if name in files else for_rungs)))
     return result
+
+
+def _kernel(name: str, options: KernelOptions) -> tuple[KernelSpec, Config]:
+    return product_kernel(name, options, Compiler(), DEFAULT_ARCH)
 
 
 def _problems(asked: BenchOptions, layout: str, precision: str, found: list[Named]) -> list[Problem]:

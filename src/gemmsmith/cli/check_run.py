@@ -222,8 +222,6 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     spec, base, checks = prepared.spec, prepared.base, asked.checks
     user = replace(asked.options.launch, defines=spec.extra_defines)
     launch = launch_facts(spec, config, base, user)
-    if prepared.settled.launch_found:
-        launch["source"] = "found by trying"
     planned = list(_plain(prepared, asked, config, base, prepared.distinct))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":

@@ -11,6 +11,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.kernels.user_kernel import UserOptions, geometry_source
 from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.meaning.launch_search import TileLaunch
 from gemmsmith.verify.verdict import Verdict
 
 
@@ -34,6 +35,8 @@ def _source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:
         return "the rung's own"
     if isinstance(spec.geometry, UserLaunch) and spec.geometry.described:
         return "block as a comment says, grid guessed" if spec.geometry.guessed else "as a comment says"
+    if isinstance(spec.geometry, TileLaunch):
+        return "found by trying"
     return geometry_source(spec.source, options, problem)
 
 

@@ -8,6 +8,7 @@ from gemmsmith.call.binding import aligned_code, needs_simulator
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.problem import ProblemOptions
+from gemmsmith.cli.product_kernel import product_kernel
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.sass import Sass, disassemble
 from gemmsmith.errors import UsageError
@@ -68,13 +69,16 @@ def find_subject(
 ) -> Subject:  # fmt: skip
     """Find and compile a kernel; one that is to be ``simulated`` must use only instructions the simulator knows.
 
-    ``recognise``: a user's kernel is tried first, for the layout and roles that ``gemmsmith check`` finds.
+    ``recognise``: a user's kernel is tried first, for the layout and roles that ``gemmsmith check`` finds. Without, it
+    is if names do not tell its roles.
 
     Extents that the source sets take the place of those in ``problem``.
     """
-    spec, config = find_kernel(name, options)
     confirmed = True
-    if recognise:
+    if not recognise:
+        spec, config = product_kernel(name, options, compiler, arch)
+    else:
+        spec, config = find_kernel(name, options)
         found = recognised(spec, config, compiler, arch, options.layout)
         spec, confirmed = found.spec, found.confirmed
     own = {role.lower(): extent for role, extent in spec.signature.fixed if role in ("M", "N", "K")}

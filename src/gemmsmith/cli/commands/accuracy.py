@@ -20,14 +20,16 @@ from gemmsmith import __version__
 from gemmsmith.bench.arithmetic import arithmetic
 from gemmsmith.bench.stopwatch import CudaStopwatch
 from gemmsmith.choose.precision import check_promise
+from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.estimate import check_memory
 from gemmsmith.cli.kernels import Found
-from gemmsmith.cli.options.device import DeviceOptions
+from gemmsmith.cli.options.device import DEFAULT_ARCH, DeviceOptions
 from gemmsmith.cli.options.groups import OptionGroup, option_words
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.cli.options.output import TableOptions
 from gemmsmith.cli.options.plot import PlotOptions
 from gemmsmith.cli.precision_options import AUTO, PrecisionOptions, check_auto_alone, input_type
+from gemmsmith.cli.product_kernel import product_kernel
 from gemmsmith.cli.render.accuracy_plot import write_plot
 from gemmsmith.cli.render.accuracy_tables import Study, print_study, study_csv, study_json
 from gemmsmith.cli.render.output import print_json, progress, say
@@ -103,7 +105,8 @@ def command(
     """
     if set(kernels) == {AUTO}:
         check_auto_alone(options)
-    found = [find_kernel(name, options) for name in dict.fromkeys(kernels) if name != AUTO]
+    names = [name for name in dict.fromkeys(kernels) if name != AUTO]
+    found = [product_kernel(name, options, Compiler(), DEFAULT_ARCH) for name in names]
     where = device.open()
     on_gpu = where.kind == "gpu"
     kind = input_type(asked.dtype, precision.precision, found[0][0].dtypes[0] if found else FP32)

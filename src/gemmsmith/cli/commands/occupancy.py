@@ -11,11 +11,12 @@ from gemmsmith.call.binding import aligned_code
 from gemmsmith.cli.compiler import Compiler
 from gemmsmith.cli.kernels import is_file
 from gemmsmith.cli.names import gpu_from
-from gemmsmith.cli.options.device import DEFAULT_GPU, CacheOptions
+from gemmsmith.cli.options.device import DEFAULT_ARCH, DEFAULT_GPU, CacheOptions
 from gemmsmith.cli.options.groups import OptionGroup, option_words
-from gemmsmith.cli.options.kernel import ConfigOptions, KernelOptions, find_kernel
+from gemmsmith.cli.options.kernel import ConfigOptions, KernelOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import DEFAULT_SIZE
+from gemmsmith.cli.product_kernel import product_kernel
 from gemmsmith.cli.render.occupancy_tables import Row, occupancy_json, print_occupancy
 from gemmsmith.cli.render.output import print_json, progress
 from gemmsmith.cli.subject import kernel_title
@@ -133,7 +134,7 @@ def _of_kernel(
     if asked.smem and asked.dynamic_smem:
         raise UsageError("for a file, --smem and --dynamic-smem are the same", "give one of them")
     launch = options.with_launch(asked.grid if is_source else "", asked.smem or asked.dynamic_smem)
-    spec, config = find_kernel(kernel, launch)
+    spec, config = product_kernel(kernel, launch, compiler, DEFAULT_ARCH)
     problem = spec.problem(*asked.extents, dtype_named(asked.dtype) if asked.dtype else None)
     blocks = _number("--grid", asked.grid) if asked.grid and not is_source else None
     rows, skipped = _from_kernel(spec, config, problem, chosen, blocks, compiler)

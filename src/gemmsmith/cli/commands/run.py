@@ -12,13 +12,14 @@ from rich.progress import Progress
 from gemmsmith.choose.precision import check_promise
 from gemmsmith.cli.estimate import Estimate, check_affordable, check_memory
 from gemmsmith.cli.launch_report import hints, launch_facts, launch_line, repeat_words, scalar_notes
-from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
+from gemmsmith.cli.options.device import DEFAULT_ARCH, CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import OptionGroup
-from gemmsmith.cli.options.kernel import KernelName, KernelOptions, find_kernel
+from gemmsmith.cli.options.kernel import KernelName, KernelOptions
 from gemmsmith.cli.options.output import OutputOptions
 from gemmsmith.cli.options.problem import ProblemOptions
 from gemmsmith.cli.options.verification import VerificationOptions
 from gemmsmith.cli.precision_options import AUTO, PrecisionOptions, check_auto_alone, input_type
+from gemmsmith.cli.product_kernel import product_kernel
 from gemmsmith.cli.render.output import item, print_json, progress, say, wrap
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.spec import KernelSpec
@@ -113,7 +114,7 @@ def command(
     """
     if kernel == AUTO:
         check_auto_alone(options)
-    found = find_kernel(kernel, options) if kernel != AUTO else None
+    found = product_kernel(kernel, options, cache.compiler, DEFAULT_ARCH) if kernel != AUTO else None
     if found is not None and not found[0].is_rung and gemm.activation:  # the user says what the kernel applies
         computed = replace(found[0].signature, activation=gemm.activation)
         found = replace(found[0], known_signature=computed), found[1]

@@ -157,7 +157,19 @@ class LaunchGuess:
         threads = self._constant("NUM_THREADS", "THREADS", "NTHREADS", "BLOCK_THREADS")
         if threads is None and bm and bn:
             threads = bm * bn // ((tm or 1) * (tn or 1))
-        return threads or self._tile() ** 2, 1, 1
+        return threads or self._stride() or self._tile() ** 2, 1, 1
+
+    def _stride(self) -> int:
+        """The step of loops that threads enter at their own number, ``for (i = threadIdx.x; i < n; i += 256)``, as many
+        as a block has threads; 0 where there are none, or several."""
+        numbers = "|".join([r"threadIdx\.x", *re.findall(r"(\w+)\s*=\s*threadIdx\.x\s*[;,]", self.reached)])
+        loops = re.findall(rf"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=\s*(?:{numbers})\s*;[^;]*;\s*\1\s*\+=\s*([^;)]+)\)",
+                           self.reached)  # fmt: skip
+        steps = set()
+        for _, step in loops:
+            with suppress(UsageError):
+                steps.add(evaluate_c(step, self.constants))
+        return steps.pop() if len(steps) == 1 else 0
 
     def x_walks_rows(self) -> bool:
         """Whether the grid's x is launched along rows of C."""

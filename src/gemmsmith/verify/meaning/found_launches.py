@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gemmsmith.errors import OneGridError, UsageError
+from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
 from gemmsmith.verify.harness import verify_launch
@@ -54,6 +55,21 @@ def by_other_version(search: MeaningSearch) -> Settled | None:
     return None
 
 
+def with_searched_launch(search: MeaningSearch, found: Settled) -> Settled:
+    """The same under a launch that single blocks suggest, where it was found by a mere guess: a product says little of
+    a block that is too large, whose further threads had nothing to store, or of a grid of too many blocks."""
+    if found.reading is None or not getattr(found.spec.geometry, "is_mere_guess", False):
+        return found
+    described = _as_described(found.spec)
+    if described is not None and not described.geometry.guessed:  # type: ignore[attr-defined]
+        return found
+    under = _searched(search, described or found.spec, found.spec.signature)
+    if under is None:
+        return found
+    return replace(found, spec=replace(found.spec, geometry=under.spec.geometry), launch_found=True,
+                   lines=(*found.lines, under.lines[-1]), words=(*found.words, *under.words[-4:]))  # fmt: skip
+
+
 def by_search(search: MeaningSearch) -> Settled | None:
     """The kernel under a launch that single blocks suggest, if host code's is guessed and another gives a product. Else
     the search has a doubt, unless the launch that a comment describes, the guess, or a launch that was found fits the
@@ -64,7 +80,7 @@ def by_search(search: MeaningSearch) -> Settled | None:
     described = _as_described(spec)
     if described is not None and described.geometry.guessed:  # type: ignore[attr-defined]  # only the block
         spec, described = described, None
-    if (found := _searched(search, spec)) is not None:
+    if (found := _searched(search, spec, first)) is not None:
         return found
     if described is not None and _is_to_blame(search, described):
         search.spec = described
@@ -129,7 +145,7 @@ def by_search_without_namesake(search: MeaningSearch) -> Settled | None:
     if not search.open or not namesake:
         return None
     alone = replace(search.spec, geometry=search.spec.geometry.without_site())  # type: ignore[attr-defined]
-    if (found := _searched(search, alone)) is not None:
+    if (found := _searched(search, alone, search.first)) is not None:
         return found
     tried = blocks_tried(alone, search.config, search.compiled.ptx)
     search.doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
@@ -162,15 +178,15 @@ def in_padded_memory(search: MeaningSearch) -> Settled | None:
     return None
 
 
-def _searched(search: MeaningSearch, spec: KernelSpec) -> Settled | None:
-    first, config = search.first, search.config
+def _searched(search: MeaningSearch, spec: KernelSpec, meant: Signature) -> Settled | None:
+    config = search.config
     launches = search_launches(
-        search.open_device(), spec.read_as(first, "NN"), config, search.compiled.ptx, search.compile_fn
+        search.open_device(), spec.read_as(meant, "NN"), config, search.compiled.ptx, search.compile_fn
     )
     for launch in launches:
         tried = replace(spec, geometry=launch)
-        shape = check_shapes(tried.read_as(first, "NN"), config).distinct
-        for reading in search.accepted(tried, first, fitting(first, shape)):
+        shape = check_shapes(tried.read_as(meant, "NN"), config).distinct
+        for reading in search.accepted(tried, meant, fitting(meant, shape)):
             settled = search.settled(reading, shape, tried)
             words = (*settled.words, *shlex.split(str(launch)))
             line = f"its launch was found by trying: {launch}"

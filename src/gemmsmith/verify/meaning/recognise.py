@@ -20,10 +20,15 @@ _SECONDS = 30.0  # of simulation; then the kernel is taken as its parameters' na
 
 @dataclass(frozen=True)
 class Recognised:
-    """A kernel as it was found to compute a product; ``confirmed``: a launch gave that product, or the user said so."""
+    """A kernel as it was found to compute a product.
+
+    confirmed  a launch gave that product, or the user said so
+    lines      what was found that the file does not say
+    """
 
     spec: KernelSpec
     confirmed: bool = True
+    lines: tuple[str, ...] = ()
 
 
 def recognised(spec: KernelSpec, config: Config, compile_fn: CompileFn, arch: str, layout: str = "") -> Recognised:
@@ -42,7 +47,8 @@ def recognised(spec: KernelSpec, config: Config, compile_fn: CompileFn, arch: st
         settled = settle(lambda: SimDevice(arch, timeout=max(0.1, end - time.thread_time())),
                       as_compiled(spec, compiled.ptx), config, probes or [shapes.base], compiled,
                       layout_named(layout) if layout else None, blocks)  # fmt: skip
-        return Recognised(settled.spec, settled.reading is not None or bool(layout or spec.declared_signature))
+        confirmed = settled.reading is not None or bool(layout or spec.declared_signature)
+        return Recognised(settled.spec, confirmed, settled.lines)
     except UsageError:
         raise
     except GemmsmithError:

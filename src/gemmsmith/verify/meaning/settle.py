@@ -30,6 +30,7 @@ from gemmsmith.verify.meaning.found_launches import (
     in_padded_memory,
     likely_launches,
     refuse_one_grid,
+    with_searched_launch,
 )
 from gemmsmith.verify.meaning.launch_probe import LaunchProbe
 from gemmsmith.verify.meaning.linearity import FEW_TERMS, not_a_sum_of_products
@@ -64,6 +65,10 @@ def settle(
     Raises where roles stay open.
     """
     search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
+    return with_searched_launch(search, _settled(search))
+
+
+def _settled(search: MeaningSearch) -> Settled:
     attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape,
                 _by_what_it_touches, by_search, by_search_without_namesake)  # fmt: skip
     for attempt in attempts:  # each gives the kernel or nothing, or raises
