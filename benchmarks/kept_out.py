@@ -1,12 +1,13 @@
 """What the choice loses on shapes that its fit did not see, by each of several rules; nothing is timed or written.
 
-    python benchmarks/kept_out.py [--menu] [--folds 3] [--networks 6]
+    python benchmarks/kept_out.py [--menu] [--current] [--folds 3] [--networks 6]
 
 Every shape with times of current kernels is chosen for by trees and networks that were fitted to the shapes of the
 other folds, among its timed configurations; with --menu, among all that the choice considers, and only shapes where
 what is chosen was timed count. Entries of the shipped table serve other shapes as rules say, and their own only in the
 first line. Reported are the loss against the fastest timed configuration, how many shapes are within 3 % of it, and how
-many have less than 0.97 of cuBLAS. The fits take a quarter of an hour.
+many have less than 0.97 of cuBLAS; without --menu also what favourites lose by their properties. --current fits to
+times of current kernels alone. The fits take a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def kernel_of(config: tuple[tuple[str, int], ...]) -> str:
 def kept_out(timed: Timed, model: Constants, whole_menu: bool) -> KeptOut:
     times = {config_key(kernel_of(each.config), each.config): each.seconds for each in timed.samples}
     candidates = from_menu(timed.key, model) if whole_menu else from_times(timed, model)
-    favourite = choice._first(candidates, model)
+    favourite = candidates[0]
     request = choice.Request(contiguous(timed.key), DEVICE, None, CHIP.sms, ARCH, DEFAULT, deterministic=True)
     few = choice._of_few_rows(request, (CHIP, model)) if whole_menu else None
     if few is not None and few.seconds <= candidates[0].seconds:
@@ -163,9 +164,17 @@ def asked(shape: KeptOut, tolerance: float) -> Entry | None:
     return None
 
 
+def sent_least(shape: KeptOut) -> Candidate | None:
+    """Of predictions within 0.5 % of the best, the one with the fewest bytes from L2."""
+    if shape.favourite not in shape.candidates:
+        return None
+    found = choice.least_sent(list(shape.candidates))
+    return None if found == shape.favourite else found
+
+
 def as_before(shape: KeptOut) -> Candidate | Entry | None:
-    """Of 2026-11-19 and earlier, without the shape's own entry."""
-    return entry_of_rows(shape) or nearest(shape)
+    """All rules of 2026-11-18 but the shape's own entry."""
+    return entry_of_rows(shape) or nearest(shape) or sent_least(shape)
 
 
 RULES: Mapping[str, Rule] = {
@@ -173,7 +182,8 @@ RULES: Mapping[str, Rule] = {
     "entry of other rows": entry_of_rows,
     **{f"the same, predicted within {tolerance}": partial(asked, tolerance=tolerance) for tolerance in (1.01, 1.05)},
     "nearest winner": nearest,
-    "entry of other rows, nearest winner": as_before,
+    "fewest bytes from L2 within 0.5 %": sent_least,
+    "other rows, nearest winner, bytes from L2": as_before,
 }
 
 
@@ -206,16 +216,50 @@ def report(name: str, rule: Rule, shapes: Sequence[KeptOut]) -> None:
               f"{np.mean(ratios):+.2%} ± {np.std(ratios) / math.sqrt(len(some)):.2%}")  # fmt: skip
 
 
+def parts_of_k(config: Config) -> int:
+    return max(config.get("SPLIT", 1), config.get("CLUSTER_K", 1), config.get("SLICES", 1))
+
+
+PROPERTIES: Mapping[str, Callable[[Config], object]] = {
+    "cluster": lambda config: f"{config.get('CLUSTER_M', 1)}x{config.get('CLUSTER_N', 1)}",
+    "parts of K": parts_of_k,
+    "GROUP": lambda config: config.get("GROUP", "none"),
+    "tail tiles": lambda config: config.get("TAIL_BN", 0) > 0,
+    "rows no multiple of 64": lambda config: config["BM"] % 64 > 0,
+    "transposed": lambda config: config.get("SWAP", 0) > 0,
+}
+
+
+def report_properties(shapes: Sequence[KeptOut]) -> None:
+    """What the model's favourites lose, by their properties, and how the fastest differ where that is above 3 %."""
+    losses = [math.log(each.time_of(each.favourite) / min(each.times.values())) for each in shapes]
+    missed = [(each, min(each.candidates, key=each.time_of)) for each, loss in zip(shapes, losses, strict=True)
+              if loss > math.log(NEAR)]  # fmt: skip
+    for name, of in PROPERTIES.items():
+        differ = sum(of(each.favourite.config) != of(best.config) for each, best in missed)
+        print(f"{name}: the fastest differs at {differ} of {len(missed)} misses; favourites with")
+        by_value: dict[object, list[float]] = defaultdict(list)
+        for each, loss in zip(shapes, losses, strict=True):
+            by_value[of(each.favourite.config)].append(loss)
+        for value, its in sorted(by_value.items(), key=lambda pair: -len(pair[1])):
+            share = sum(loss > math.log(NEAR) for loss in its) / len(its)
+            print(f"  {value!s:6} {len(its):4} shapes: loss {math.expm1(sum(its) / len(its)):.2%}, missed {share:.1%}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--menu", action="store_true", help="choose among all configurations")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--networks", type=int, default=6)
+    parser.add_argument("--current", action="store_true", help="fit to times of current kernels alone")
     options = parser.parse_args()
     every = recorded()
-    models = fold_models([*every, *tuned()], options.folds, options.networks)
+    seen = [each for each in (*every, *tuned()) if each.current_kernels or not options.current]
+    models = fold_models(seen, options.folds, options.networks)
     shapes = [kept_out(each, models[fold_of(each.key, options.folds)], options.menu) for each in every
               if each.current_kernels and not (options.menu and each.shared_b)]  # fmt: skip
+    if not options.menu:
+        report_properties(shapes)
     for kind in ("all", *sorted({each.kind for each in shapes})):
         some = [each for each in shapes if kind in ("all", each.kind)]
         print(f"{kind}: {len(some)} shapes")
