@@ -182,7 +182,7 @@ def chosen(each: Timed, constants: Constants) -> int:
     predicted = predicted_seconds(*columns, CHIP, constants)
     corrections = correction(*columns, CHIP, constants, predicted)
     predicted = np.where(worth_eight(*columns), predicted * np.exp(corrections), math.inf)
-    if constants.trees is None:
+    if constants.trees is None or constants.networks is not None:
         return int(predicted.argmin())
     tiles = columns[1]
     sent = (tiles.bm / tiles.cluster_n + tiles.bn / tiles.cluster_m) / (tiles.bm * tiles.bn)  # choose/choice.py
