@@ -29,12 +29,24 @@ class Covering:
 
 
 @dataclass(frozen=True)
+class Misrounded:
+    """A product at which an index that is computed in floating point is another one by rounding, a block that has it,
+    and the instruction that makes it an integer."""
+
+    problem: Problem
+    block: int
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Coverage:
     """``products`` that add outcomes, the most for their cost first; ``unreached``: places of the source at which a
-    branch goes one way only, at every size that was looked at."""
+    branch goes one way only, at every size that was looked at; ``misrounded``: products with rounded indices."""
 
     products: tuple[Covering, ...] = ()
     unreached: tuple[str, ...] = ()
+    misrounded: tuple[Misrounded, ...] = ()
 
 
 NO_COVERAGE = Coverage()

@@ -5,6 +5,7 @@ indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index o
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
+floats    where an index that is computed in floating point is rounded to another one (float_index_trials.py)
 decisions  what the compiled code decides by sizes and scalars, alone and in pairs (decision_trials.py)
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 grids     sizes at which host code's grid stops growing as before (tile_trials.py)
@@ -31,6 +32,7 @@ from gemmsmith.verify.trials.decision_trials import decision_trials
 from gemmsmith.verify.trials.exact_trial import exact_trial
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
 from gemmsmith.verify.trials.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
+from gemmsmith.verify.trials.float_index_trials import float_index_trials
 from gemmsmith.verify.trials.sparse_launch import runs_on_parts
 from gemmsmith.verify.trials.tile_trials import MOST_WORK, grid_changes, many_tiles
 from gemmsmith.verify.trials.trial import CAPPED, DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
@@ -67,6 +69,7 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
+        ("indices in floating point", float_index_trials(subject)),
         (DECISIONS, decision_trials(subject, usual_sizes(subject), full)),
         (EDGES, _edges(subject, full)), ("grids", chain(grid_changes(subject), capped_grids(subject))),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
