@@ -1,4 +1,4 @@
-"""Numbers without a meaning of their own that host code computes: fractions, fields of structs, lengths of parts of K."""
+"""Numbers without a meaning of their own that host code computes: fractions, fields of structs, parts of K."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gemmsmith.userfile.kernels.user_kernel import UserOptions, user_kernel
 
 KERNEL = """
 struct Sched { int tiles, across; };
+struct Clip { float low, high; };
 __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K, PARAMETER) {
     int row = blockIdx.x / 4 * 8 + threadIdx.y, col = blockIdx.x % 4 * 8 + threadIdx.x;
     float sum = 0.0f;
@@ -28,9 +29,14 @@ void run(const float* A, const float* B, float* C, int M, int N, int K, int spli
 ADDRESSES = Addresses(256, 512, 768, 1024)
 
 
-def read(folder: Path, parameter: str, passed: str, host: str = "", grid: str = "1") -> KernelSpec:
-    source = KERNEL.replace("PARAMETER", parameter).replace("HOST", host).replace("GRID", grid)
-    used = "sched.tiles" if parameter == "Sched sched" else parameter.split()[1]
+def read(folder: Path, parameter: str, passed: str, host: str = "", grid: str = "1", template: str = "") -> KernelSpec:
+    source = (
+        KERNEL.replace("__global__", f"{template} __global__")
+        .replace("PARAMETER", parameter)
+        .replace("HOST", host)
+        .replace("GRID", grid)
+    )
+    used = {"sched": "sched.tiles", "clip": "clip.low"}.get(parameter.split()[1], parameter.split()[1])
     (folder / "mine.cu").write_text(source.replace("PASSED", passed).replace("USED", used))
     return user_kernel(folder / "mine.cu", UserOptions())
 
@@ -54,6 +60,11 @@ def test_fields_of_a_struct(host: str, tmp_path: Path) -> None:
     assert last_argument(spec, 16, 24, 8) == struct.pack("<2i", 6, 3)
 
 
+def test_an_object_in_the_call(tmp_path: Path) -> None:
+    spec = read(tmp_path, "Sched sched", "Sched{down * across, across}")
+    assert last_argument(spec, 16, 24, 8) == struct.pack("<2i", 6, 3)
+
+
 def test_parts_whose_number_the_caller_chooses(tmp_path: Path) -> None:
     host = "int slice = ((K + splits - 1) / splits + 7) / 8 * 8;"
     spec = read(tmp_path, "int slice", "slice", host, grid="(K + slice - 1) / slice")
@@ -70,3 +81,11 @@ def test_a_factor_is_no_number_of_the_launch(passed: str, tmp_path: Path) -> Non
 def test_an_extent_may_be_a_leading_dimension(tmp_path: Path) -> None:
     spec = read(tmp_path, "Sched sched", "sched", "Sched sched; sched.across = across; sched.tiles = N;")
     assert [arg.name for arg in spec.signature.unknown] == ["sched.tiles", "sched.across"]
+
+
+@pytest.mark.parametrize("kind", ["Clip", "E"])
+def test_the_numbers_of_an_epilogue_are_none_of_the_launch(kind: str, tmp_path: Path) -> None:
+    """The type of a template's parameter is that of the object that the call makes."""
+    template = "template <typename E>" if kind == "E" else ""
+    spec = read(tmp_path, f"{kind} clip", "Clip{-6.0f, 6.0f}", template=template)
+    assert [arg.name for arg in spec.signature.unknown] == ["clip.low", "clip.high"]
