@@ -40,9 +40,9 @@ _PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slic
                     r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
 
 
-def _is_assumed(name: str) -> bool:
-    """Whether it is a property of the device, by its own name or one that launchers give it, or a number of parts."""
-    return name.rsplit(".", 1)[-1] in _DEVICE or any(pattern.fullmatch(name) for pattern in (_SMS, _PARTS))
+def _is_of_device(name: str) -> bool:
+    """Whether it is a property of the device, by its own name or one that launchers give it."""
+    return name.rsplit(".", 1)[-1] in _DEVICE or _SMS.fullmatch(name) is not None
 
 
 class HostScope(HostTypes):
@@ -71,7 +71,7 @@ class HostScope(HostTypes):
             try:
                 return self._defined(name)
             except UnknownValueError:
-                if name not in self.sizes.usual and not _is_assumed(name):
+                if name not in self.sizes.usual and not (_is_of_device(name) or self._is_number_of_parts(name)):
                     raise
             finally:
                 self._open.discard(name)
@@ -81,9 +81,15 @@ class HostScope(HostTypes):
             return self.sizes.usual[name]
         return self._assumed(name)
 
+    def _is_number_of_parts(self, name: str) -> bool:
+        """Whether it is a parameter of the host function with a name for a number of parts of K."""
+        parameters = self.frame.function.parameters if self.frame.function is not None else ()
+        changed = name in self.frame.locals.variables or name in self.frame.locals.changed
+        return any(each.name == name for each in parameters) and not changed and bool(_PARTS.fullmatch(name))
+
     def _assumed(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""
-        if _PARTS.fullmatch(name):
+        if self._is_number_of_parts(name):
             self.asked.parts = True
             return ASSUMED_PARTS
         last = "multiProcessorCount" if _SMS.fullmatch(name) else name.rsplit(".", 1)[-1]
