@@ -35,3 +35,41 @@ void run(const float* A, const float* B, float* C, float* ws, int M, int N, int 
 def test_the_number_of_parts(last: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found = check(tmp_path, SPLIT.replace("LAST", last), capsys, "--trial", "random data")
     assert found["status"] == status, found
+
+
+ENDS = """
+__global__ void part(const float* A, const float* B, float* C, int M, int N, int K, int parts) {
+    __shared__ float As[8][8], Bs[8][8];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 8 + y, col = blockIdx.x * 8 + x;
+    int size = SIZE, first = blockIdx.z * size, end = min(first + size, K);
+    float sum = 0.0f;
+    for (int k = first; k < end; k += 8) {
+        As[y][x] = row < M && INSIDE(k + x) ? A[row * K + k + x] : 0.0f;
+        Bs[y][x] = col < N && INSIDE(k + y) ? B[(k + y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < 8; ++i) sum += As[y][i] * Bs[i][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) atomicAdd(&C[row * N + col], sum);
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    int parts = 4;
+    cudaMemset(C, 0, M * N * sizeof(float));
+    part<<<dim3((N + 7) / 8, (M + 7) / 8, parts), dim3(8, 8)>>>(A, B, C, M, N, K, parts);
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "inside", "status"), [
+    ("(K + parts - 1) / parts", "(at) < end", "right"),
+    ("K / (2 * parts) * 2", "(at) < end", "wrong"),
+    ("K / (8 * parts) * 8", "true", "wrong"),
+    ("(K / 8 + parts - 1) / parts * 8", "true", "whole_tiles"),
+], ids=["rounded up", "pairs", "k-tiles rounded down", "for whole k-tiles"])  # fmt: skip
+def test_a_last_part_that_ends_at_k(
+    size: str, inside: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who ends a part at K means to take all of it, unless whole k-tiles are all that is asked for."""
+    source = f"#define INSIDE(at) ({inside})\n{ENDS.replace('SIZE', size)}"
+    _, found = check(tmp_path, source, capsys)
+    assert found["status"] == status, found

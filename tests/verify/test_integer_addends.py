@@ -84,13 +84,27 @@ def test_both_sides_of_a_large_bound_of_alpha(bound: str, tmp_path: Path) -> Non
     assert not passes(tmp_path, f"fminf(alpha, {bound}) * sum + beta * {term}", label, scalars, kind="float")
 
 
-@pytest.mark.parametrize("label", ["NaN and Inf in A and B", "the sign of zero"])
-def test_relu_as_a_product(label: str, tmp_path: Path) -> None:
-    """NaN for minus infinity, as its formula gives, and -0 below 0."""
-    assert passes(tmp_path, "sum * (sum > 0.0f)", label, kind="float", activation="relu")
+NONFINITE, ZEROS = "NaN and Inf in A and B", "the sign of zero"
+
+
+@pytest.mark.parametrize("label", [NONFINITE, ZEROS])
+@pytest.mark.parametrize("relu", ["sum * (sum > 0.0f)", "0.5f * (sum + fabsf(sum))", "sum > 0.0f ? sum : 0.0f",
+                                  "-fminf(-sum, 0.0f)"])  # fmt: skip
+def test_ways_to_write_relu(relu: str, label: str, tmp_path: Path) -> None:
+    """NaN for minus infinity and -0 below 0, as some formulas give, are no mistakes."""
+    assert passes(tmp_path, relu, label, kind="float", activation="relu")
+
+
+@pytest.mark.parametrize("relu", [
+    "isinf(sum) ? -sum : fmaxf(sum, 0.0f)",
+    "isinf(sum) ? sum - sum : fmaxf(sum, 0.0f)",
+    "isinf(sum) && sum < 0.0f ? 65504.0f : fmaxf(sum, 0.0f)",
+], ids=["the sign of infinity", "NaN for plus infinity", "a number for minus infinity"])  # fmt: skip
+def test_relu_that_errs_at_infinity(relu: str, tmp_path: Path) -> None:
+    assert not passes(tmp_path, relu, NONFINITE, kind="float", activation="relu")
 
 
 def test_relu_that_spreads_nan(tmp_path: Path) -> None:
     spread = "sum > 0.0f ? sum : 0.0f * A[0] * B[1]"  # of an element that is infinite
-    assert passes(tmp_path, "fmaxf(sum, 0.0f)", "NaN and Inf in A and B", kind="float", activation="relu")
-    assert not passes(tmp_path, spread, "NaN and Inf in A and B", kind="float", activation="relu")
+    assert passes(tmp_path, "fmaxf(sum, 0.0f)", NONFINITE, kind="float", activation="relu")
+    assert not passes(tmp_path, spread, NONFINITE, kind="float", activation="relu")

@@ -177,7 +177,9 @@ def _kernel_launch(spec: KernelSpec, config: Config, prologue: Prologue, special
     geometry = spec.geometry(problem, config)
     _check_smem(spec, config, problem, geometry)
     signature = spec.signature
-    packed = signature.pack(problem, *addresses, workspace=prologue.workspace)
+    as_passed = getattr(spec.geometry, "as_passed", None)  # of a user's kernel: numbers that host code computes
+    passed = as_passed(signature, problem) if as_passed is not None else signature
+    packed = passed.pack(problem, *addresses, workspace=prologue.workspace)
     maps = _tensor_maps(spec, config, problem, prologue.mapped or addresses)
     arguments: tuple[bytes | MapArgument, ...] = packed
     if maps:

@@ -185,6 +185,8 @@ class Signature:
             return np.asarray(value, BF16.numpy).tobytes()
         if isinstance(value, float) and value.is_integer() and argument.code in "iIqQhHbB?P":
             value = int(value)
+        if isinstance(value, int) and argument.code in "hH" and argument.role.startswith("stride"):  # as C++ does
+            value = (value + 2**15) % 2**16 - 2**15 if argument.code == "h" else value % 2**16
         try:
             return pack("<" + _packing(argument.code), value)
         except struct.error:

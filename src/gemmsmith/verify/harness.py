@@ -254,7 +254,8 @@ class _WatchedLaunch:
                                     self.guard_bytes, self.c, self._start, self.seen.append)  # fmt: skip
         total, written = (None, None) if self.part is None else (self.part.total, self.part.written)
         verdict = judge_result(self.blank, self.spec, self.data, after, damage, self.c not in NAN_FILLS, total, written)
-        if verdict.fill == "zero sums" and verdict.ok and not problem.activation:  # x * (x > 0) is -0 below 0
+        # Of an activation the sign of a zero tells nothing: x * (x > 0) and -fminf(-x, 0) are -0 below 0.
+        if verdict.fill == "zero sums" and verdict.ok and not problem.activation:
             verdict = with_zeros_judged(verdict, after)
         lucky = ("the result is right in the order of this run, but may be wrong in another",)
         said = self.races + (lucky if self.races and verdict.ok else ())

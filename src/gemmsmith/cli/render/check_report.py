@@ -15,7 +15,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.kernels.scratch import is_never_set
-from gemmsmith.verify.code.long_indices import means_long_indices
+from gemmsmith.verify.code.long_indices import means_beyond
 from gemmsmith.verify.host.launched_products import leaves_out, one_value_scalars
 from gemmsmith.verify.leniency import tests_beta
 from gemmsmith.verify.meaning.settled import Settled
@@ -23,7 +23,18 @@ from gemmsmith.verify.meaning.settled_text import formula
 from gemmsmith.verify.oracles.arithmetic import precision_limit
 from gemmsmith.verify.oracles.certificate import Certificate
 from gemmsmith.verify.trials.multiples import ANY, Multiples
-from gemmsmith.verify.trials.trial import DISTINCT, EITHER_UNREAD, LARGE, NO_K, ODD, RAGGED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trials.trial import (
+    DISTINCT,
+    EITHER_UNREAD,
+    LARGE,
+    NO_K,
+    ODD,
+    RAGGED,
+    UNREAD,
+    VECTORS,
+    Trial,
+    matrices_of,
+)
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_clamps
 
 _VECTORS = re.compile(
@@ -90,7 +101,7 @@ class Report:
         ):
             return True
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
-            return not means_long_indices(self.spec, trial.label[-1])
+            return not means_beyond(self.spec, trial.problem, trial.label)
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
             return verdict.faulted or self.multiples.k > 1
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
@@ -145,7 +156,7 @@ class Report:
         large = [t.label for t, v in self.verdicts if t.label.startswith(LARGE) and not v.trusted]
         found = []
         if large and any(self.is_remark(t, v) for t, v in self.verdicts if t.label in large):
-            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {_listed(large)}{self._advised()}")
+            found.append(f"its 32-bit indices overflow beyond 2³¹ elements in {matrices_of(large)}{self._advised()}")
         empty = next((v for t, v in self.verdicts if t.label == NO_K and not v.trusted and self.is_remark(t, v)), None)
         if empty is not None and any(MAP_REFUSED in why for why in empty.reasons):
             found.append("with K = 0 there is no tensor map to encode: its host code must not launch it")
@@ -326,12 +337,6 @@ class Report:
             return ""
         words = ["gemmsmith", "explain", self.word]
         return shlex.join([*words, *self.options, *self.settled.words])
-
-
-def _listed(labels: list[str]) -> str:
-    """The matrices that labels of large products end with: `A, B and C`."""
-    *others, last = sorted(label.rsplit(" ", 1)[-1] for label in labels)
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _refuses_rows(verdict: Verdict) -> bool:

@@ -55,10 +55,12 @@ class Frame:
 
 @dataclass
 class Asked:
-    """Whether a size of the problem was used, whether the number of SMs was, and how deep the evaluation is."""
+    """Whether a size of the problem was used, whether the number of SMs was assumed, or a number of parts of K, and how
+    deep the evaluation is."""
 
     sized: bool = False
     assumed: bool = False
+    parts: bool = False
     depth: int = 0
 
 

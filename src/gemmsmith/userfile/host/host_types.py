@@ -99,6 +99,9 @@ class HostTypes(ABC):
         ):
             held = re.search(r"<\s*([\w:\s]+?)\s*[,>]", self._variable_type(match[1]))
             return self.type_of(held[1]) + " *" if held else ""
+        made = re.fullmatch(r"([A-Za-z_]\w*)\s*(?:\{[^{}]*\}|\([^()]*\))", text)  # Relu{}, Clip(6.0f)
+        if made and any(made[1] in source.class_fields for source in self.frame.sources):
+            return self.type_of(made[1])
         name = re.match(r"\w+", text)
         return self.type_of(self._variable_type(name[0])) if name else ""
 

@@ -25,6 +25,7 @@ from gemmsmith.userfile.text.preprocessor import filled
 from gemmsmith.userfile.text.type_text import deduced
 
 ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
+ASSUMED_PARTS = 4  # of K, where the caller of a launcher chooses their number
 _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
           ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
 _DEVICE = {
@@ -34,6 +35,9 @@ _DEVICE = {
 # What a launcher calls the number of SMs that its caller passes it.
 _SMS = re.compile(r"(?:n|num|number_?of|total|device|gpu)_?sms?|sms|sms?_?(?:count|num|total)"
                   r"|(?:(?:n|num|number_?of)_?)?multi_?processors?(?:_?count)?", re.I)  # fmt: skip
+# What it calls the number of parts of K.
+_PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
+                    r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
 
 
 def _is_of_device(name: str) -> bool:
@@ -67,7 +71,7 @@ class HostScope(HostTypes):
             try:
                 return self._defined(name)
             except UnknownValueError:
-                if name not in self.sizes.usual and not _is_of_device(name):
+                if name not in self.sizes.usual and not (_is_of_device(name) or self._is_number_of_parts(name)):
                     raise
             finally:
                 self._open.discard(name)
@@ -75,10 +79,19 @@ class HostScope(HostTypes):
         if name in self.sizes.usual:
             self.asked.sized = True
             return self.sizes.usual[name]
-        return self._of_device(name)
+        return self._assumed(name)
 
-    def _of_device(self, name: str) -> int:
-        """Properties of the device, which host code asks the driver for."""
+    def _is_number_of_parts(self, name: str) -> bool:
+        """Whether it is a parameter of the host function with a name for a number of parts of K."""
+        parameters = self.frame.function.parameters if self.frame.function is not None else ()
+        changed = name in self.frame.locals.variables or name in self.frame.locals.changed
+        return any(each.name == name for each in parameters) and not changed and bool(_PARTS.fullmatch(name))
+
+    def _assumed(self, name: str) -> int:
+        """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""
+        if self._is_number_of_parts(name):
+            self.asked.parts = True
+            return ASSUMED_PARTS
         last = "multiProcessorCount" if _SMS.fullmatch(name) else name.rsplit(".", 1)[-1]
         if last not in _DEVICE or ("." not in name and last != "multiProcessorCount"):
             raise UnknownValueError(f"{name} has no value")

@@ -16,6 +16,7 @@ from gemmsmith.userfile.text.parts import Field, KernelParameter, SourceFile
 
 _VECTOR = re.compile(r"(u?int)([234])|dim3")  # CUDA's own structs of integers
 _MADE = re.compile(r"(?:make_)?(?:u?int[234]|dim3)\s*[({](.*)[)}]", re.S)
+_LISTED = re.compile(r"[A-Za-z_][\w:]*(?:<[^<>]*>)?\s*\{([^{}.][^{}]*)\}", re.S)
 _AXES = "xyzw"
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -48,17 +49,18 @@ def flat_parameters(
 def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
     """What a launch passes for parameters of these ``names`` and ``places``: "d_A.width" for a field of d_A."""
     found = []
-    for name, place in zip(names, places, strict=True):
+    for i, (name, place) in enumerate(zip(names, places, strict=True)):
         text = without_accessor(arguments[place]) if place < len(arguments) else ""
-        found.append(_member(text, name.rpartition(".")[2]) if text and "." in name else text)
+        number = list(places[:i]).count(place)
+        found.append(_member(text, name.rpartition(".")[2], number) if text and "." in name else text)
     return tuple(found)
 
 
-def _member(text: str, member: str) -> str:
-    """A member of what is passed: "m" of ``make_int3(m, n, k)`` for x, "d_A.width" of d_A."""
-    made = _MADE.fullmatch(text.strip())
+def _member(text: str, member: str, number: int) -> str:
+    """A member of what is passed: "m" of ``make_int3(m, n, k)`` for x, "d_A.width" of d_A, "6.0f" of ``Clip{6.0f}``."""
+    made = _MADE.fullmatch(text.strip()) or _LISTED.fullmatch(text.strip())
     parts = split(made[1]) if made else []
-    place = _AXES.find(member)
+    place = _AXES.find(member) if made and made.re is _MADE else number
     return parts[place] if 0 <= place < len(parts) else f"{text}.{member}"
 
 

@@ -249,6 +249,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     launch = launch.with_maps(maps)
     launch.second = chain.second if chain is not None else None
     launch, signature = launch.with_computed(signature)
+    launch, signature = launch.with_passed(signature)
     signature = launch.with_only_scalars(signature)
     own = dict(options.defines)
     defines = (*options.defines, *((n, v) for n, v in {**template, **given}.items() if n not in own))

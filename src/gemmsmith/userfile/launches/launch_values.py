@@ -77,7 +77,7 @@ class SiteValues:
         asked = Asked()
         try:
             value = number(evaluate(text, self.scope({}, asked)))
-        except (UsageError, RecursionError):
+        except (UsageError, RecursionError, TypeError):  # a struct is no number
             return text
         return text if asked.sized else str(int(value) if value == int(value) else value)
 

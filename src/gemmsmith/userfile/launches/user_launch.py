@@ -18,7 +18,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_tensor_maps import HostMap
-from gemmsmith.userfile.host.host_values import ASSUMED_SMS, HostScope
+from gemmsmith.userfile.host.host_values import ASSUMED_PARTS, ASSUMED_SMS, HostScope
 from gemmsmith.userfile.host.values import evaluate_int
 from gemmsmith.userfile.kernels.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernels.options import UserOptions
@@ -29,13 +29,14 @@ from gemmsmith.userfile.launches.launch_site import LaunchSite
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.launch_versions import LaunchVersions
 from gemmsmith.userfile.launches.one_extent import LaunchOfOneSize
+from gemmsmith.userfile.launches.passed_values import PassedValues
 from gemmsmith.userfile.launches.site_roles import roles_of
 from gemmsmith.userfile.text.kernel_patterns import BLOCK_INDEX, BLOCKS_TAKE_TILES, CLUSTER_DIMS, GRID_SYNC
 
 _MOST_THREADS = cuda_limits().threads_per_block
 
 
-class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize):
+class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize, PassedValues):
     """Grid, block and shared memory of a user's kernel for any problem."""
 
     def __init__(
@@ -166,12 +167,16 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize):
         if block is not None and not self.options.block:
             lines.append(FoundValue("block", _shown(block), *self.site.origin(1)))
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
-            assumed = self.only_equal is None and self.site.extent(0, problem_sizes(problem))[1].assumed
-            what = f"grid (for {ASSUMED_SMS} SMs)" if assumed else "grid"
+            asked = self.site.extent(0, problem_sizes(problem))[1] if self.only_equal is None else Asked()
+            what = f"grid (for {ASSUMED_SMS} SMs)" if asked.assumed else "grid"
+            what = f"grid (for {ASSUMED_PARTS} parts of K)" if asked.parts else what
             what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:
             lines.append(FoundValue("smem", self.shown_smem(problem), *self.site.origin(2)))
+        for place, value in self.passed_values(problem).items():
+            what = f"{self.site.roles.names[place]}, as host code computes it,"
+            lines.append(FoundValue(what, f"{float(value):g}", site.shown(), site.text))
         lines += self.found_maps(problem)
         if self.second is not None:
             grid, block, _ = self.second_launch(problem)

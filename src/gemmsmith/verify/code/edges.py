@@ -29,12 +29,24 @@ class Covering:
 
 
 @dataclass(frozen=True)
+class Misrounded:
+    """A product at which an index that is computed in floating point is another one by rounding, a block that has it,
+    and the instruction that makes it an integer."""
+
+    problem: Problem
+    block: int
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Coverage:
     """``products`` that add outcomes, the most for their cost first; ``unreached``: places of the source at which a
-    branch goes one way only, at every size that was looked at."""
+    branch goes one way only, at every size that was looked at; ``misrounded``: products with rounded indices."""
 
     products: tuple[Covering, ...] = ()
     unreached: tuple[str, ...] = ()
+    misrounded: tuple[Misrounded, ...] = ()
 
 
 NO_COVERAGE = Coverage()
@@ -51,6 +63,7 @@ class KernelEdges:
     tails     extents with code of their own for ragged ones: what whole k-tiles, or whole vectors, never come to
     looks_at_alignment  another way is taken where rows of A or B do not begin on multiples of 16 bytes
     masks_k   threads compare a k of their own with K, which only a ragged K needs
+    clamps_k  something is K at most, as the end of the last part of K
     rounds_up  a loop over K has a round for what is left behind the last whole step
     counted   extents that the kernel looks at in whole tiles alone: ``tile < M / 16``
     narrow    numbers of elements beyond which an index of the code does not fit into its 16 bits
@@ -68,6 +81,7 @@ class KernelEdges:
     tails: frozenset[str] = frozenset()
     looks_at_alignment: bool = False
     masks_k: bool = False
+    clamps_k: bool = False
     rounds_up: bool = False
     counted: frozenset[str] = frozenset()
     narrow: tuple[int, ...] = ()

@@ -26,7 +26,7 @@ from gemmsmith.verify.code.edges import UNKNOWN_STEPS, Edge, KernelEdges
 from gemmsmith.verify.code.guard_probe import GuardProbe
 from gemmsmith.verify.code.integer_steps import ABOVE, BELOW, EQUAL
 from gemmsmith.verify.code.path_probe import most_steps
-from gemmsmith.verify.code.source_guards import counts_whole_tiles, masks_k
+from gemmsmith.verify.code.source_guards import clamps_k, counts_whole_tiles, masks_k
 from gemmsmith.verify.code.thread_walk import Thread, thread_walk
 from gemmsmith.verify.trials.extents import far_problem, with_extent
 
@@ -61,7 +61,7 @@ def kernel_edges(spec: KernelSpec, config: Config, compiled: CompiledKernel, bas
         counted = frozenset(axis for axis in "MN" if counts_whole_tiles(spec, axis))
         return replace(probe.found(), stored=_stored(compiled.ptx), narrow=narrow, long_steps=steps,
                        counts_bytes=base.dtype.itemsize > 1 and counts_bytes(entry.instructions),
-                       masks_k=masks_k(spec), counted=counted)  # fmt: skip
+                       masks_k=masks_k(spec), clamps_k=clamps_k(spec), counted=counted)  # fmt: skip
     except GemmsmithError:
         return KernelEdges()
 

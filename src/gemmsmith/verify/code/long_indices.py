@@ -6,7 +6,9 @@ import re
 
 from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.product_axis import product_number
+from gemmsmith.verify.trials.trial import matrix_of
 
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
 _COUNTER = re.compile(r"\bfor\s*\(\s*[\w:\s]*?\b(?:size_t|u?int64_t|long)\s+\w+\s*=\s*0\w*\s*;")  # not of blocks
@@ -115,3 +117,19 @@ def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
     pointers = {arg.name for arg in spec.signature.arguments if arg.role == matrix and arg.code == "P"}
     seen = [indexes_in_64_bits(code, name, number) for name in pointers]
     return not seen or any(each is not False for each in seen)
+
+
+def means_beyond(spec: KernelSpec, problem: Problem, label: str) -> bool:
+    """Whether a kernel was meant for ``problem``, of which the matrix that ``label`` names has more than 2³¹ elements,
+    in one product or in all of a batch."""
+    offsets = problem.batch > 1 and means_long_offsets(spec)
+    return offsets or means_long_indices(spec, matrix_of(label)[0])
+
+
+def means_long_offsets(spec: KernelSpec) -> bool:
+    """Whether the strides of a batch are 64-bit numbers, or the kernel computes offsets of products in 64 bits."""
+    facts = getattr(spec.geometry, "facts", None)
+    code = strip_comments(str(getattr(facts, "reached", "")) or spec.code)
+    wide = any(arg.code in ("q", "Q") and arg.role.startswith("stride") for arg in spec.signature.arguments)
+    number = product_number(code)[0] if getattr(spec.geometry, "counts_products", False) else _ALONG_Z
+    return wide or _without_batches(code, number) != code

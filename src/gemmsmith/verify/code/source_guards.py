@@ -57,6 +57,20 @@ def masks_k(spec: KernelSpec) -> bool:
     return threads_compare(str(facts.reached), signature.named("K"))
 
 
+def clamps_k(spec: KernelSpec) -> bool:
+    """Whether something is K at most: ``min(first + length, K)``, the end of the last part of K."""
+    facts, signature = getattr(spec.geometry, "facts", None), spec.signature
+    if facts is None or not signature.has("K"):
+        return False
+    return _at_most(re.escape(signature.named("K"))).search(str(facts.reached)) is not None
+
+
+def _at_most(name: str) -> re.Pattern[str]:
+    inside = r"(?:[^;,()]|\([^()]*\))*"
+    return re.compile(rf"\bmin\s*\(\s*(?:{inside},\s*{name}\s*\)|{name}\s*,)|[<>]=?\s*{name}\s*\?[^;?:]*:\s*{name}\b"
+                      rf"|[<>]=?\s*{name}\s*\?\s*{name}\s*:")  # fmt: skip
+
+
 def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
     """Whether the kernel looks at an extent in whole tiles alone (``tile < M / 16``), as a grid rounded down."""
     text = str(getattr(getattr(spec.geometry, "facts", None), "reached", ""))

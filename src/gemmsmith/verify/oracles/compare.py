@@ -181,7 +181,8 @@ def _float(
         reference = replace(reference, may_overflow=reference.may_overflow | (reference.magnitude >= _FP16_SAFE))
     if own == "relu":  # a user's fmaxf(x, 0) and x > 0 ? x : 0 make NaN 0, as IEEE's maximum of numbers does
         argument = finished(replace(problem, activation=""), product, data.bias).value
-        formula = np.isneginf(argument) & np.isnan(got)  # x * (x > 0)
+        # x * (x > 0) and (x + |x|) / 2 are usual: NaN tells that the sum was infinite. A number would not.
+        formula = np.isneginf(argument) & np.isnan(got)
         reference = replace(reference, value=np.where(formula, np.nan, reference.value))
         dropped = np.isnan(reference.value) & (got == 0)
         reference = replace(reference, value=np.where(dropped, 0.0, reference.value),

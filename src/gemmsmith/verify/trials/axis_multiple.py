@@ -189,8 +189,8 @@ class AxisSearch:
             judged = None if small or less >= min(self.tile, self.extent) else self.run(self.shorter(less))
         if judged is None or refuses_extent(judged):
             return
-        if self.axis == "K" and self.edges.masks_k and judged.wrong:
-            raise self._wrong(less)  # a mask for the last k-tile, which is left out
+        if self.axis == "K" and judged.wrong and (self.edges.masks_k or self._clamps_parts(step)):
+            raise self._wrong(less)  # a mask for the last k-tile, or an end for the last part, which is left out
         if judged.unwritten and not judged.faulted and self._rounds_down(less):
             return
         rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
@@ -203,6 +203,13 @@ class AxisSearch:
             or not self._trusted(replace(self.shorter(less), slack=_SLACK))
         ):
             raise self._wrong(less)
+
+    def _clamps_parts(self, step: int) -> bool:
+        """Whether blocks share K in parts, the last of which may be shorter, and it is not whole k-tiles that they
+        need: a length of ``K / parts``, with ``min(first + length, K)``."""
+        parts = self.launch.parts
+        own = {depth // parts for depth in self.edges.depths}  # of one part: K grows by one in each of them
+        return self.edges.clamps_k and parts > 1 and step % parts == 0 and step not in own
 
     def _drops_rows(self, step: int, judged: Verdict) -> bool:
         """Whether rows are left out by a kernel that is right for a part of a tile: no vector lies along the rows of A

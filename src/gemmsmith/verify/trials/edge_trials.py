@@ -5,6 +5,7 @@ indices   M, N and K beyond 65,536 (32,768), if the compiled code has an index o
 scalars   alpha and beta below 0, above 2, and at 0 and 1
 leading   padded rows with M < N and M > N, and with beta: each matrix has a leading dimension of its own
 tiles     many tiles in both directions, where blocks take one after another
+floats    where an index that is computed in floating point is rounded to another one (float_index_trials.py)
 decisions  what the compiled code decides by sizes and scalars, alone and in pairs (decision_trials.py)
 edges     both sides of every size at which the compiled code changes (kernel_edges.py)
 grids     sizes at which host code's grid stops growing as before (tile_trials.py)
@@ -25,12 +26,22 @@ from gemmsmith.problem import FP16, INT8, INT32, INTEGER_TYPES, Problem
 from gemmsmith.verify.code.edges import Edge
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.oracles.epilogue import SMOOTH
+from gemmsmith.verify.trials.batch_trials import batch_trials
 from gemmsmith.verify.trials.capped_grids import capped_grids
 from gemmsmith.verify.trials.data_trials import data_trials
 from gemmsmith.verify.trials.decision_trials import decision_trials
 from gemmsmith.verify.trials.exact_trial import exact_trial
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
-from gemmsmith.verify.trials.far_trials import far_blocks, far_trial, is_large, large_matrices, round_up, whole_tile
+from gemmsmith.verify.trials.far_trials import (
+    far_blocks,
+    far_trial,
+    is_large,
+    large_batches,
+    large_matrices,
+    round_up,
+    whole_tile,
+)
+from gemmsmith.verify.trials.float_index_trials import float_index_trials
 from gemmsmith.verify.trials.sparse_launch import runs_on_parts
 from gemmsmith.verify.trials.tile_trials import MOST_WORK, grid_changes, many_tiles
 from gemmsmith.verify.trials.trial import CAPPED, DECISIONS, EDGES, LARGE, NO_K, TILES, Size, Trial
@@ -67,11 +78,12 @@ def edge_trials(subject: Subject, full: bool = False) -> Iterator[Trial]:
         ("alpha and beta", _scalars(subject)),
         ("leading dimensions", _padded_shapes(subject)),
         (TILES, many_tiles(subject, lambda trial: not _obstacle(subject, trial))),
+        ("indices in floating point", float_index_trials(subject)),
         (DECISIONS, decision_trials(subject, usual_sizes(subject), full)),
         (EDGES, _edges(subject, full)), ("grids", chain(grid_changes(subject), capped_grids(subject))),
         ("K", _k_values(subject, full)), ("shapes", _shapes(subject)),
-        ("far blocks", far_blocks(subject)), ("batches", _batches(subject)),
-        ("large matrices", large_matrices(subject)),
+        ("far blocks", far_blocks(subject)), ("batches", batch_trials(subject)),
+        ("large matrices", chain(large_matrices(subject), large_batches(subject))),
     ):  # fmt: skip
         for trial in trials:
             trial = replace(_runnable(subject, trial), group=group)
@@ -370,22 +382,3 @@ def _shapes(subject: Subject) -> Iterator[Trial]:
         "two short of several tiles": (2 * bm - 2, 3 * bn - 2, k),
     }.items():
         yield exact_trial(subject, label, subject.problem(m, n, depth))
-
-
-def _batches(subject: Subject) -> Iterator[Trial]:
-    if subject.spec.batched and not subject.spec.is_rung:
-        # M, N and K all different: so are the strides of A, B and C.
-        bm, bn = subject.tile
-        # Ragged where that is allowed: a product may not begin where the whole tiles of the one before it end.
-        m, n = 2 * bm - 1, max(1, bn - 1)
-        k = next(k for k in range(subject.depth + 1, subject.depth + 4) if k not in (m, n))
-        problem = subject.spec.signature.batch_of(subject.problem(m, n, k), 7)
-        yield exact_trial(subject, "a batch of seven", problem)
-        if subject.spec.signature.has("beta"):
-            yield exact_trial(subject, "a batch of seven, beta -1", problem.with_(beta=-1.0))
-        strides = {f"stride_{name}": stride + ld for name, stride, ld in (
-            ("a", problem.stride_a, problem.lda), ("b", problem.stride_b, problem.ldb),
-            ("c", problem.stride_c, problem.ldc),
-        ) if subject.spec.signature.has(f"stride{name.upper()}")}  # fmt: skip
-        if strides:
-            yield exact_trial(subject, "a batch with room between its matrices", problem.with_(**strides))

@@ -16,6 +16,7 @@ from gemmsmith.verify.trials.trial_subject import Subject
 _FAR_ROWS = 70_000  # more than 2¹⁶
 _ELEMENTS = 2**31
 _MARGIN = 2**27  # elements that whole tiles may add, and stay below 2³¹
+_BEYOND_HALF = 2**20  # elements of a matrix beyond 2³⁰, twice as many of which are more than 2³¹
 _MORE = 60  # rows and columns beyond the square root
 _LONG_ROWS = 2**22
 _MOST_BLOCKS = 65_535  # along y and z
@@ -75,6 +76,21 @@ def large_matrices(subject: Subject) -> Iterator[Trial]:
             trial = far_trial(subject, f"{label} in {name}", problem, why="last block")
             if trial is not None:
                 yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))
+
+
+def large_batches(subject: Subject) -> Iterator[Trial]:
+    """The last of three products, where each matrix is below 2³¹ elements and the last one begins beyond: offsets of
+    products are computed apart from the indices in them."""
+    signature = subject.spec.signature
+    if not subject.spec.batched or subject.spec.is_rung or signature.square or signature.tied or subject.square:
+        return
+    for name, problem in _with_elements(subject, _ELEMENTS // 2 + _BEYOND_HALF, subject.depth):
+        batch = signature.batch_of(problem, 3)
+        if batch.own_bias or signature.shared == name:
+            continue
+        trial = far_trial(subject, f"{LARGE} in {name} of all products", batch, why="last product")
+        if trial is not None:
+            yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block), corner=False)
 
 
 def _with_elements(subject: Subject, elements: int, more: int) -> Iterator[tuple[str, Problem]]:

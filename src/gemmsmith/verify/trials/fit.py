@@ -30,6 +30,7 @@ from gemmsmith.verify.trials.decision_trials import plain_problems
 from gemmsmith.verify.trials.edge_trials import edge_trials, usual_sizes
 from gemmsmith.verify.trials.extents import with_extent
 from gemmsmith.verify.trials.far_trials import far_trial
+from gemmsmith.verify.trials.float_index_trials import misrounded_indices
 from gemmsmith.verify.trials.least_depth import with_least_depth
 from gemmsmith.verify.trials.multiples import ANY, Raggedness, WrongGuard
 from gemmsmith.verify.trials.raggedness import find_raggedness
@@ -87,7 +88,8 @@ def _coverage(runner: TrialRunner, subject: Subject) -> Coverage:
     usual = [trial.problem for trial in usual_sizes(subject) if trial.size is Size.WHOLE]
     with suppress(GemmsmithError):
         entry = parse(runner.compiled.ptx).entry(runner.compiled.entry)
-        return coverage(entry, subject, plain_problems(subject), usual)
+        covered = coverage(entry, subject, plain_problems(subject), usual)
+        return replace(covered, misrounded=misrounded_indices(entry, subject))
     return Coverage()
 
 

@@ -45,6 +45,7 @@ class _Matrix:
     address: int
     stored: Array
     transposed: bool
+    start: int = 0  # elements before it: of the other products of a batch
 
     @property
     def view(self) -> Array:
@@ -61,21 +62,23 @@ def sparse_reasons(
     device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, blocks: Sequence[int], written: int,
     compile_fn: binding.CompileFn, dry_k: int, corner: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Why the result of these blocks is wrong; empty if it is right. They must write ``written`` outputs.
+    """Why the result of these blocks is wrong; empty if it is right. They must write ``written`` outputs, of the last
+    product of a batch.
 
     ``dry_k``: a small K for the first run; it writes the same outputs. ``corner``: the last row and column of C must
     be among these.
     """
-    a = _matrix(device, problem.a_shape, problem.lda, problem.dtype.numpy, problem.trans_a)
-    b = _matrix(device, problem.b_shape, problem.ldb, problem.dtype.numpy, problem.trans_b)
-    c = _matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False)
+    others = problem.batch - 1
+    a = _matrix(device, problem.a_shape, problem.lda, problem.dtype.numpy, problem.trans_a, others * problem.stride_a)
+    b = _matrix(device, problem.b_shape, problem.ldb, problem.dtype.numpy, problem.trans_b, others * problem.stride_b)
+    c = _output(device, problem)
     named = spec.signature.named if not spec.is_rung else str
     for each, role in ((a, "A"), (b, "B"), (c, spec.signature.output)):
         device.label(each.address, named(role), each.stored.itemsize)
     addend = _addend(device, spec, problem)
     addresses = Addresses(a.address, b.address, c.address, addend.address if addend is not None else 0)
     both = adds_c_and_bias(spec.signature)  # C holds zeros then
-    old_c = _matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False).address if both else 0
+    old_c = _output(device, problem).address if both else 0
 
     def run(product: Problem) -> None:
         plan = passing_old_c(plan_launches(spec, config, product, addresses), old_c)
@@ -111,24 +114,30 @@ def _without_instruction(line: str) -> str:
     return re.sub(r"^(\S+:\d+): [^;]*;;? (?=block )", r"at \1, ", line)
 
 
-def _matrix(device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, transposed: bool) -> _Matrix:
+def _matrix(
+    device: SimDevice, shape: tuple[int, int], ld: int, dtype: Any, transposed: bool, start: int = 0
+) -> _Matrix:
     itemsize = np.dtype(dtype).itemsize
-    nbytes = max(1, ((shape[0] - 1) * ld + shape[1]) * itemsize)
+    nbytes = max(1, (start + (shape[0] - 1) * ld + shape[1]) * itemsize)
     address = device.allocate(nbytes)
     found = device.memory.locate(address, 1)
     assert found is not None
-    flat = found[1].view(dtype)
+    flat = found[1].view(dtype)[start:]
     stored = np.lib.stride_tricks.as_strided(flat, shape, (ld * itemsize, itemsize))
-    return _Matrix(address, stored, transposed)
+    return _Matrix(address, stored, transposed, start)
+
+
+def _output(device: SimDevice, problem: Problem) -> _Matrix:
+    start = (problem.batch - 1) * problem.stride_c
+    return _matrix(device, problem.c_shape, problem.ldc, problem.out_dtype.numpy, False, start)
 
 
 def _addend(device: SimDevice, spec: KernelSpec, problem: Problem) -> _Matrix | None:
     """What is added to the product: C of a kernel that writes D (zeros), or a bias; None where there is neither."""
-    kind = problem.out_dtype.numpy
     length = problem.bias_length if problem.bias else 0
     if length:
         return _matrix(device, (1, length), length, spec.bias_dtype(problem).numpy, False)
-    return _matrix(device, problem.c_shape, problem.ldc, kind, False) if spec.signature.has("D") else None
+    return _output(device, problem) if spec.signature.has("D") else None
 
 
 def _fill(lines: Array, chosen: Array, rng: np.random.Generator) -> None:
@@ -143,13 +152,13 @@ def _touched(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Ar
     columns: set[int] = set()
     size = c.stored.itemsize
     for start, end in device.memory.written_ranges(c.address):
-        first, last = start // size, min(-(-end // size), problem.m * problem.ldc) - 1
+        first, last = start // size - c.start, min(-(-end // size) - c.start, problem.m * problem.ldc) - 1
         rows.update(range(first // problem.ldc, last // problem.ldc + 1))
         if last - first >= problem.ldc:
             columns.update(range(problem.n))
         else:
             columns.update((i % problem.ldc) for i in range(first, last + 1))
-    return np.array(sorted(r for r in rows if r < problem.m), np.int64), np.array(
+    return np.array(sorted(r for r in rows if 0 <= r < problem.m), np.int64), np.array(
         sorted(j for j in columns if j < problem.n), np.int64)  # fmt: skip
 
 
@@ -160,8 +169,9 @@ def _written(device: SimDevice, problem: Problem, c: _Matrix) -> tuple[Array, Ar
     flat = device.memory.data(c.address).view(c.stored.dtype)
     for start, end in device.memory.written_ranges(c.address):
         part = flat[start // size : end // size]
-        index = np.flatnonzero(part) + start // size
-        parts.append((index // problem.ldc, index % problem.ldc, flat[index]))
+        place = np.flatnonzero(part) + start // size
+        index = place - c.start
+        parts.append((index // problem.ldc, index % problem.ldc, flat[place]))
     if not parts:
         none = np.zeros(0, np.int64)
         return none, none, none
@@ -183,9 +193,10 @@ def _judged(
     problem: Problem, a: _Matrix, b: _Matrix, bias: Array | None, found: tuple[Array, Array, Array], written: int
 ) -> tuple[str, ...]:
     rows, columns, values = found
-    outside = (rows >= problem.m) | (columns >= problem.n)
+    outside = (rows < 0) | (rows >= problem.m) | (columns >= problem.n)
     if outside.any():
-        return (f"{int(np.count_nonzero(outside))} values were written outside C",)
+        where = "outside C" if problem.batch == 1 else f"outside C of product {problem.batch - 1}"
+        return (f"{int(np.count_nonzero(outside))} values were written {where}",)
     if rows.size < written:  # more is no fault: tiles may overlap
         return (f"the blocks wrote {rows.size} outputs, and should have written {written}",)
     own_rows, at_row = np.unique(rows, return_inverse=True)

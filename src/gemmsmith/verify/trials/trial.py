@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -70,3 +71,15 @@ class Trial:
     dry_k: int = 64  # a K that the kernel takes, for the first run of a sparse launch
     group: str = ""
     corner: bool = False  # of some blocks: the last must write the last row and column of C
+
+
+def matrix_of(label: str) -> str:
+    """The matrix that a label of a large product names: "C", or "C of all products"."""
+    return label.rpartition(" in ")[2]
+
+
+def matrices_of(labels: Iterable[str]) -> str:
+    """The matrices that these labels name: "A, B and C of all products"; one alone says the same of all products."""
+    named = set(map(matrix_of, labels))
+    *others, last = sorted(name for name in named if name == name[0] or name[0] not in named)
+    return f"{', '.join(others)} and {last}" if others else last

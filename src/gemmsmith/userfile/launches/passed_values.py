@@ -1,0 +1,97 @@
+"""Numbers that host code computes for parameters without a meaning of their own: ``1.0f / tiles``, ``sched.total``.
+
+They are no formula of M, N and K that could be written down (roles.py): they go through host code's own variables, or
+are fractions. So they are computed for every product anew, as host code does it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.signature import Argument, Signature
+from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.host_frame import Asked
+from gemmsmith.userfile.host.values import Number, evaluate, number
+from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
+from gemmsmith.userfile.kernels.struct_parameters import flat_arguments
+from gemmsmith.userfile.launches.chained_launch import INTEGERS
+from gemmsmith.userfile.launches.launch_site import LaunchSite
+from gemmsmith.userfile.launches.launch_values import SiteValues
+
+_TRIED = (Problem(96, 160, 224), Problem(1024, 512, 2048))
+_EXTENTS = {"M", "N", "K"}
+_DIGITS = 30  # after the point: more than any float of use has
+_REALS = frozenset("fd")
+
+
+class PassedValues:
+    """What ``UserLaunch`` knows of such parameters; ``passed``: their places."""
+
+    site: SiteValues | None
+    second: LaunchSite | None
+    swapped: bool
+    passed: frozenset[int] = frozenset()
+
+    def read_as(self, signature: Signature) -> Self:
+        raise NotImplementedError
+
+    def with_passed(self, signature: Signature) -> tuple[Self, Signature]:
+        """The launch and the signature where numbers without a meaning are those that host code computes."""
+        roles = {arg.role for arg in signature.arguments}
+        places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)]
+        if self.site is None or self.second is not None or not places or not roles >= _EXTENTS:
+            return self, signature
+        plain = (replace(arg, role="0") if i in places else arg for i, arg in enumerate(signature.arguments))
+        found = replace(signature, arguments=tuple(plain))
+        other = copy.copy(self)
+        other.passed = frozenset(places)
+        try:
+            tried = [other.read_as(found).passed_values(problem) for problem in _TRIED]
+        except (GemmsmithError, RecursionError, ArithmeticError):
+            return self, signature
+        if any(_may_mean_more(signature.arguments[i], [values[i] for values in tried]) for i in places):
+            return self, signature
+        return other, found
+
+    def as_passed(self, signature: Signature, problem: Problem) -> Signature:
+        """The signature with the numbers that host code passes for ``problem``."""
+        if not self.passed:
+            return signature
+        arguments = list(signature.arguments)
+        for place, value in self.passed_values(problem).items():
+            whole = arguments[place].code in INTEGERS
+            role = str(int(value)) if whole else f"{float(value):.{_DIGITS}f}"
+            arguments[place] = replace(arguments[place], role=role)
+        return replace(signature, arguments=tuple(arguments))
+
+    def passed_values(self, problem: Problem) -> dict[int, Number]:
+        """By place, what host code computes for ``problem``."""
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        return {place: self._value(place, own) for place in sorted(self.passed)}
+
+    def _value(self, place: int, problem: Problem) -> Number:
+        assert self.site is not None
+        texts, roles = self.site.site.arguments, self.site.roles
+        texts = flat_arguments(texts, roles.names, roles.places) if roles.places else texts
+        if place >= len(texts) or not texts[place]:
+            raise UsageError(f"{self.site.site.shown()} passes nothing for {roles.names[place]}")
+        try:
+            return number(evaluate(texts[place], self.site.scope(problem_sizes(problem), Asked())))
+        except (RecursionError, ArithmeticError, TypeError) as error:
+            raise UsageError(f"what {self.site.site.shown()} passes is not understood: {error}") from None
+
+
+def _is_number(argument: Argument) -> bool:
+    return argument.code in INTEGERS | _REALS
+
+
+def _may_mean_more(argument: Argument, values: Sequence[Number]) -> bool:
+    """Whether trials should choose it: a factor that does not depend on the sizes, or a size itself, as leading
+    dimensions are."""
+    if argument.code in _REALS:
+        return len(set(values)) == 1
+    return any(values == [getattr(problem, extent) for problem in _TRIED] for extent in ("m", "n", "k"))
