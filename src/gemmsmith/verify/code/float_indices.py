@@ -15,8 +15,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from gemmsmith.sim.approximations import approximate32, divide32
-from gemmsmith.sim.syntax import Entry, Instruction
+from gemmsmith.sim.arithmetic.approximations import approximate32, divide32
+from gemmsmith.sim.ptx.syntax import Entry, Instruction
 from gemmsmith.verify.code.deciding_code import has_site, read_registers, thread_registers
 from gemmsmith.verify.code.integer_ops import float_of, read_as
 from gemmsmith.verify.code.integer_steps import Registers, Step

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import Problem
-from gemmsmith.sim.syntax import Entry
+from gemmsmith.sim.ptx.syntax import Entry
 from gemmsmith.verify.code.edges import Misrounded
 from gemmsmith.verify.code.float_indices import FloatIndexWalk
 from gemmsmith.verify.code.path_probe import PathProbe, most_steps
