@@ -14,7 +14,7 @@ _DIGITS = 4
 
 
 def packaged_predictions() -> str:
-    """The published points of the time model's record: each rung in its published configuration, on the author's GPU."""
+    """The published points of the time model's record: our rungs in published configurations, on their GPUs."""
     record = load("time_model.json")
     rows = [{"gpu": p["gpu"], "kernel": p["kernel"], "preset": p["preset"], "size": p["size"],
              "tflops": _rounded(2 * p["size"] ** 3 / p["predicted_us"] / 1e6), "bound": p["bound"]}
