@@ -39,12 +39,16 @@ COUNTED = (512, 512, 128)  # M, N, K of what is counted: whole tiles of all of t
 
 
 class Public(NamedTuple):
-    """A kernel: its repository, the commit, the file, and its name where the file has several."""
+    """A kernel: its repository, the commit, the file, and its name where the file has several.
+
+    ``timed_as``: entry, grid and block that it was timed with, where today another launch of the repository is read.
+    """
 
     repository: str
     commit: str
     path: str
     entry: str = ""
+    timed_as: tuple[str, str, str] | None = None
 
     def file(self, folder: Path) -> Path:
         return folder / self.repository.replace("/", "+") / self.path
@@ -173,7 +177,8 @@ SEVENTH = (
     Public("LanluYuu/CUDA_GEMM", "d3ad9291122ef7fbd07006c7555ed0b2823519ed", "src/fp32/gemm_v5.cu"),
     Public("stefanind/CUDA-SGEMM", "4eaf3afd1a67a1947656ff37115993a145d5f685", "src/kernels/6_vectorize.cuh"),
     Public("seanxwzhang/CUDA_GEMM", "be2e0d7573b0827e181856e27beaa905bd35454c", "src/kernel/kernel_10.cuh"),
-    Public("Cjkkkk/CUDA_gemm", "38cb93a44d5c32e3561a735078382b4b3a3732e2", "src/cuda/dense.cu"),
+    Public("Cjkkkk/CUDA_gemm", "38cb93a44d5c32e3561a735078382b4b3a3732e2", "src/cuda/dense.cu",
+           timed_as=("MatrixMulCUDA6<32, 32, 32, 4, 4, false>", "N/32,M/32", "8,8")),
     Public("Nozom1ff/FUDA_HGEMM", "bcbdf88bf63d55c4d23380e7305227d1ff4be5fb", "cuda/native/hgemm_async.cu",
            "hgemm_t_8x8_sliced_k16_f16x8_pack_dbuf_async_kernel"),
     Public("caiwanxianhust/SGEMM-Optimization-Logs", "f505ce9b9fa52ffbd2735f2e4e6a6d520e7e1227", "SGEMM/sgemm.cu",
@@ -223,7 +228,8 @@ TODAY = ("first", "second", "third", "seventh", "eighth")  # sets of the record 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
     from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 
-    return find_kernel(str(kernel.file(folder)), KernelOptions(entry=kernel.entry))
+    entry, grid, block = kernel.timed_as or (kernel.entry, "", "")
+    return find_kernel(str(kernel.file(folder)), KernelOptions(entry=entry, grid=grid, block=block))
 
 
 def predicted(folder: Path, sets: Sequence[str]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def main() -> int:
         "date": datetime.now(UTC).date().isoformat(),
         "ncu": _version(find_ncu()),
         "command": "python benchmarks/record_stalls.py --output benchmarks/results/h200_stalls.json",
+        "former": [],  # rungs whose kernels have become others since
         "rungs": {},
     }  # fmt: skip
     child = [sys.executable, __file__, "--launch", "--rungs", ",".join(names), "--size", str(given.size)]

@@ -1,10 +1,9 @@
-"""Measure on a GPU what the worklogs' claims come down to, and predict their ladders on their own GPUs.
+"""Measure on a GPU what the worklogs' claims come down to.
 
     python benchmarks/record_worklogs.py --measure [--name h200]   needs a GPU; ncu too, where it is installed
-    python benchmarks/record_worklogs.py --predict                  needs none: the simulator and the time model
 
-Writes benchmarks/results/NAME_worklogs.json and benchmarks/results/worklogs_predicted.json. `python
-benchmarks/update_docs.py` then makes the package's copies and the tables of docs/worklogs.md.
+Writes benchmarks/results/NAME_worklogs.json. `python benchmarks/update_docs.py` then makes the package's copy and the
+tables of docs/worklogs.md. Their ladders on their authors' GPUs are predicted by time_model.py.
 """
 
 from __future__ import annotations
@@ -96,21 +95,12 @@ def measured() -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--measure", action="store_true", required=True)
     parser.add_argument("--name", default="h200")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    if options.measure:
-        _write(options.output / f"{options.name}_worklogs.json", measured())
-    if options.predict:
-        from doc_tables.worklogs import predictions
-
-        _write(options.output / "worklogs_predicted.json", predictions())
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    path = options.output / f"{options.name}_worklogs.json"
+    path.write_text(json.dumps(measured(), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

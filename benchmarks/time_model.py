@@ -253,7 +253,10 @@ def main() -> int:
     found = summary(rows)
     print(json.dumps(found, indent=1))
     if given.output:
+        from gemmsmith.compile.toolchain import find_toolchain
+
         head = {"what": "predicted against measured time", "date": datetime.now(UTC).date().isoformat(),
+                "compiler": find_toolchain().compiler,
                 "command": "python benchmarks/time_model.py --output benchmarks/results/time_model.json",
                 "summary": found}  # fmt: skip
         write_record(Path(given.output), head, "points", rows)

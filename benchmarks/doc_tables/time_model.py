@@ -113,14 +113,19 @@ def packaged() -> str:
     head = {"what": "predicted times of the ladder, with stall reasons and what-ifs", "origin": "predicted",
             "date": record["date"], "command": record["command"],
             "size": explained[0]["size"] if explained else 0}  # fmt: skip
-    seen = load("h200_stalls.json")
-    ncu = {name: {r: v for r, v in launches[-1]["stalls"].items() if v} for name, launches in seen["rungs"].items()
-           if launches}  # fmt: skip
-    head["ncu"] = f"ncu on an H200, recorded {seen['date']}"
+    ncu = {name: {r: v for r, v in stalls.items() if v} for name, stalls in _profiled().items()}
+    head["ncu"] = f"ncu on an H200, recorded {load('h200_stalls.json')['date']}"
     for p in explained:
         p["why"] |= {"ncu": ncu[p["kernel"]]} if p["kernel"] in ncu else {}
     rows = ",\n".join(f" {json.dumps(p['kernel'])}: {json.dumps(p['why'])}" for p in explained)
     return f'{json.dumps(head)[:-1]}, "rungs": {{\n{rows}\n}}}}\n'
+
+
+def _profiled() -> dict[str, dict[str, float]]:
+    """ncu's stalls of each rung, but for those whose kernels are others today (``former``)."""
+    record = load("h200_stalls.json")
+    return {name: launches[-1]["stalls"] for name, launches in record["rungs"].items()
+            if launches and name not in record["former"]}  # fmt: skip
 
 
 def error_ranges() -> str:
@@ -262,10 +267,9 @@ def stalls_table() -> str:
     """What warps wait for at 4096³: the three longest reasons of ncu, and the model's cycles for the same."""
     model = {p["kernel"]: p["why"]["reasons"] for p in _points("ladder") if "why" in p}
     rows = []
-    for name, launches in load("h200_stalls.json")["rungs"].items():
-        if name not in model or not launches:
+    for name, seen in _profiled().items():
+        if name not in model:
             continue
-        seen = launches[-1]["stalls"]
         first = sorted((r for r in seen if r != "selected"), key=lambda r: -seen[r])[:3]
         rows.append([f"`{name}`", ", ".join(f"{r.replace('_', ' ')} {seen[r]:.2g}" for r in first),
                      ", ".join(f"{model[name].get(r, 0.0):.2g}" for r in first)])  # fmt: skip

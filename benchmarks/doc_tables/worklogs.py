@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-from contextlib import redirect_stdout
-from datetime import datetime
 from typing import Any
 
 from doc_tables.records import load, table
 from gemmsmith.learn.worklogs.claim import Sum, claims
-from gemmsmith.learn.worklogs.ladders import Step, Worklog, wanted_predictions, worklogs
+from gemmsmith.learn.worklogs.ladders import Step, Worklog, worklogs
 
 _DIGITS = 4
 
 
-def predictions() -> dict[str, Any]:
-    """`gemmsmith explain` for each published rung, preset, GPU and size."""
-    from gemmsmith import __version__
-    from gemmsmith.cli.main import run_command
-    from gemmsmith.compile.toolchain import find_toolchain
-
-    rows = []
-    for gpu, kernel, preset, size in dict.fromkeys(wanted_predictions()):
-        at = [word for name in "mnk" for word in (f"--{name}", str(size))]
-        with redirect_stdout(io.StringIO()) as printed:
-            code = run_command(["explain", kernel, "--preset", preset, "--gpu", gpu, *at, "--json"])
-        if code:
-            raise SystemExit(f"explain {kernel} --gpu {gpu} exited {code}")
-        found = json.loads(printed.getvalue())
-        rows.append({"gpu": gpu, "kernel": kernel, "preset": preset, "size": size,
-                     "tflops": _rounded(found["tflops"]), "bound": found["bound"]})  # fmt: skip
-    return {"date": datetime.now().astimezone().date().isoformat(), "gemmsmith": __version__,
-            "compiler": find_toolchain().compiler, "command": "python benchmarks/record_worklogs.py --predict",
-            "rows": rows}  # fmt: skip
-
-
 def packaged_predictions() -> str:
-    return json.dumps(load("worklogs_predicted.json"), separators=(",", ":")) + "\n"
+    """The published points of the time model's record: our rungs in published configurations, on their GPUs."""
+    record = load("time_model.json")
+    rows = [{"gpu": p["gpu"], "kernel": p["kernel"], "preset": p["preset"], "size": p["size"],
+             "tflops": _rounded(2 * p["size"] ** 3 / p["predicted_us"] / 1e6), "bound": p["bound"]}
+            for p in record["points"] if p["set"] == "published"]  # fmt: skip
+    unique = {(row["gpu"], row["kernel"], row["preset"], row["size"]): row for row in rows}
+    made = {name: record[name] for name in ("date", "compiler", "command")} | {"rows": list(unique.values())}
+    return json.dumps(made, separators=(",", ":")) + "\n"
 
 
 def packaged_measurements() -> str:

@@ -10,7 +10,9 @@ import pytest
 from pages import ROOT
 
 from gemmsmith.cli.render.worklog_text import worklogs_json
+from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.gpus import gpu_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.learn.worklogs.claim import KERNELS, Command, Sum, claim_named, claims
 from gemmsmith.learn.worklogs.ladders import predictions, wanted_predictions, worklogs
 from gemmsmith.store.published import published
@@ -105,14 +107,12 @@ def test_padded_is_found_with_both_k_tiles() -> None:
 
 
 def test_a_prediction_is_todays() -> None:
-    """One of them, made again; the others by python benchmarks/record_worklogs.py --predict."""
-    from gemmsmith.explain.api import _counted
-    from gemmsmith.explain.diagnosis import case_of
-
+    """One of them, made again by the time model; the others by python benchmarks/time_model.py."""
     recorded = predictions()["RTX 3050", "register_block", "32-2x2", 2048]
-    gpu = gpu_named("RTX 3050")
-    profile, _ = _counted("register_block", (2048, 2048, 2048), None, "", gpu, quick=True)
-    assert math.isclose(case_of(profile, gpu).estimate.tflops, recorded.tflops, rel_tol=0.02)
+    spec = rung_named("register_block")
+    config, problem = spec.config(preset="32-2x2"), spec.problem(2048, 2048, 2048)
+    us = Predictor(spec, config, problem, gpu_named("RTX 3050")).predict().us
+    assert math.isclose(2 * 2048**3 / us / 1e6, recorded.tflops, rel_tol=0.05)
 
 
 def test_formulas_are_arithmetic_only() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
+from gemmsmith.explain.timing.collection import collection_paused
 from gemmsmith.explain.timing.predict import Predictor, predict
-from gemmsmith.explain.timing.prediction import Changes
+from gemmsmith.explain.timing.prediction import Changes, RoundTime, longest_of
 from gemmsmith.explain.timing.sampled import Sample
 from gemmsmith.explain.timing.step import step_of
 from gemmsmith.explain.timing.summary import summary_from_json, summary_of, summary_to_json
@@ -55,6 +58,41 @@ def test_one_size_can_use_what_another_executed() -> None:
     assert second.adopt(first)
     assert second.samples is first.samples
     assert second.predict().us > first.predict().us
+
+
+def test_stalls_are_accounted_for_the_longest_rounds_alone() -> None:
+    spec = rung_named("shared_tile")
+    one, other = (Predictor(spec, spec.config(), spec.problem(1024, 1024, 512), H200) for _ in range(2))
+    some, whole = one._all_rounds(Changes()), other._all_rounds(Changes(), all_stalls=True)
+    assert len(some) > 1
+    assert not all(each.outcome.accounted for _, each in some)
+    assert all(each.outcome.accounted for _, each in whole)
+    assert [(times, each.cycles) for times, each in some] == [(times, each.cycles) for times, each in whole]
+    assert longest_of(some).outcome == longest_of(whole).outcome
+
+
+def test_stalls_are_accounted_again_if_other_rounds_take_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = rung_named("shared_tile")
+    predictor, asked = Predictor(spec, spec.config(), spec.problem(256, 256, 128), H200), []
+    rounds = Predictor._rounds
+
+    def wrong_guess(self: Predictor, changes: Changes, all_stalls: bool = False) -> list[tuple[int, RoundTime]]:
+        asked.append(all_stalls)
+        found = rounds(self, changes, all_stalls)
+        return [(n, replace(r, outcome=replace(r.outcome, accounted=all_stalls))) for n, r in found]
+
+    monkeypatch.setattr(Predictor, "_rounds", wrong_guess)
+    assert predictor.predict().outcome.accounted
+    assert asked == [False, True]
+
+
+def test_the_garbage_collector_rests_only_while_a_time_is_predicted() -> None:
+    with collection_paused():
+        assert not gc.isenabled()
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 def test_a_loop_over_a_stride_is_executed_for_every_size(tmp_path: Path) -> None:

@@ -81,10 +81,11 @@ def test_without_stalls_all_else_is_the_same(seed: int) -> None:
     fast, whole = run_both(low, high, stalls_of_shorter=False)
     assert whole == alone[1]
     assert fast.stalls != alone[0].stalls
-    assert replace(fast, stalls=alone[0].stalls) == alone[0]
+    assert not fast.accounted
+    assert replace(fast, stalls=alone[0].stalls, accounted=True) == alone[0]
     hurried = Sm(rows, longer, MODEL, Memory(cold=True))
     hurried.accounts = False
-    assert replace(hurried.run(), stalls=alone[1].stalls) == alone[1]
+    assert replace(hurried.run(), stalls=alone[1].stalls, accounted=True) == alone[1]
 
 
 def test_other_parameters_or_memory_share_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gemmsmith.compile.compiler import compile_for
 from gemmsmith.problem import Problem
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.sim.ptx import parse
+from gemmsmith.sim.ptx.reader import parse
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 from gemmsmith.verify.code.edges import Coverage, KernelEdges

@@ -23,7 +23,7 @@ _COURTESY = (
 _CODE = {"https://siboehm.com/articles/22/CUDA-MMM": "https://github.com/siboehm/SGEMM_CUDA"}
 _ORIGINS = (
     "TFLOPS. published: by the author, on the author's GPU. predicted: our rung in the same configuration on that GPU, "
-    "estimated from simulated counts ({date}, {compiler}); not measured. measured: our rung on an NVIDIA H200, "
+    "by the time model of explain ({date}, {compiler}); not measured. measured: our rung on an NVIDIA H200, "
     "recorded; another GPU, so the columns cannot be compared with each other, only the steps within one."
 )
 

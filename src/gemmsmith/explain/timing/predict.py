@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from gemmsmith.call.launch_plan import PlannedLaunch, plan_launches
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.explain.timing.clock import Activity, clock_mhz
-from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of
+from gemmsmith.explain.timing.collection import collection_paused
+from gemmsmith.explain.timing.prediction import Changes, LaunchTime, Predicted, RoundTime, bound_of, kind_of, longest_of
 from gemmsmith.explain.timing.rates import Rates, usable_sms
 from gemmsmith.explain.timing.rounds import Rounds
 from gemmsmith.explain.timing.sample_runs import NO_CHANGES, RunKey
@@ -81,7 +82,6 @@ class Predictor(Rounds):
         self._samples: list[Sample] = []
         self._tried: Sample | None = None  # of a K that may turn out not to be needed
         self._known: dict[RunKey, Outcome] = {}
-        self._without_stalls: dict[RunKey, Outcome] = {}
         self._known_rows: dict[SmParameters, list[Row | None]] = {}
 
     def adopt(self, other: Predictor) -> bool:
@@ -100,19 +100,20 @@ class Predictor(Rounds):
         if low.k < high.k and issued(low) >= issued(high):
             return False
         self.chosen, self._samples = other.chosen, other.samples
-        self._known, self._without_stalls = other._known, other._without_stalls
+        self._known = other._known
         return True
 
+    @collection_paused()
     def predict(self, changes: Changes = NO_CHANGES, mhz: float = 0.0) -> Predicted:
         """The time; ``mhz``: the clock if it is known, else it follows from the energy of the work."""
-        rounds = self._rounds(changes)
-        for other in self.others:
-            rounds += other._rounds(changes)
+        rounds = self._all_rounds(changes)
+        if not longest_of(rounds).outcome.accounted:
+            rounds = self._all_rounds(changes, all_stalls=True)
         cycles = sum(times * each.cycles for times, each in rounds)
         clusters = self.subject.together > 1
         between = self.model.turnover + (self.model.cluster_turnover if clusters else 0.0)
         cycles += between * (sum(times for times, _ in rounds) - 1)
-        outcome = max(rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+        outcome = longest_of(rounds).outcome
         dram_us = self._bus_bytes() / (self.gpu.dram_gbs * self.model.dram_share * 1e3)
         least_us, of_sm = dram_us, cycles
         if outcome.busy.get(_L2, 0.0) > _BOUND:  # L2 has a clock of its own; its rates are those at the SMs' highest
@@ -133,6 +134,10 @@ class Predictor(Rounds):
         bound = "DRAM" if dram_us >= max(of_sm / clock, least_us) else bound_of(outcome)
         return Predicted(self.spec.name, self.gpu.name, us, us * low, us * high, clock, (*others, main), bound,
                          tuple(outcome.busy.items()))  # fmt: skip
+
+    def _all_rounds(self, changes: Changes, all_stalls: bool = False) -> list[tuple[int, RoundTime]]:
+        """The rounds of all kinds of blocks."""
+        return [each for one in (self, *self.others) for each in one._rounds(changes, all_stalls)]
 
     @property
     def filled(self) -> float:

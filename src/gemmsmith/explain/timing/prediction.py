@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,16 +23,24 @@ class RoundTime:
     outcome: Outcome
 
 
+TimedRounds = Sequence[tuple[int, RoundTime]]  # how often each kind of round runs
+
+
+def longest_of(rounds: TimedRounds) -> RoundTime:
+    """The kind of round that most of the time passes in."""
+    return max(rounds, key=lambda item: item[0] * item[1].cycles)[1]
+
+
 @dataclass(frozen=True)
 class LaunchTime:
-    """The time of one launch; ``rounds`` are how often each kind of round runs."""
+    """The time of one launch."""
 
     kernel: str
     blocks: int
     resident: int
     cycles: float
     us: float
-    rounds: tuple[tuple[int, RoundTime], ...] = ()
+    rounds: TimedRounds = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,8 @@ class Predicted:
 
     @property
     def outcome(self) -> Outcome:
-        """The round that most of the time passes in."""
-        return max(self.main.rounds, key=lambda item: item[0] * item[1].cycles)[1].outcome
+        """Of the round that most of the time passes in."""
+        return longest_of(self.main.rounds).outcome
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ class Rounds(SampleRuns):
     sms: int
     per_sm: int
 
-    def _rounds(self, changes: Changes) -> list[tuple[int, RoundTime]]:
+    def _rounds(self, changes: Changes, all_stalls: bool = False) -> list[tuple[int, RoundTime]]:
+        """How often each kind of round runs. Stalls take time: by default only those of most blocks are accounted."""
         if reads := self.rates.first_readers:
             share = sum(each.blocks for each in reads) / self.per_sm if changes.cold else 0.0
             every = self._timed(1, True, changes) if share > 1 - _FEW else self._part_cold(1, share, changes)
@@ -27,7 +28,9 @@ class Rounds(SampleRuns):
         full, rest = divmod(self.per_sm, self.resident)
         warm = self._warm()
         kinds = [(1, self.resident, True), (full - 1, self.resident, not warm), (1 if rest else 0, rest, not warm)]
-        made = [(times, self._round(size, cold and changes.cold, changes, first=n == 0 and self.resident > 1))
+        most = 0 if all_stalls else max(times * size for times, size, _ in kinds)
+        made = [(times, self._round(size, cold and changes.cold, changes, first=n == 0 and self.resident > 1,
+                                    accounts=times * size >= most))
                 for n, (times, size, cold) in enumerate(kinds) if times]  # fmt: skip
         left = self.blocks - (self.per_sm - 1) * self.sms
         if self.resident == 1 and self.per_sm > 1 and left < self.sms and self.samples[0].apart:
@@ -37,22 +40,24 @@ class Rounds(SampleRuns):
             made.append((1, self._round(1, not warm and changes.cold, changes, left)))
         return made
 
-    def _round(self, size: int, cold: bool, changes: Changes, busy: int = 0, first: bool = False) -> RoundTime:
+    def _round(
+        self, size: int, cold: bool, changes: Changes, busy: int = 0, first: bool = False, accounts: bool = True
+    ) -> RoundTime:
         """Blocks that drift apart find in L2 what the first of them fetched; those in step all wait for DRAM.
 
         So do all blocks of the ``first`` round, which start together. ``busy``: SMs at work, 0 for all with blocks.
         """
         share = (1.0 if first else self.rates.first_touch(size)) if cold else 0.0
         if share >= 1:
-            return self._timed(size, True, changes, busy)
+            return self._timed(size, True, changes, busy, accounts)
         if cold:  # blocks of a kernel that waits most of the time stay in step
-            hot = self._timed(size, False, changes, busy)
+            hot = self._timed(size, False, changes, busy, accounts)
             share = max(share, min(1.0, (_IN_STEP - max(hot.outcome.busy.values())) / _TO_DRIFT))
-        return self._part_cold(size, share, changes, busy)
+        return self._part_cold(size, share, changes, busy, accounts)
 
-    def _part_cold(self, size: int, share: float, changes: Changes, busy: int = 0) -> RoundTime:
+    def _part_cold(self, size: int, share: float, changes: Changes, busy: int = 0, accounts: bool = True) -> RoundTime:
         """A round of which a ``share`` of all blocks waits for DRAM."""
-        hot = self._timed(size, False, changes, busy)
+        hot = self._timed(size, False, changes, busy, accounts)
         if share < _FEW:
             return hot
         far = self._timed(size, True, changes, busy, accounts=False)

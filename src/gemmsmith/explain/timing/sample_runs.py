@@ -33,7 +33,6 @@ class SampleRuns(Shorter):
     _sent: dict[tuple[int, SmParameters, Memory], float]  # when the first block had stored its sums
     _samples: list[Sample]
     _known: dict[RunKey, Outcome]
-    _without_stalls: dict[RunKey, Outcome]
     _known_rows: dict[SmParameters, list[Row | None]]
 
     @property
@@ -88,27 +87,31 @@ class SampleRuns(Shorter):
         return sample
 
     def _run_samples(self, size: int, cold: bool, changes: Changes, busy: int, accounts: bool) -> list[Outcome]:
-        known = self._known if accounts else self._without_stalls
+        """``accounts``: whether the stalls of the longer sample are wanted."""
         keys = [self._key(sample, size, cold, changes, busy) for sample in self.samples]
-        if len(keys) == 2 and changes == NO_CHANGES and not any(key in known for key in keys):
+        wanted = [accounts and sample is self.samples[-1] for sample in self.samples]
+        if len(keys) == 2 and changes == NO_CHANGES and not any(map(self._knows, keys, wanted)):
             low, high = (self._sm(sample, size, cold, changes, busy) for sample in self.samples)
             low.accounts = high.accounts = accounts
-            known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
-        return [self._run(sample, size, cold, changes, busy, accounts) for sample in self.samples]
+            self._known.update(zip(keys, run_both(low, high, stalls_of_shorter=False), strict=True))
+        return [self._run(sample, size, cold, changes, busy, stalls)
+                for sample, stalls in zip(self.samples, wanted, strict=True)]  # fmt: skip
+
+    def _knows(self, key: RunKey, accounts: bool) -> bool:
+        found = self._known.get(key)
+        return found is not None and (found.accounted or not accounts)
 
     def _run(
         self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int = 0, accounts: bool = True
     ) -> Outcome:
-        key, known = self._key(sample, size, cold, changes, busy), self._known if accounts else self._without_stalls
-        if changes == NO_CHANGES and key in known:
-            return known[key]
-        if changes == NO_CHANGES and key in self._known:  # with stalls, which do not harm
+        key = self._key(sample, size, cold, changes, busy)
+        if changes == NO_CHANGES and self._knows(key, accounts):
             return self._known[key]
         sm = self._sm(sample, size, cold, changes, busy)
         sm.accounts = accounts
         found = sm.run()
         if changes == NO_CHANGES:
-            known[key] = found
+            self._known[key] = found
         return found
 
     def _key(self, sample: Sample, size: int, cold: bool, changes: Changes, busy: int) -> RunKey:

@@ -26,7 +26,7 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class Prediction:
-    """By the time model, from simulated counts, on the author's GPU."""
+    """By the time model, on the author's GPU."""
 
     gpu: str
     kernel: str

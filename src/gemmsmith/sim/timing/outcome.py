@@ -37,11 +37,15 @@ _UNIT_NAMES: dict[int, str] = {
 
 @dataclass
 class Outcome:
-    """``cycles`` until the last warp ended; ``stalls`` by position in the program, one number per reason."""
+    """``cycles`` until the last warp ended; ``stalls`` by position in the program, one number per reason.
+
+    Of stalls that are not ``accounted`` only the first number is there: how often an instruction issued.
+    """
 
     cycles: float = 0.0
     issued: int = 0
     stalls: dict[int, list[float]] = field(default_factory=dict)
+    accounted: bool = True
     l2_bytes: float = 0.0
     l2_cycles: float = 0.0  # that these bytes take the way from L2
     stored_bytes: float = 0.0

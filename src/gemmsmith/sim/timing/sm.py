@@ -207,7 +207,7 @@ class Sm(PlainIssue):
     def _finished(self) -> Outcome:
         out = self.out
         out.cycles = max(out.cycles, *self.path.store_free)
-        out.stalls = self.tallies
+        out.stalls, out.accounted = self.tallies, self.accounts
         out.issued = int(sum(t[SELECTED] for t in self.tallies.values()))
         out.busy = busy_of(out, self.rows, self.parts, self.model)
         return out
