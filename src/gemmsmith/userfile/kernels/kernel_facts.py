@@ -8,8 +8,8 @@ from functools import cached_property
 
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.host.function_bodies import initial_values
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import initial_values
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate_int
 from gemmsmith.userfile.launches.launch_site import launch_sites

@@ -57,6 +57,7 @@ class FunctionSource:
 
     scope     the namespaces and classes around it: "ns::S"
     branches  the conditions of the preprocessor in its body
+    built     the members that a constructor initialises before its body, with their values as text
     """
 
     name: str
@@ -69,6 +70,7 @@ class FunctionSource:
     scope: str = ""
     device: bool = False
     branches: Branches = NO_BRANCHES
+    built: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from gemmsmith.userfile.text.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.text.cuda_text import cuda_text
 from gemmsmith.userfile.text.declared import (
     base_classes,
+    built_members,
     enumerators,
     fields,
     function_declarator,
@@ -251,8 +252,10 @@ class _Reader:
             of = self.class_templates.get(scope[-1])
         device = re.search(r"\b__device__\b", head) is not None
         first, last = body.start_point[0] + 1, body.end_point[0] + 1
+        kinds = {each.name: each.type for each in self.class_fields.get(scope[-1] if scope else "", ())}
         self.functions.append(FunctionSource(name, head, text, line, first, given, of, "::".join(scope), device,
-                                             self.branches.within(first, last)))  # fmt: skip
+                                             self.branches.within(first, last),
+                                             built_members(self.code, node, kinds)))  # fmt: skip
         if _LAUNCH.search(text):
             self.launches += launches_in(self.code, body, len(self.functions) - 1)
 
