@@ -54,12 +54,14 @@ def settle(
     layout: Layout | None,
     blocks: Sequence[int] | None = None,
     seconds: float = SETTLE_S,
+    only_right: bool = False,
 ) -> Settled:
     """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
 
     layout  the only one that is accepted; None: any
     blocks  the only ones that are run; None: all
     seconds of a slow kernel, in which more than the likeliest meaning is tried
+    only_right  whether one that gives no product is left to its trials, whatever else it computes
 
     Raises where roles stay open.
     """
@@ -78,7 +80,7 @@ def settle(
     restricted = with_restricted_extents(search)
     if isinstance(restricted, Settled):
         return restricted
-    if restricted is None:
+    if restricted is None and not only_right:
         refuse_near_product(search)
     return _unsettled(search, restricted)
 
