@@ -280,8 +280,8 @@ def _settled(
     bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
     options: KernelOptions, blocks: tuple[int, ...] | None, seconds: float = SETTLE_S, only_right: bool = False,
 ) -> Settled:  # fmt: skip
-    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings; ``only_right``: whether only one
-    that gives a product counts."""
+    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings; ``only_right``: only
+    one that gives a product counts."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
