@@ -53,6 +53,18 @@ def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.Capture
     assert "nonsuch" in str(found)
 
 
+def test_no_causes_are_looked_for_with_values_that_may_be_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(*_: object) -> None:
+        raise AssertionError("of a report that is thrown away")
+
+    monkeypatch.setattr("gemmsmith.cli.check_run.find_causes", find)
+    wrong = TEMPLATE.replace("k < K;", "k < K - 1;")
+    code, found = check(tmp_path, wrong, capsys, "--m", "32", "--n", "64", "--k", "16")
+    assert (code, "have no value" in found) == (2, True)
+
+
 DISPATCH = """
 #include <torch/extension.h>
 #define TILE_SWITCH(n, ...) [&] { if (n <= 64) { constexpr int TILE = 8; return __VA_ARGS__(); } \\

@@ -8,7 +8,7 @@ import pytest
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.problem import Problem
-from gemmsmith.userfile.host.host_values import ASSUMED_SMS
+from gemmsmith.userfile.host.device_properties import ASSUMED_SMS
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 

@@ -160,8 +160,10 @@ def open_device(
 def run_kernel(
     kernel: LaunchKernel, geometry: Geometry, arguments: Sequence[Argument], device: SimDevice | CudaDevice,
     symbols: tuple[Symbol, ...] = (), *, inplace: bool = False, check: bool = False,
+    blocks: Sequence[int] | None = None,
 ) -> LaunchResult:  # fmt: skip
-    """Copy the arguments to the device, launch, and copy back what the kernel may have written."""
+    """Copy the arguments to the device, launch, and copy back what the kernel may have written. ``blocks``: the only
+    ones that the simulator runs; None: all."""
     geometry = with_cluster(geometry, kernel.name, kernel.cluster)
     compiled = kernel.compiled.ptx, kernel.compiled.entry
     check_block(geometry, kernel.name, required_block(*compiled), largest_block(*compiled))
@@ -171,7 +173,11 @@ def run_kernel(
     set_symbols(device, loaded, symbols)
     with _placed(device, arguments) as (places, textures, packed):
         start = time.perf_counter()
-        device.launch(loaded, DeviceLaunch(geometry, packed))
+        launch = DeviceLaunch(geometry, packed)
+        if blocks is not None and isinstance(device, SimDevice):
+            device.launch(loaded, launch, blocks)
+        else:
+            device.launch(loaded, launch)
         notes = tuple(getattr(device, "notes", ()))
         found = _finish(device, check)
         seconds = time.perf_counter() - start

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.signature import Signature
-from gemmsmith.verify.code.kernel_body import kernel_body
+from gemmsmith.verify.code.kernel_body import kernel_decisions
 from gemmsmith.verify.code.mode_values import chosen_by_callers, modes_of, with_values
 from gemmsmith.verify.trials.trial_runner import TrialRunner
 
@@ -35,7 +35,7 @@ def refuse_callers_flag(report: Report, runner: TrialRunner) -> None:
 
 def _others(report: Report) -> Iterator[tuple[Signature, str, str]]:
     """The signature with another value of one flag; the flag with its own value and with that one, as text."""
-    signature, body = report.spec.signature, kernel_body(report.spec)
+    signature, body = report.spec.signature, kernel_decisions(report.spec)
     for flag in chosen_by_callers(signature):
         for value in modes_of(flag, body, report.spec.code):
             if value != flag.role:

@@ -116,7 +116,7 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
         if seconds_used() - start > _TRYING_S:
             break
         try:
-            report = _tried(asked, values, check)
+            report = _tried(replace(asked, only_right=True), values, check)
         except TimeLimitError:
             raise
         except CompileError as error:

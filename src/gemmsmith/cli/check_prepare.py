@@ -78,6 +78,7 @@ class Asked:
     fitted: bool = True  # whether trials that fit the kernel are run
     ragged: frozenset[str] = frozenset()  # extents in which shapes that host code launches it for are ragged
     clock: CheckClock | None = None  # since the command began; None: since the check begins
+    only_right: bool = False  # whether only a kernel that is right counts: what is wrong with another is not looked for
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     asserted = _asserted(bench, spec, config, shapes, compiled) if asked.free else None
     if asserted is not None:
         shapes, blocks = asserted, sample_of(spec.geometry(_problem(spec, asserted.base), config).blocks)
-    settled = _settled(bench, spec, config, shapes, compiled, asked.options, blocks)
+    settled = _settled(bench, spec, config, shapes, compiled, asked.options, blocks, only_right=asked.only_right)
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
     sampled = sampled_note(spec, config, shapes, blocks, asserted is not None)
@@ -277,14 +278,15 @@ def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:
 
 def _settled(
     bench: Bench, spec: KernelSpec, config: Config, shapes: CheckShapes, compiled: CompiledKernel,
-    options: KernelOptions, blocks: tuple[int, ...] | None, seconds: float = SETTLE_S,
+    options: KernelOptions, blocks: tuple[int, ...] | None, seconds: float = SETTLE_S, only_right: bool = False,
 ) -> Settled:  # fmt: skip
-    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings."""
+    """What the kernel computes; a rung says so itself. ``seconds``: for trying meanings; ``only_right``: only
+    one that gives a product counts."""
     if spec.is_rung:
         return Settled(spec)
     layout = layout_named(options.layout) if options.layout else None
     probes = [shape for shape in shapes.probes if blocks is None or shape == shapes.base]
-    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks, seconds)
+    return settle(bench.open, spec, config, probes or [shapes.base], compiled, layout, blocks, seconds, only_right)
 
 
 def _bias(settled: Settled) -> str:

@@ -102,7 +102,8 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         refuse_mere_guess(report)
         refuse_given_layers(report, config)
         refuse_callers_flag(report, runner)
-    report.causes = find_causes(report, runner, asked, run_check)
+    if report.ok or not asked.only_right:
+        report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)
     return report
 

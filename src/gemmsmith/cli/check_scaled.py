@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.userfile.kernels.user_kernel import found_values, scaled_kernel
-from gemmsmith.verify.meaning.scaled_check import ALIGNED, RIGHT, WHOLE_TILES, ScaledCheck, ScaledTrial, check_scaled
+from gemmsmith.verify.meaning.launch_search import TileLaunch
+from gemmsmith.verify.meaning.scaled_check import (
+    ALIGNED,
+    RIGHT,
+    WHOLE_TILES,
+    ScaledCheck,
+    ScaledTrial,
+    check_scaled,
+    launches_of_scaled,
+)
 from gemmsmith.verify.meaning.scaled_meanings import formula
 
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
@@ -123,6 +133,8 @@ def scaled_report(
     m, n, k = check.trials[0].shape
     sizes = Problem(m, n, k) if meant.signature == spec.signature else Problem(m, k, n)
     lines = f"{spec.entry}: {_roles(parameters)}", *(f"  {each}" for each in found_values(path, asked, sizes))
+    if isinstance(meant.geometry, TileLaunch):
+        lines = (f"{spec.entry}: its launch was found by trying: {meant.geometry}", *lines)
     return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
@@ -147,6 +159,10 @@ class _Judge:
                 return each, check_scaled(*each, group, self.kind, self.timeout, self.cache, label)
             except GemmsmithError as error:
                 first = first or error
+        for spec in launches_of_scaled(*read, group, self.timeout, self.cache) if self.kind == "sim" else ():
+            with suppress(GemmsmithError):
+                return (spec, read[1]), check_scaled(spec, read[1], group, self.kind, self.timeout, self.cache, label,
+                                                     tried_launch=True)  # fmt: skip
         raise first or self.refused
 
     def check(self, file: Path, label: str) -> ScaledCheck:

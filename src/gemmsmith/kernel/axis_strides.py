@@ -20,10 +20,33 @@ def stride_roles(
     one number beside M, N and K that is a pitch. ``matrices``: the role of each pointer, by its name."""
     found = axis_strides(names, known) or strides_of_pointers(names, matrices, body)
     lacking = [place for place in names if not known.get(place) and place not in found]
-    if len(lacking) == 1 and {"M", "N", "K"} <= set(known.values()):
+    batched = {place: role for place in lacking if (role := batch_stride_by_use(names[place], matrices, body))}
+    if len(set(batched.values())) == len(batched):
+        found |= batched
+    lacking = [place for place in lacking if place not in found]
+    if (len(lacking) == 1 or batched) and {"M", "N", "K"} <= set(known.values()):
         extents = [names[place] for place, role in known.items() if role in ("M", "N", "K") and place in names]
-        found[lacking[0]] = pitch_by_use(names[lacking[0]], matrices, body, extents)
+        pitches = {place: pitch_by_use(names[place], matrices, body, extents) for place in lacking}
+        if len(set(pitches.values())) == len(pitches):
+            found |= pitches
     return found
+
+
+def batch_stride_by_use(name: str, matrices: Mapping[str, str], body: str) -> str:
+    """The batch stride that a number is, by the one pointer that it moves from product to product: ``A += blockIdx.z *
+    as0``, ``B + z * bs0``. Empty where it has another use as well."""
+    product = re.findall(r"\b(\w+)\s*=\s*(?:\(\w+\)\s*)?blockIdx\.z\s*;", body)
+    counts = "|".join((r"blockIdx\.z", *map(re.escape, product)))
+    word, cast = re.escape(name), r"(?:\(\s*[\w\s]+\)\s*)?"
+    step = rf"(?:{cast}(?<![\w.])(?:{counts})\s*\*\s*{cast}{word}\b|{cast}\b{word}\s*\*\s*{cast}(?:{counts})\b)"
+    found = {
+        pointer: len(re.findall(rf"(?<![\w.]){re.escape(pointer)}\s*(?:\+=|\+|\[)\s*{step}", body))
+        for pointer in matrices
+    }
+    moved = {matrices[pointer]: count for pointer, count in found.items() if count}
+    uses = len(re.findall(rf"(?<![\w.]){word}\b", body))
+    role = next(iter(moved), "")
+    return f"stride{role}" if len(moved) == 1 and moved[role] == uses and role in ("A", "B", "C") else ""
 
 
 def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int, str]:

@@ -39,7 +39,7 @@ _INTEGERS = {
 _STANDARD = frozenset(_INTEGERS) - {"uint", "index_t"} | {"float", "double", "int8_t", "uint8_t"}
 _REALS = {FP32: "f", FP64: "d", FP16: "e", BF16: BF16_CODE, INT32: "i", INT8: "b", UINT8: "B"}
 _QUALIFIERS = re.compile(
-    r"\b(const|volatile|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__|typename|register|struct|"
+    r"\b(const|volatile|__restrict__|__restrict|restrict|RESTRICT|__grid_constant__|typename|register|struct|enum|"
     r"__global|__device__)\b"
 )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NO_VALUE = "no_value"  # a name that nothing declares
 _ANYWHERE: frozenset[str] = frozenset()
+_MEMBER = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _COMPARISON = re.compile(r"[=!<>]=")
 _CHANGES = ("assignment_expression", "update_expression", "call_expression")
 
@@ -24,10 +25,10 @@ def path_of(text: str) -> str:
 
 
 def assigned_in(code: str, node: Node) -> set[str]:
-    """Variables that are assigned, or counted up or down, somewhere in a statement, as a whole or in an axis."""
+    """Variables and members that a statement assigns, or counts up or down, as a whole or in an axis."""
     side = {"assignment_expression": "left", "update_expression": "argument"}
     found = (n.child_by_field_name(side[n.type]) for n in descend(node, _ANYWHERE) if n.type in side)
-    return {name for left in found if (name := _owner(path_of(text_of(code, left)))[0]).isidentifier()}
+    return {name for left in found if _MEMBER.fullmatch(name := _owner(path_of(text_of(code, left)))[0])}
 
 
 def _owner(path: str) -> tuple[str, str]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gemmsmith.userfile.host.function_bodies import body_tree
 from gemmsmith.userfile.host.host_frame import Frame
 from gemmsmith.userfile.host.host_guards import leaves
-from gemmsmith.userfile.host.host_scope import body_tree
 from gemmsmith.userfile.launches.launch_site import LaunchSite
 from gemmsmith.userfile.text.declared import text_of
 from gemmsmith.userfile.text.syntax import descend

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.geometry import Dim3
+from gemmsmith.userfile.host.function_bodies import body_tree
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import body_tree
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import Number, evaluate, evaluate_int
 from gemmsmith.userfile.launches.launch_triple import triple

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from gemmsmith.userfile.host.filling_calls import FillingCall, filling_calls
+from gemmsmith.userfile.host.function_bodies import SHIFT, body_of
 from gemmsmith.userfile.host.host_choices import NO_VALUE, WhileLoop, as_expression, assigned_in, path_of, while_loop
 from gemmsmith.userfile.host.host_guards import check_name, condition_text, known_after, leaves_case
+from gemmsmith.userfile.host.local_lambdas import lambda_arguments
 from gemmsmith.userfile.text.conditional_branches import NO_BRANCHES, Branches
-from gemmsmith.userfile.text.declared import Variable, enumerators, innermost, text_of, variables
+from gemmsmith.userfile.text.declared import Variable, enumerators, innermost, text_of, unbound, variables
 from gemmsmith.userfile.text.parts import FunctionSource
-from gemmsmith.userfile.text.syntax import descend, last_name, parse, words
+from gemmsmith.userfile.text.syntax import descend, last_name, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,6 +38,8 @@ class LocalScope:
     choices     of those whose last changes are the branches of an if: their value as one expression, and the number of
                 changes that it covers
     loops       of those that one while loop changes, and nothing else
+    passed      of a lambda's parameters: what a call of it passes, and where that call is
+    filled      the last call that is passed a variable, and that certainly runs
     aliases     local ``using`` and ``typedef`` names
     conditions  those of the ``if`` and ``switch`` statements around the place, and whether they hold there
     checked     conditions that hold, or do not, since host code goes on only then: asserts, early returns
@@ -48,6 +53,8 @@ class LocalScope:
     changed: dict[str, list[str | None]] = field(default_factory=dict)
     choices: dict[str, tuple[str, int]] = field(default_factory=dict)
     loops: dict[str, WhileLoop] = field(default_factory=dict)
+    passed: dict[str, tuple[str, int]] = field(default_factory=dict)
+    filled: dict[str, FillingCall] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     conditions: list[tuple[str, bool]] = field(default_factory=list)
     checked: list[tuple[str, bool]] = field(default_factory=list)
@@ -67,45 +74,31 @@ class LocalScope:
         changed = {name: texts for name, texts in self.changed.items() if name not in given}
         choices = {name: choice for name, choice in self.choices.items() if name not in given}
         loops = {name: loop for name, loop in self.loops.items() if name not in given}
-        return replace(self, variables=own, changed=changed, choices=choices, loops=loops)
+        filled = {name: call for name, call in self.filled.items() if name not in given}
+        return replace(self, variables=own, changed=changed, choices=choices, loops=loops, filled=filled)
 
+    def is_changed(self, name: str) -> bool:
+        """Whether more of a variable than single members may have changed."""
+        parts = sum(len(texts) for path, texts in self.changed.items() if path.startswith(f"{name}."))
+        return len(self.changed.get(name, ())) > parts
 
-@lru_cache(maxsize=256)
-def _body(text: str) -> tuple[str, Node]:
-    code = "void f() {" + text + "\n}"
-    root = parse(code)
-    body = next((n for n in descend(root, frozenset({"translation_unit", "function_definition"}))
-                 if n.type == "compound_statement"), root)  # fmt: skip
-    return code, body
-
-
-_SHIFT = len("void f() {")
+    def assigns(self, name: str) -> bool:
+        """Whether ``name``, or an axis or a member of it, is assigned on the way."""
+        return (
+            name in self.variables
+            or name in self.changed
+            or any(member == name or member.startswith(f"{name}.") for member in self.members)
+        )
 
 
 @lru_cache(maxsize=512)
 def local_scope(function: FunctionSource, start: int) -> LocalScope:
     """The scope at offset ``start`` of the function's body."""
-    code, body = _body(function.body)
-    return _Walk(code, start + _SHIFT, function.body_line, function.branches).run(body)
-
-
-def body_tree(function: FunctionSource) -> tuple[str, Node, int]:
-    """The tree of a function's body: its text, its node, and what to subtract from offsets to get those of the body."""
-    return (*_body(function.body), _SHIFT)
-
-
-def initial_values(text: str) -> Mapping[str, str]:
-    """Constants declared in a body of device code, wherever they are; the first one of each name."""
-    found: dict[str, str] = {}
-    code, body = _body(text)
-    if "const" not in text:
-        return found
-    for node in descend(body, _ANYWHERE):
-        if node.type == "declaration":
-            for variable in variables(code, node):
-                if variable.const and variable.value:
-                    found.setdefault(variable.name, variable.value)
-    return found
+    code, body = body_of(function.body)
+    walk = _Walk(code, start + SHIFT, function.body_line, function.branches)
+    for name, value in function.built:
+        walk.scope.variables[name] = Variable(name, "", value, False, function.line, f"{name}({value})")
+    return walk.run(body)
 
 
 @dataclass
@@ -160,12 +153,11 @@ class _Walk:
             if name is not None and right is not None:
                 self._set(text_of(self.code, name), f"({words(text_of(self.code, right))})[0]", node)
         elif node.type == "lambda_expression":
-            declarator = node.child_by_field_name("declarator")
-            listed = declarator.child_by_field_name("parameters") if declarator is not None else None
-            for parameter in listed.named_children if listed is not None else ():
-                name = innermost(parameter.child_by_field_name("declarator"))
-                if name is not None:
-                    self.scope.variables.pop(text_of(self.code, name), None)
+            for parameter, passed in lambda_arguments(self.code, node).items():
+                self.scope.variables.pop(parameter, None)
+                self.scope.passed.pop(parameter, None)
+                if passed is not None:
+                    self.scope.passed[parameter] = (passed[0], passed[1] - SHIFT)
 
     def _case(self, node: Node) -> None:
         """The condition of a case, or that none of the others is met, for ``default``."""
@@ -199,13 +191,22 @@ class _Walk:
     def _passed(self, node: Node) -> None:
         """A statement that has run, or may have run, before the place."""
         self._outdate(node)
+        self._told(node)
+        assigned = assigned_in(self.code, node) if node.type == "if_statement" else ()
+        for name, call in filling_calls(self.code, node):
+            if name not in assigned:
+                call.start -= SHIFT
+                self.scope.filled[name] = call
+
+    def _told(self, node: Node) -> None:
+        """What a statement tells of values and conditions."""
         is_compiled = not self.branches.lines or not self.branches.adds_nothing(*self._lines(node))
         for known in known_after(self.code, node) if is_compiled and not self._leads_on(node) else ():
             self.scope.checked.append(known)
             self.scope.checks[known] = check_name(self.code, node)
             self.scope.lines[known] = self.first_line + node.start_point[0]
         if node.type == "declaration":
-            for variable in variables(self.code, node):
+            for variable in unbound(variables(self.code, node)):
                 line = self.first_line + variable.line
                 self.scope.variables[variable.name] = Variable(
                     variable.name, variable.type, variable.value, variable.const, line, variable.text
@@ -213,6 +214,7 @@ class _Walk:
                 self.scope.changed.pop(variable.name, None)
                 self.scope.choices.pop(variable.name, None)
                 self.scope.loops.pop(variable.name, None)
+                self.scope.filled.pop(variable.name, None)
                 self._designated(node, variable.name)
             self._addresses(node)
             self._enumerators(node)
@@ -263,7 +265,8 @@ class _Walk:
 
     def _chosen(self, node: Node, name: str) -> str:
         """The value of ``name`` after an if as one expression; '' if the branches do more than assign it plainly."""
-        before, known = self.scope.variables.get(name), self.scope.changed.get(name, [])
+        store = self.scope.members if "." in name else self.scope.variables
+        before, known = store.get(name), self.scope.changed.get(name, [])
         choice = self.scope.choices.get(name)
         if known and (choice is None or choice[1] != len(known)):
             return ""
@@ -282,6 +285,11 @@ class _Walk:
         operator = text_of(self.code, node.child_by_field_name("operator"))
         if left is None or right is None or (operator != "=" and not self._is_known(left)):
             self._may_change(node)
+            return
+        if left.type == "call_expression" and last_name(text_of(self.code, left.named_children[0])) == "tie":
+            given = left.child_by_field_name("arguments")
+            for i, each in enumerate(given.named_children if given is not None else ()):
+                self._set(path_of(text_of(self.code, each)), f"std::get<{i}>({words(text_of(self.code, right))})", node)
             return
         if right.type == "assignment_expression":  # block.x = block.y = 16: the inner one first
             self._assignment(right)
@@ -304,7 +312,8 @@ class _Walk:
         changed = left.child_by_field_name("argument") if left.type == "update_expression" else left
         name = path_of(text_of(self.code, changed))
         known = self.scope.variables.get(name)
-        return known is not None and known.type in _WHOLE and bool(known.value) and name not in self.scope.changed
+        is_whole = known is not None and (known.type in _WHOLE or not known.type)  # no type: of a parameter
+        return known is not None and is_whole and bool(known.value) and name not in self.scope.changed
 
     def _set(self, name: str, value: str, node: Node) -> None:
         store = self.scope.members if re.search(r"[.\[]", name) else self.scope.variables
@@ -314,7 +323,10 @@ class _Walk:
         self.scope.changed.pop(name, None)
         self.scope.choices.pop(name, None)
         self.scope.loops.pop(name, None)
+        if (call := self.scope.filled.get(re.split(r"[.\[]", name)[0])) is not None:
+            call.since.add(name)
         if store is self.scope.variables:
+            self.scope.filled.pop(name, None)
             for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
                 del self.scope.members[member]
 
@@ -342,6 +354,7 @@ class _Walk:
         name = path_of(left)
         if re.split(r"[.\[]", name)[0] in own:
             return
+        self.scope.filled.pop(re.split(r"[.\[]", name)[0], None)
         for one in {name, re.split(r"[.\[]", name)[0]}:
             self.scope.changed.setdefault(one, []).append(value if one == name else None)
 
@@ -364,28 +377,3 @@ def _answer(call: str) -> str:
     if call.startswith("cudaDeviceGetAttribute") and "MultiProcessorCount" in call:
         return "multiProcessorCount"
     return "1" if call.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor") else ""
-
-
-def returns(function: FunctionSource) -> Iterator[tuple[int, str]]:
-    """The function's return statements: offset in the body and expression."""
-    code, body, shift = body_tree(function)
-    for node in descend(body, _ANYWHERE):
-        if node.type == "return_statement" and node.named_children:
-            yield node.start_byte - shift, words(text_of(code, node.named_children[0]))
-
-
-@lru_cache(maxsize=1024)
-def calls_of(function: FunctionSource, name: str) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
-    """Calls of ``name`` in the body: offset, the called expression, the arguments."""
-    if not re.search(rf"\b{re.escape(name)}\s*[<(]", function.body):
-        return ()
-    code, body, shift = body_tree(function)
-    found = []
-    for node in descend(body, _ANYWHERE):
-        if node.type == "call_expression":
-            called = text_of(code, node.child_by_field_name("function"))
-            if last_name(called) == name:
-                given = node.child_by_field_name("arguments")
-                texts = tuple(words(text_of(code, c)) for c in given.named_children) if given is not None else ()
-                found.append((node.start_byte - shift, re.sub(r"\btemplate\s+", "", words(called)), texts))
-    return tuple(found)

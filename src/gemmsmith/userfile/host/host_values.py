@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +10,12 @@ from dataclasses import replace
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.host.changed_values import chosen, is_known, looped
 from gemmsmith.userfile.host.cute_values import cute_call
+from gemmsmith.userfile.host.device_properties import SMS, device_property, is_of_device
 from gemmsmith.userfile.host.host_choices import path_of
 from gemmsmith.userfile.host.host_frame import DEEPEST, Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import LocalScope, returns
-from gemmsmith.userfile.host.host_types import HostTypes, number_of
+from gemmsmith.userfile.host.host_objects import HostObjects
+from gemmsmith.userfile.host.host_scope import LocalScope
+from gemmsmith.userfile.host.host_types import number_of
 from gemmsmith.userfile.host.local_lambdas import returned_text
 from gemmsmith.userfile.host.map_constants import MAP_CONSTANTS
 from gemmsmith.userfile.host.values import Number, UnknownValueError, Value, converted, evaluate, number
@@ -24,28 +27,17 @@ from gemmsmith.userfile.text.parts import KernelParameter, SourceFile, TemplateP
 from gemmsmith.userfile.text.preprocessor import filled
 from gemmsmith.userfile.text.type_text import deduced
 
-ASSUMED_SMS = 8  # a persistent kernel takes any number; few are fast to simulate
 ASSUMED_PARTS = 4  # of K, where the caller of a launcher chooses their number
 _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
           ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
-_DEVICE = {
-    "multiProcessorCount": ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
-    "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
-}  # fmt: skip
-# What a launcher calls the number of SMs that its caller passes it.
-_SMS = re.compile(r"(?:n|num|number_?of|total|device|gpu)_?sms?|sms|sms?_?(?:count|num|total)"
-                  r"|(?:(?:n|num|number_?of)_?)?multi_?processors?(?:_?count)?", re.I)  # fmt: skip
-# What it calls the number of parts of K.
+_VECTORS = frozenset({"array", *(f"{make}{kind}{n}" for make in ("", "make_") for kind in ("int", "uint", "longlong")
+                                 for n in (2, 4))})  # fmt: skip
+# What a launcher calls the number of parts of K.
 _PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
                     r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
 
 
-def _is_of_device(name: str) -> bool:
-    """Whether it is a property of the device, by its own name or one that launchers give it."""
-    return name.rsplit(".", 1)[-1] in _DEVICE or _SMS.fullmatch(name) is not None
-
-
-class HostScope(HostTypes):
+class HostScope(HostObjects):
     """The scope of a frame. ``given`` are the user's own values by name, ``overrides`` those of names in this frame."""
 
     def __init__(
@@ -71,7 +63,7 @@ class HostScope(HostTypes):
             try:
                 return self._defined(name)
             except UnknownValueError:
-                if name not in self.sizes.usual and not (_is_of_device(name) or self._is_number_of_parts(name)):
+                if name not in self.sizes.usual and not (is_of_device(name) or self._is_number_of_parts(name)):
                     raise
             finally:
                 self._open.discard(name)
@@ -92,11 +84,11 @@ class HostScope(HostTypes):
         if self._is_number_of_parts(name):
             self.asked.parts = True
             return ASSUMED_PARTS
-        last = "multiProcessorCount" if _SMS.fullmatch(name) else name.rsplit(".", 1)[-1]
-        if last not in _DEVICE or ("." not in name and last != "multiProcessorCount"):
+        found = device_property(name)
+        if found is None:
             raise UnknownValueError(f"{name} has no value")
-        self.asked.assumed |= last == "multiProcessorCount"
-        return _DEVICE[last]
+        self.asked.assumed |= found[0] == SMS
+        return found[1]
 
     def whole(self, text: str) -> Value | None:
         """The size that a whole expression stands for: ``B * T`` or ``dims[0]``, if the launch passes that for M."""
@@ -123,25 +115,51 @@ class HostScope(HostTypes):
         for texts in (self.given, self.overrides):
             if name in texts:
                 return evaluate(texts[name], self)
+        if (stored := self.filled(name)) is not None:
+            return stored
         scope = self.frame.locals
         if name in scope.members and name not in scope.changed:
             return evaluate(scope.members[name].value, self)
         if name in scope.variables or name in scope.changed:
             return self._local(name, scope)
+        if (parts := self._axes(name)) is not None:
+            return parts
         owner, _, member = name.partition(".")
-        listed = scope.variables.get(owner) if member and owner not in scope.changed else None
+        listed = scope.variables.get(owner) if member and not scope.is_changed(owner) else None
         if listed is not None and (text := member_text(listed, member, self.frame.sources)):
             return evaluate(text, self)
+        if listed is not None and (listed.value or listed.type):
+            return self.member(listed.value or f"{listed.type}{{}}", member, listed.type)
         for condition, holds in scope.conditions:
             if holds and (match := re.fullmatch(rf"(?:.*&&\s*)?\(?\s*{re.escape(name)}\s*==\s*(\w+)\s*\)?", condition)):
                 return evaluate(match[1], self)
+        if name in scope.passed:
+            text, start = scope.passed[name]
+            return evaluate(text, self.moved(start))
         if (found := self._parameter(name)) is not None:
             text, outer = found
-            return evaluate(text, outer)
+            return evaluate(text.removeprefix("&"), outer)
+        if member and self.outer() is None and (held := self.of_object(name)) is not None:
+            return held
+        if member and (found := self._parameter(owner)) is not None:
+            text, outer = found
+            return outer.member(text.removeprefix("&"), member)
         if (found := self.template_text(name)) is not None:
             text, outer = found
             return evaluate(text, outer)
+        if (held := self.of_own_class(name)) is not None:
+            return held
+        if member and (told := self.told_at_file_scope(owner)):
+            return self.member(told, member)
         return self._constant(name)
+
+    def _axes(self, name: str) -> Value | None:
+        """A dim3 that is no variable of this function, as a member, whose axes are set one by one; None for others."""
+        members = self.frame.locals.members
+        paths = [f"{name}.{axis}" for axis in "xyz"]
+        if not any(path in members for path in paths):
+            return None
+        return tuple(math.trunc(number(self.value(path))) if path in members else 1 for path in paths)
 
     def _local(self, name: str, scope: LocalScope) -> Value:
         variable = scope.variables.get(name)
@@ -186,7 +204,7 @@ class HostScope(HostTypes):
         parts = [scope.members.get(f"{variable.name}.{axis}") for axis in "xyz"]
         if variable.type.split()[-1:] != ["dim3"]:
             return variable.value
-        if not any(parts) and variable.value:
+        if not any(parts) and (variable.value or variable.name in scope.filled):  # by a function that is not known
             return variable.value
         whole = split_template(variable.value[variable.value.find("(") + 1 : -1]) if "(" in variable.value else []
         whole += ["1"] * (3 - len(whole))
@@ -196,6 +214,12 @@ class HostScope(HostTypes):
         """The scope at another place of the same function."""
         frame = replace(self.frame, start=start)
         return HostScope(frame, self.given, self.sizes, self.asked, self.overrides)
+
+    def entered(self, frame: Frame, owner: str = "") -> HostScope:
+        return CalledScope(frame, self, owner)
+
+    def built(self, frame: Frame, bound: Sizes) -> HostScope:
+        return HostScope(frame, self.given, bound, self.asked)
 
     def outer(self) -> HostScope | None:
         """The caller's scope; sizes bound to parameters here are bound to its arguments there."""
@@ -320,7 +344,7 @@ class HostScope(HostTypes):
             raise UnknownValueError(f"{short} calls too deep")
         self.asked.depth += 1
         try:
-            return self._called(short, template, arguments)
+            return self._called(short, template, arguments, path_of(name).rpartition(".")[0])
         except UnknownValueError:
             if (found := self._asked_of(name, arguments)) is not None:
                 return found
@@ -342,7 +366,7 @@ class HostScope(HostTypes):
                 return self.value(path)
         return None
 
-    def _called(self, name: str, template: Sequence[str], arguments: Sequence[str]) -> Value:
+    def _called(self, name: str, template: Sequence[str], arguments: Sequence[str], owner: str) -> Value:
         for source in self.frame.sources:
             macro = source.macros.get(name)
             if macro is not None and macro.parameters is not None:
@@ -351,28 +375,16 @@ class HostScope(HostTypes):
         if variable is not None and (made := returned_text(variable.value)) is not None:
             passed = (str(number(evaluate(text, self))) for text in arguments)
             return evaluate(made[1], self.where({key: f"({text})" for key, text in zip(made[0], passed, strict=True)}))
-        for source in self.frame.sources:
-            for function in source.functions:
-                if function.name == name and len(function.parameters) >= len(arguments):
-                    inner = Frame(
-                        source, self.frame.project, function, 0, self.frame, tuple(arguments), tuple(template)
-                    )
-                    return self._returned(inner)
+        if name in _VECTORS:
+            return tuple(evaluate(text, self) for text in arguments)
+        if name == "get" and len(arguments) == 1 and template:
+            return self.member(arguments[0], str(number_of(template[0], self)))
+        for source, function in self.functions(name, len(arguments)):
+            text, inner = self.returned(self.called(source, function, 0, arguments, template), owner)
+            if text.startswith("{") and "dim3" not in function.head:
+                raise UnknownValueError(f"{name}() returns an object")
+            return evaluate(text, inner)
         raise UnknownValueError(f"{name}() is not known")
-
-    def _returned(self, frame: Frame) -> Value:
-        """What a function returns: its first return statement whose conditions hold."""
-        assert frame.function is not None
-        for start, text in returns(frame.function):
-            at = Frame(
-                frame.source, frame.project, frame.function, start, frame.caller, frame.arguments, frame.template
-            )
-            inner = CalledScope(at, self)
-            if all(bool(evaluate(condition, inner)) == holds for condition, holds in at.locals.conditions):
-                if text.startswith("{") and "dim3" not in frame.function.head:
-                    break  # an object of a class
-                return evaluate(text, inner)
-        raise UnknownValueError(f"{frame.function.name}() returns nothing known")
 
 
 def _usual_function(name: str) -> Callable[[Number, Number], Number] | None:
@@ -385,15 +397,16 @@ def _usual_function(name: str) -> Callable[[Number, Number], Number] | None:
 class CalledScope(HostScope):
     """The scope inside a function that is evaluated: its caller is any scope."""
 
-    def __init__(self, frame: Frame, outer: HostScope) -> None:
-        super().__init__(frame, outer.given, Sizes(), outer.asked)
+    def __init__(self, frame: Frame, outer: HostScope, owner: str = "") -> None:
+        super().__init__(frame, outer.given, outer.sizes_of_members(frame) if not owner else Sizes(), outer.asked)
         self._from = outer
+        self.owner = owner
 
     def outer(self) -> HostScope:
         return self._from
 
     def moved(self, start: int) -> HostScope:
-        return type(self)(replace(self.frame, start=start), self._from)
+        return type(self)(replace(self.frame, start=start), self._from, self.owner)
 
 
 class LambdaScope(CalledScope):

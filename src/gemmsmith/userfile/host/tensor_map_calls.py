@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from gemmsmith.userfile.host.function_bodies import body_tree, returns
 from gemmsmith.userfile.host.host_choices import path_of
 from gemmsmith.userfile.host.host_frame import Frame, Sizes
-from gemmsmith.userfile.host.host_scope import body_tree, returns
 from gemmsmith.userfile.host.host_values import CalledScope, HostScope, LambdaScope
 from gemmsmith.userfile.host.values import UnknownValueError
 from gemmsmith.userfile.launches.launch_text import arguments, launched, split_template

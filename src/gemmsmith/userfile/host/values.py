@@ -255,16 +255,19 @@ def _field(node: Node, code: str, scope: Scope) -> Value:
         return scope.value(path)
     except UnknownValueError:
         axis = path.rsplit(".", 1)[-1]
-        if axis not in ("x", "y", "z"):
+        if axis not in ("x", "y", "z", "w"):
             raise
     whole = _value(_child(node, "argument"), code, scope)
     if not isinstance(whole, tuple):
         raise UnknownValueError(f"{path} has no value")
-    return whole["xyz".index(axis)]
+    return whole["xyzw".index(axis)]
 
 
 def _subscript(node: Node, code: str, scope: Scope) -> Value:
-    array = _value(_child(node, "argument"), code, scope)
+    try:
+        return scope.value(path_of(text_of(code, node)))  # an element that is assigned
+    except UnknownValueError:
+        array = _value(_child(node, "argument"), code, scope)
     indices = _arguments(node.child_by_field_name("indices"))
     if not isinstance(array, tuple) or len(indices) != 1:
         raise UnknownValueError("an array without values")

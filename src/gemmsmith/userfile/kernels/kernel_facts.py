@@ -8,10 +8,11 @@ from functools import cached_property
 
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.host.function_bodies import initial_values
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import initial_values
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate_int
+from gemmsmith.userfile.kernels.decisions import enumerated, with_called, with_numbers
 from gemmsmith.userfile.launches.launch_site import launch_sites
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_choice import chosen
@@ -68,6 +69,15 @@ class KernelFacts:
             macros.pop(parameter.name, None)
         return expand(self.kernel.body, macros)
 
+    @cached_property
+    def decisions(self) -> str:
+        """The kernel's body as rules on what it decides read it: constants that it compares with are numbers; a
+        parameter of an enumeration has all of its values."""
+        scope = HostScope(Frame(self.own, self.project), {}, Sizes(), Asked())
+        enums = {name: each for source in self.sources for name, each in source.enums.items()}
+        text = with_called(self.kernel, [f for s in self.sources for f in s.functions])
+        return with_numbers(text + enumerated(self.kernel, enums), scope)
+
     @property
     def macros(self) -> str:
         """What the macros with parameters that the kernel uses stand for."""
@@ -120,7 +130,7 @@ class KernelFacts:
         for source in reversed(self._near()):
             found |= {name: macro.body for name, macro in source.macros.items()
                       if macro.parameters is None and re.fullmatch(r"[A-Za-z_][\w:\s]*", macro.body)}  # fmt: skip
-            found |= source.aliases
+            found |= {**source.aliases, **{name: each.type for name, each in source.enums.items()}}
         for parameter in self.kernel.template or ():
             if parameter.kind == "typename":
                 value = self.given.get(parameter.name) or template.get(parameter.name) or parameter.default or "float"

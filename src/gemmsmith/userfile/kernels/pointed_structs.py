@@ -1,5 +1,6 @@
-"""Matrices behind a pointer to a struct, ``Mat* A``, and scalars behind one, ``const float* alpha``. In a copy of the
-file the kernel takes each by value, and the pointer points to that copy: then check fills it as any parameter."""
+"""Matrices and sizes behind a pointer to a struct, ``Mat* A``, ``const Dims* d``, and scalars behind one, ``const
+float* alpha``. In a copy of the file the kernel takes each by value, and the pointer points to that copy: then check
+fills it as any parameter."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from gemmsmith.kernel.role_names import scalar_role
 from gemmsmith.userfile.files.edited import Edited, edited_text
 from gemmsmith.userfile.host.found_value import FoundValue
-from gemmsmith.userfile.kernels.struct_parameters import pointed_struct
+from gemmsmith.userfile.kernels.struct_parameters import pointed_struct, points_to_sizes
 from gemmsmith.userfile.text.parts import KernelParameter, KernelSource, SourceFile
 from gemmsmith.userfile.text.preprocessor import closing
 from gemmsmith.userfile.text.source import read_text
@@ -59,10 +60,19 @@ def by_value_note(kernel: KernelSource, sources: Sequence[SourceFile], aliases: 
 
 
 def _pointed(kernel: KernelSource, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> list[KernelParameter]:
-    """The parameters that point to a struct, or to alpha or beta: where one of these is an array, neither is taken."""
+    """The parameters that point to a struct, to sizes, or to alpha or beta: where one of these is an array, neither is
+    taken."""
     named = [p for p in kernel.parameters if "*" in p.type and scalar_role(p.name)]
     scalars = named if all(_points_to_scalar(p, kernel.body) for p in named) else []
-    return [p for p in kernel.parameters if p in scalars or pointed_struct(p.type, sources, aliases)]
+    return [p for p in kernel.parameters
+            if p in scalars or pointed_struct(p.type, sources, aliases)
+            or (points_to_sizes(p.type, sources, aliases) and _is_one_object(p.name, kernel.body))]  # fmt: skip
+
+
+def _is_one_object(name: str, body: str) -> bool:
+    """Whether all that is read of what ``name`` points to are members of the one object: no element of an array."""
+    used = len(re.findall(rf"\b{name}\b", body))
+    return used == len(re.findall(rf"\b{name}\s*->|\(\s*\*\s*{name}\s*\)\s*\.|\*\s*{name}\s*;", body)) > 0
 
 
 def _points_to_scalar(parameter: KernelParameter, body: str) -> bool:

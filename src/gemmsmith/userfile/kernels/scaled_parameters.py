@@ -24,6 +24,9 @@ _OPERANDS = {
     "B": frozenset(("b", "w", "weight", "weights", "rhs", "wt", "channel")),
     "C": frozenset(("c", "o", "out", "output", "y", "dst", "result", "d")),
 }
+# Of a scale that names no operand: rows of C are rows of A, columns of C columns of B.
+_AXES = {"A": frozenset(("row", "rows", "m")), "B": frozenset(("col", "cols", "column", "columns", "n"))}
+_SHORT_AXES = {"sr": "A", "sc": "B"}  # where a kernel has both
 _SCALE_TYPES = frozenset(("float", "double", "__half", "__nv_bfloat16"))
 _EXTENTS = ("M", "N", "K")
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "ldd": "C"}
@@ -46,7 +49,9 @@ def scaled_parameters(signature: Signature, body: str) -> tuple[ScaledParameter,
     arguments = signature.arguments
     if any("." in arg.name or arg.table for arg in arguments) or signature.fixed:
         return None
-    found = [_by_name(arg) for arg in arguments]
+    axes = _SHORT_AXES if {arg.name for arg in arguments if arg.code == "P"} >= set(_SHORT_AXES) else {}
+    found = [ScaledParameter(arg.name, "scale", arg.ctype, True, axes[arg.name]) if arg.name in axes else _by_name(arg)
+             for arg in arguments]  # fmt: skip
     matrices = [i for i, arg in enumerate(arguments) if arg.code == "P" and not found[i].role]
     roles = _matrices([arguments[i] for i in matrices], body)
     if roles is None:
@@ -63,6 +68,9 @@ def _by_name(arg: Argument) -> ScaledParameter:
     """A parameter with the role that its name tells; a matrix has none yet."""
     told, is_pointer = _words(arg.name), arg.code == "P"
     made = ScaledParameter(arg.name, "", arg.ctype, is_pointer, _operand(told))
+    if told & (_ZERO | _SCALE) and not made.operand:
+        sides = [role for role, names in _AXES.items() if told & names]
+        made = replace(made, operand=sides[0] if len(sides) == 1 else "")
     if told & _ZERO or _is_short(told, "z", arg, "iIbBhH"):
         return replace(made, role="zero")
     if told & _SCALE or (arg.role == "alpha" and not is_pointer) or _is_short(told, "s", arg, "fd"):

@@ -17,6 +17,7 @@ from gemmsmith.userfile.text.parts import Field, KernelParameter, SourceFile
 _VECTOR = re.compile(r"(u?int)([234])|dim3")  # CUDA's own structs of integers
 _MADE = re.compile(r"(?:make_)?(?:u?int[234]|dim3)\s*[({](.*)[)}]", re.S)
 _LISTED = re.compile(r"[A-Za-z_][\w:]*(?:<[^<>]*>)?\s*\{([^{}.][^{}]*)\}", re.S)
+_MOST_ELEMENTS = 8
 _AXES = "xyzw"
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -72,6 +73,14 @@ def pointed_struct(kind: str, sources: Sequence[SourceFile], aliases: Mapping[st
     return base if any("*" in field.type for field in _fields(base, sources, aliases)) else ""
 
 
+def points_to_sizes(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> bool:
+    """Whether type ``kind`` points to a struct of integers alone: ``const Dims*``."""
+    if kind.count("*") != 1 or "&" in kind or not re.search(r"\bconst\b", kind):
+        return False
+    fields = _fields(re.sub(r"\b__restrict(?:__)?\b|\*", " ", kind), sources, aliases)
+    return bool(fields) and all(parameter_type(field.type, aliases).is_integer for field in fields)
+
+
 def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: Sequence[SourceFile]) -> None:
     """Raise for a pointer to a struct with pointers in it that the kernel cannot take by value instead."""
     for parameter in parameters:
@@ -109,12 +118,25 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     given = split_template(rest.rsplit(">", 1)[0]) if opened else []
     names = [parameter.name for parameter in source.class_templates.get(base, ())]
     values = {**aliases, **dict(zip(names, given, strict=False))}
-    fields = tuple(Field(_replaced(f.type, values), f.counts, f.align, f.name) for f in source.class_fields[base])
+    fields = tuple(
+        each
+        for f in source.class_fields[base]
+        for each in _elements(
+            Field(_replaced(f.type, values), tuple(_replaced(c, values) for c in f.counts), f.align, f.name)
+        )
+    )
     types = [parameter_type(f.type, aliases) for f in fields]
     usable = all(f.name and not f.counts and not f.align for f in fields)
     numbers = [t for t in types if not t.stars and t.scalar_code]
     pointers = [t for t in types if t.stars == 1]
     return fields if usable and fields and len(pointers) + len(numbers) == len(fields) else ()
+
+
+def _elements(field: Field) -> tuple[Field, ...]:
+    """The elements of a short array, ``int sizes[3]``, as fields of their own; the field itself otherwise."""
+    if len(field.counts) != 1 or not field.counts[0].isdecimal() or not 0 < int(field.counts[0]) <= _MOST_ELEMENTS:
+        return (field,)
+    return tuple(Field(field.type, (), field.align, f"{field.name}[{i}]") for i in range(int(field.counts[0])))
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gemmsmith.userfile.host.function_bodies import body_tree, calls_of, returns
 from gemmsmith.userfile.host.host_frame import Frame
-from gemmsmith.userfile.host.host_scope import body_tree, calls_of, returns
 from gemmsmith.userfile.launches.launch_text import launched, split_template
 from gemmsmith.userfile.text.declared import Variable, innermost, text_of
 from gemmsmith.userfile.text.syntax import descend, words

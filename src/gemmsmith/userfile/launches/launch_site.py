@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gemmsmith.userfile.files.project import Project
 from gemmsmith.userfile.host.default_arguments import defaults_of, with_defaults
+from gemmsmith.userfile.host.function_bodies import calls_of
 from gemmsmith.userfile.host.host_choices import path_of
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import calls_of
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate
 from gemmsmith.userfile.kernels.overloads import may_take, was_overloaded
@@ -144,7 +144,9 @@ def _configured(frame: Frame, name: str) -> tuple[tuple[str, str, str], tuple[st
     """Grid, block, shared memory and cluster of a ``cudaLaunchConfig_t``."""
     scope = frame.locals
     variable = scope.variables.get(name)
-    listed = split_template(variable.value.partition("(")[2][:-1]) if variable and variable.value.endswith(")") else []
+    is_listed = variable is not None and variable.value.startswith("cudaLaunchConfig_t(")
+    listed = split_template(variable.value.partition("(")[2][:-1]) if variable is not None and is_listed else []
+    elsewhere = variable is None or (not is_listed and variable.value.endswith(")")) or name in scope.filled
     texts = []
     for place, member in enumerate(("gridDim", "blockDim", "dynamicSmemBytes")):
         set_to = scope.members.get(f"{name}.{member}")
@@ -154,7 +156,8 @@ def _configured(frame: Frame, name: str) -> tuple[tuple[str, str, str], tuple[st
         elif any(parts):
             texts.append(f"dim3({', '.join(part.value if part else '1' for part in parts)})")
         else:
-            texts.append(listed[place] if place < len(listed) and "." not in listed[place][:1] else "")
+            own = listed[place] if place < len(listed) and "." not in listed[place][:1] else ""
+            texts.append(f"{name}.{member}" if elsewhere and not own else own)
     axes = {m[-1]: v.value for m, v in scope.members.items() if re.search(r"\.val\.clusterDim\.[xyz]$", m)}
     cluster = tuple(axes.get(axis, "1") for axis in "xyz") if axes else ()
     return (texts[0], texts[1], texts[2]), cluster

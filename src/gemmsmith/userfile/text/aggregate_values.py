@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gemmsmith.userfile.launches.launch_text import split_template
 from gemmsmith.userfile.text.declared import Variable
@@ -13,20 +13,27 @@ _LIST = re.compile(r"([\w:]*)\s*(?:\{(.*)\}|(?<=\w)\((.*)\))", re.S)  # {1, 2}, 
 _DESIGNATED = re.compile(r"\.\s*(\w+)\s*=\s*(.*)", re.S)
 
 
-def member_text(variable: Variable, member: str, sources: Iterable[SourceFile]) -> str:
+def member_text(variable: Variable, member: str, sources: Sequence[SourceFile]) -> str:
     """The text that initialises a member, by its name or its place; empty where there is none."""
     match = _LIST.fullmatch(variable.value.strip())
     if match is None:
         return ""
-    parts = [part.strip() for part in split_template(match[2] if match[2] is not None else match[3])]
-    named = {found[1]: found[2] for part in parts if (found := _DESIGNATED.fullmatch(part))}
-    if named:
-        return named.get(member, "")
+    parts = split_template(match[2] if match[2] is not None else match[3])
     kind = _element(re.sub(r"\b(?:const|constexpr|static|struct)\b", " ", variable.type).strip())
-    kind = kind if kind != "auto" else match[1].rsplit("::", 1)[-1]
+    called = match[1].rsplit("::", 1)[-1]
+    kind = kind if kind != "auto" else called
+    if match[3] is not None and called != kind:
+        return ""  # a function's call
+    if any(f.name == kind == f.scope.rsplit("::", 1)[-1] for source in sources for f in source.functions):
+        return ""  # its constructor says what the values are
     fields = next((source.class_fields[kind] for source in sources if kind in source.class_fields), ())
-    place = next((i for i, field in enumerate(fields) if field.name == member), len(parts))
-    return parts[place] if place < len(parts) else ""
+    return listed_values(parts, [field.name for field in fields]).get(member, "")
+
+
+def listed_values(parts: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
+    """The texts of a list's elements by the names of the class's members: in their order, or designated."""
+    named = {found[1]: found[2] for part in parts if (found := _DESIGNATED.fullmatch(part.strip()))}
+    return named or {name: part.strip() for name, part in zip(fields, parts, strict=False)}
 
 
 def _element(kind: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -148,6 +148,17 @@ def variables(code: str, node: Node) -> list[Variable]:
     return found
 
 
+def unbound(found: Sequence[Variable]) -> list[Variable]:
+    """The variables of a declaration, where a structured binding, ``auto [grid, block] = plan(M, N);``, is one variable
+    for each of its names."""
+    named = []
+    for each in found:
+        names = [name.strip() for name in each.name[1:-1].split(",")] if each.name.startswith("[") else []
+        named += [replace(each, name=name, type="auto", value=f"std::get<{i}>({each.value})")
+                  for i, name in enumerate(names)] or [each]  # fmt: skip
+    return named
+
+
 def _declarators(node: Node) -> list[tuple[Node, Node | None]]:
     """The declarators of a declaration; those of a class's member with their default value."""
     found: list[tuple[Node, Node | None]] = []
@@ -177,6 +188,18 @@ def _value(code: str, node: Node | None, kind: str, array: bool) -> str:
     if kind == "dim3" or node.named_child_count != 1:
         return f"{'' if kind == 'auto' else kind}({text[1:-1]})"
     return text[1:-1].strip()
+
+
+def built_members(code: str, constructor: Node, kinds: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The members that a constructor initialises before its body, of these types, with their values as text."""
+    listed = (child for child in constructor.named_children if child.type == "field_initializer_list")
+    found = []
+    for item in (item for each in listed for item in each.named_children if item.type == "field_initializer"):
+        name, value = text_of(code, item.named_children[0]), item.named_children[-1]
+        text = _value(code, value, kinds.get(name, ""), False)
+        if name in kinds and text != name:
+            found.append((name, text))
+    return tuple(found)
 
 
 def enumerators(code: str, node: Node) -> list[tuple[str, str]]:

@@ -57,6 +57,7 @@ class FunctionSource:
 
     scope     the namespaces and classes around it: "ns::S"
     branches  the conditions of the preprocessor in its body
+    built     the members that a constructor initialises before its body, with their values as text
     """
 
     name: str
@@ -69,6 +70,7 @@ class FunctionSource:
     scope: str = ""
     device: bool = False
     branches: Branches = NO_BRANCHES
+    built: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,14 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Enumeration:
+    """An enumeration: the type of its values, and these as texts."""
+
+    type: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SourceFile:
     """A file, read. ``text`` has comments, literals and directives blanked.
 
@@ -126,6 +136,7 @@ class SourceFile:
     class_templates, class_fields  of each class, by its last name
     class_bases, unions            the classes that a class inherits from; classes whose members share one place
     members    names of constants and variables that only classes have here
+    enums      of each enumeration, the type and the texts of its values
     """
 
     path: Path
@@ -145,3 +156,4 @@ class SourceFile:
     class_bases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unions: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
+    enums: Mapping[str, Enumeration] = field(default_factory=dict)

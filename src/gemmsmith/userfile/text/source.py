@@ -21,6 +21,7 @@ from gemmsmith.userfile.text.conditional_branches import NO_BRANCHES, Branches
 from gemmsmith.userfile.text.cuda_text import cuda_text
 from gemmsmith.userfile.text.declared import (
     base_classes,
+    built_members,
     enumerators,
     fields,
     function_declarator,
@@ -32,6 +33,7 @@ from gemmsmith.userfile.text.declared import (
     with_types,
 )
 from gemmsmith.userfile.text.parts import (
+    Enumeration,
     Field,
     FunctionSource,
     Instantiation,
@@ -92,7 +94,7 @@ def _read(path: Path, _stamp: Stamp, macros: tuple[tuple[str, Macro], ...], text
         path, code, tuple(reader.kernels), tuple(reader.functions), tuple(reader.launches),
         {**plain, **reader.constants}, reader.aliases, cleaned.quoted, reader.variables, cleaned.macros,
         reader.qualified, tuple(reader.instantiations), reader.class_templates, reader.class_fields,
-        reader.class_bases, frozenset(reader.unions), frozenset(reader.members),
+        reader.class_bases, frozenset(reader.unions), frozenset(reader.members), reader.enums,
     )  # fmt: skip
 
 
@@ -159,6 +161,7 @@ class _Reader:
     class_bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unions: set[str] = field(default_factory=set)
     members: set[str] = field(default_factory=set)
+    enums: dict[str, Enumeration] = field(default_factory=dict)
 
     def read(self, root: Node) -> None:
         stack: list[tuple[Node, tuple[str, ...], Node | None]] = [(root, (), None)]
@@ -251,8 +254,10 @@ class _Reader:
             of = self.class_templates.get(scope[-1])
         device = re.search(r"\b__device__\b", head) is not None
         first, last = body.start_point[0] + 1, body.end_point[0] + 1
+        kinds = {each.name: each.type for each in self.class_fields.get(scope[-1] if scope else "", ())}
         self.functions.append(FunctionSource(name, head, text, line, first, given, of, "::".join(scope), device,
-                                             self.branches.within(first, last)))  # fmt: skip
+                                             self.branches.within(first, last),
+                                             built_members(self.code, node, kinds)))  # fmt: skip
         if _LAUNCH.search(text):
             self.launches += launches_in(self.code, body, len(self.functions) - 1)
 
@@ -285,7 +290,14 @@ class _Reader:
         body = node.child_by_field_name("body")
         if name and body is not None:
             self.qualified.setdefault(name, "::".join((*scope, name)))
-        for inner, value in enumerators(self.code, node):
+        outer = node.parent if node.parent is not None and node.parent.type == "type_definition" else None
+        alias = innermost(outer.child_by_field_name("declarator")) if outer is not None else None
+        found = enumerators(self.code, node)
+        kind = words(text_of(self.code, node.child_by_field_name("base"))) or "int"
+        for each in (name, text_of(self.code, alias)) if found else ():
+            for depth in range(len(scope) + 1) if each else ():
+                self.enums.setdefault("::".join((*scope[depth:], each)), Enumeration(kind, tuple(v for _, v in found)))
+        for inner, value in found:
             self._store(self.constants, inner, value, (*scope, name) if name else scope)
 
     def _alias(self, node: Node, scope: tuple[str, ...]) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gemmsmith.kernel.expressions import split
+from gemmsmith.userfile.host.function_bodies import initial_values
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
-from gemmsmith.userfile.host.host_scope import initial_values
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate
 from gemmsmith.userfile.kernels.kernel_facts import KernelFacts

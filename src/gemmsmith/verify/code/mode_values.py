@@ -35,7 +35,21 @@ def mode_values(name: str, body: str) -> tuple[str, ...]:
     if masks := sorted({int(mask) for mask in re.findall(before + bits + after, body)} - {0})[:_MOST_BITS]:
         return tuple(str(sum(chosen)) for chosen in product(*((0, mask) for mask in masks)))
     constants = [str(int(left or right)) for left, right in re.findall(before + equal + after, body)]
-    return tuple(dict.fromkeys(constants if len(set(constants)) > 1 else ["0", "1", *constants]))
+    switches = re.finditer(rf"\bswitch\s*\(\s*{word}\s*\)\s*\{{", body)
+    constants += [str(int(case)) for each in switches for case in _cases(body[each.end() :])]
+    return tuple(sorted(set(constants if len(set(constants)) > 1 else ["0", "1", *constants]), key=int))
+
+
+def _cases(text: str) -> list[str]:
+    """The numbers of the cases of a switch, of which ``text`` is what follows its brace."""
+    depth, found = 1, []
+    for match in re.finditer(r"[{}]|\bcase\s+(\d+)", text):
+        depth += (match[0] == "{") - (match[0] == "}")
+        if depth == 0:
+            break
+        if match[1] and depth == 1:
+            found.append(match[1])
+    return found
 
 
 def modes_of(argument: Argument, body: str, code: str) -> tuple[str, ...]:

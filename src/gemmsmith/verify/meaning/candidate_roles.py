@@ -12,7 +12,7 @@ from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.pointer_roles import with_written
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
-from gemmsmith.verify.code.kernel_body import kernel_body
+from gemmsmith.verify.code.kernel_body import kernel_decisions
 from gemmsmith.verify.code.mode_values import modes_of
 from gemmsmith.verify.code.written import used_bytes, used_parameters, written_parameters
 
@@ -35,7 +35,7 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
 
 def _with_modes(spec: KernelSpec, own: Signature) -> Iterator[Signature]:
     """The signature with each value of the numbers that only choose what the kernel computes: ``if (shared != 2)``."""
-    body = kernel_body(spec)
+    body = kernel_decisions(spec)
     modes = {arg.name: values for arg in own.unknown if arg.code != "?" and (values := modes_of(arg, body, spec.code))}
     for chosen in product(*modes.values()) if modes else ():
         roles = dict(zip(modes, chosen, strict=True))

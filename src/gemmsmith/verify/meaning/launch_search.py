@@ -7,7 +7,7 @@ follow are candidates: the trials judge them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,8 +25,8 @@ from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
 from gemmsmith.userfile.kernels.kernel_facts import KernelFacts
 
-_SIDE = 512  # rows and columns of C: more than any tile
-_DEPTH = 64
+SIDE = 512  # rows and columns of C: more than any tile
+DEPTH = 64
 _BLOCKS = (256, 128, 64, 512, 1024, 32)
 _SQUARE_BLOCKS = ((16, 16, 1), (32, 32, 1), (8, 8, 1), (32, 8, 1), (32, 4, 1))
 
@@ -74,20 +74,28 @@ def search_launches(
         return
     if any(arg.table for arg in spec.signature.arguments):
         return
+    yield from launches_by_writes(
+        spec, config, ptx, lambda geometry, block: _written(device, spec, config, geometry, block, compile_fn)
+    )
+
+
+def launches_by_writes(
+    spec: KernelSpec, config: Config, ptx: str, written: Callable[[Geometry, int], Any]
+) -> Iterator[TileLaunch]:
+    """The same for a kernel of which ``written`` says what one block of a launch on the problem of the search changes:
+    an array of flags over C, or None if it faults."""
     linear = "%ctaid.y" not in ptx
     guess, found = _tried(spec, config, ptx)
     for block in found:
-        first = _written(device, spec, config, Geometry((1, 1, 1), block, guess.smem), 0, compile_fn)
+        first = written(Geometry((1, 1, 1), block, guess.smem), 0)
         tile = _rectangle(first)
         if tile is None:
             continue
-        second = _written(device, spec, config, Geometry((2, 1, 1), block, guess.smem), 1, compile_fn)
-        below = (
-            None if linear else _written(device, spec, config, Geometry((1, 2, 1), block, guess.smem), 1, compile_fn)
-        )
+        second = written(Geometry((2, 1, 1), block, guess.smem), 1)
+        below = None if linear else written(Geometry((1, 2, 1), block, guess.smem), 1)
         if not (_is_beside(second, tile) and _is_beside(below, tile)):
             continue
-        along_fast = second is None or not second.any() or int(np.flatnonzero(second)[0]) < _SIDE
+        along_fast = second is None or not second.any() or int(np.flatnonzero(second)[0]) < SIDE
         slow, fast = tile
         facts = getattr(spec.geometry, "facts", None)
         yield TileLaunch(block, guess.smem, slow, fast, not along_fast, linear, facts=facts)
@@ -114,7 +122,7 @@ def _tried(spec: KernelSpec, config: Config, ptx: str) -> tuple[Geometry, tuple[
 
 
 def _problem(spec: KernelSpec) -> Problem:
-    return spec.problem(_SIDE, _SIDE, _DEPTH)
+    return spec.problem(SIDE, SIDE, DEPTH)
 
 
 def _written(
@@ -130,7 +138,7 @@ def elements_written(
 ) -> Any:  # fmt: skip
     """Which elements of C, and of the room behind it, one block changes; None if it faults."""
     own = replace(spec, geometry=lambda *_: geometry)
-    size = max(_SIDE * _SIDE, problem.batch * max(problem.m, problem.n, problem.k) ** 2)
+    size = max(SIDE * SIDE, problem.batch * max(problem.m, problem.n, problem.k) ** 2)
     sizes = (problem.dtype.itemsize, problem.dtype.itemsize, problem.out_dtype.itemsize)
     addresses = [device.allocate(size * width) for width in sizes]
     extra = device.allocate(size * sizes[2])
@@ -157,7 +165,7 @@ def _rectangle(written: Any) -> tuple[int, int] | None:
     """Slow and fast extent of the elements from the first on, if they are a whole rectangle."""
     if written is None or not written.any():
         return None
-    matrix = written.reshape(_SIDE, _SIDE)
+    matrix = written.reshape(SIDE, SIDE)
     slow, fast = int(np.flatnonzero(matrix.any(axis=1))[-1]) + 1, int(np.flatnonzero(matrix.any(axis=0))[-1]) + 1
     return (slow, fast) if matrix[:slow, :fast].all() and slow * fast > 1 else None
 
@@ -166,5 +174,5 @@ def _is_beside(written: Any, tile: tuple[int, int]) -> bool:
     """Whether another block writes from the corner of a tile on, or nothing."""
     if written is None or not written.any():
         return True
-    slow, fast = divmod(int(np.flatnonzero(written)[0]), _SIDE)
+    slow, fast = divmod(int(np.flatnonzero(written)[0]), SIDE)
     return slow % tile[0] == 0 and fast % tile[1] == 0

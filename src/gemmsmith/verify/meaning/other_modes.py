@@ -18,7 +18,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.shapes import Shape
 from gemmsmith.sim.memory.access_faults import ASSERTION_FAILED
-from gemmsmith.verify.code.kernel_body import kernel_body
+from gemmsmith.verify.code.kernel_body import kernel_decisions
 from gemmsmith.verify.code.mode_values import chosen_by_callers, modes_of, transposes, with_values
 from gemmsmith.verify.harness import no_launch, verify_launch
 from gemmsmith.verify.meaning.launch_probe import LaunchProbe, operands
@@ -72,7 +72,7 @@ def _is_right_padded(device: Device, spec: KernelSpec, config: Config, shape: Sh
 
 def _others(spec: KernelSpec, own: Signature) -> Iterator[tuple[Signature, str]]:
     """The signature with other values, and these as text; only of numbers that are named after a layout."""
-    body = kernel_body(spec)
+    body = kernel_decisions(spec)
     named = [arg for arg in chosen_by_callers(own) if transposes(arg.name)]
     modes = {arg: found for arg in named if (found := modes_of(arg, body, spec.code))}
     for _, chosen in zip(range(_MOST), product(*modes.values()) if modes else (), strict=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +30,7 @@ from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_probe import Operands
 from gemmsmith.verify.meaning.scaled_evidence import Run, is_almost, is_wrong_product
+from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
 from gemmsmith.verify.meaning.scaled_meanings import Meaning, magnitude, meanings, result
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
@@ -224,18 +225,17 @@ class _Runner:
 
 def check_scaled(
     spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, device: str, timeout: float,
-    cache: CompileCache | None, only: str = "",
+    cache: CompileCache | None, only: str = "", tried_launch: bool = False,
 ) -> ScaledCheck:  # fmt: skip
     """The verdict, or the outcome of the trial ``only``; raises ``SignatureError`` where no meaning that was tried
-    gives its result."""
-    has_group = any(each.role == "group" for each in parameters)
-    runner = _Runner(spec, parameters, device, timeout, cache, (passed_group or _GROUP) if has_group else 0)
+    gives its result. ``tried_launch``: no one says that it is launched so, and only what it then computes can."""
+    runner = _runner(spec, parameters, passed_group, device, timeout, cache)
     shapes = check_shapes(spec, spec.config())
     may_be_grouped = any(each.role in ("scale", "zero") and each.pointer for each in parameters)
     depth = 2 * max(runner.group, 128) if may_be_grouped else 0
     m, n, k = shapes.distinct
     shape = m, n, _deep(max(k, depth), runner.group or (128 if depth else 1), (m, n))
-    meaning = _meaning(runner, shape)
+    meaning = _meaning(runner, shape, tried_launch)
     found = ScaledCheck(spec, parameters, meaning)
     step = runner.group or meaning.group
     ordered = _ORDERED.search(runner.ptx) is not None
@@ -254,7 +254,25 @@ def check_scaled(
     return found
 
 
-def _meaning(runner: _Runner, shape: Shape) -> Meaning:
+def launches_of_scaled(
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, timeout: float,
+    cache: CompileCache | None,
+) -> Iterator[KernelSpec]:  # fmt: skip
+    """The kernel under launches that are found by running single blocks, where nothing says how it is launched."""
+    if is_guessed(spec):
+        runner = _runner(spec, parameters, passed_group, "sim", timeout, cache)
+        yield from searched(runner, tuple(each.name for each in parameters if each.role in ("scale", "zero")))
+
+
+def _runner(
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, device: str, timeout: float,
+    cache: CompileCache | None,
+) -> _Runner:  # fmt: skip
+    has_group = any(each.role == "group" for each in parameters)
+    return _Runner(spec, parameters, device, timeout, cache, (passed_group or _GROUP) if has_group else 0)
+
+
+def _meaning(runner: _Runner, shape: Shape, tried_launch: bool = False) -> Meaning:
     types = {role: runner.type_of(next(p for p in runner.parameters if p.role == role)) for role in "ABC"}
     narrow = {role: kind.itemsize == 1 for role, kind in types.items()}
     kinds = types["A"], types["B"]
@@ -284,6 +302,8 @@ def _meaning(runner: _Runner, shape: Shape) -> Meaning:
             if near is None and got.dtype.itemsize == 1 and equal.any():
                 exact = result(meaning, runner.parameters, data, shape).astype(np.int64)
                 near = meaning if (exact.astype(got.dtype) == got).all() else None  # it wraps around
+    if tried_launch:
+        raise _refused(runner, known, why)
     if near is not None:
         return near
     if runner.group and (other := _of_another_group(runner, shape, narrow)) is not None:

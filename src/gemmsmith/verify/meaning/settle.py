@@ -55,20 +55,22 @@ def settle(
     layout: Layout | None,
     blocks: Sequence[int] | None = None,
     seconds: float = SETTLE_S,
+    only_right: bool = False,
 ) -> Settled:
     """Read the kernel by running it on ``shapes`` (the user's own M, N, K), one after another until one tells.
 
     layout  the only one that is accepted; None: any
     blocks  the only ones that are run; None: all
     seconds of a slow kernel, in which more than the likeliest meaning is tried
+    only_right  whether one that gives no product is left to its trials, whatever else it computes
 
     Raises where roles stay open.
     """
     search = MeaningSearch(open_device, spec, config, shapes, compiled, layout, blocks, seconds)
-    return with_searched_launch(search, _settled(search))
+    return with_searched_launch(search, _settled(search, only_right))
 
 
-def _settled(search: MeaningSearch) -> Settled:
+def _settled(search: MeaningSearch, only_right: bool) -> Settled:
     attempts = (_by_launches, refuse_elementwise, _refuse_other_function, by_other_version, _by_own_shape,
                 _by_what_it_touches, by_search, by_search_without_namesake)  # fmt: skip
     for attempt in attempts:  # each gives the kernel or nothing, or raises
@@ -83,7 +85,7 @@ def _settled(search: MeaningSearch) -> Settled:
     restricted = with_restricted_extents(search)
     if isinstance(restricted, Settled):
         return restricted
-    if restricted is None:
+    if restricted is None and not only_right:
         refuse_near_product(search)
     return _unsettled(search, restricted)
 

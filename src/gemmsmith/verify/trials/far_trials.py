@@ -9,7 +9,7 @@ from dataclasses import replace
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
-from gemmsmith.verify.trials.sparse_launch import is_exact
+from gemmsmith.verify.trials.sparse_launch import holds_numbers, is_exact
 from gemmsmith.verify.trials.trial import LARGE, NEARLY, Size, Trial
 from gemmsmith.verify.trials.trial_subject import Subject
 
@@ -45,7 +45,7 @@ def far_trial(
         return None  # blocks take more than one tile each, or share one
     whole = problem.m % bm == 0 and problem.n % bn == 0
     chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
-    if not is_exact(subject.spec, problem):
+    if not is_exact(subject.spec, problem) or not holds_numbers(subject.spec, subject.config, problem):
         return None
     per_block = min(bm, problem.m) * min(bn, problem.n)
     return Trial(label, problem.with_(alpha=1.0, beta=float(subject.spec.signature.accumulates)), "exact", "integers",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.call import binding
 from gemmsmith.call.launch_plan import plan_launches
-from gemmsmith.errors import SimulationError
+from gemmsmith.errors import SignatureError, SimulationError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import Addresses, KernelSpec
 from gemmsmith.problem import Problem
@@ -52,9 +52,21 @@ class _Matrix:
         return self.stored.T if self.transposed else self.stored
 
 
+_ADDRESSES = Addresses(*(ALIGNMENT * place for place in range(1, 5)))
+
+
+def holds_numbers(spec: KernelSpec, config: Config, problem: Problem) -> bool:
+    """Whether the kernel's parameters hold the sizes and strides: an int takes no stride of 2³¹ elements."""
+    try:
+        plan_launches(spec, config, problem, _ADDRESSES)
+    except SignatureError:
+        return False
+    return True
+
+
 def runs_on_parts(spec: KernelSpec, config: Config, problem: Problem) -> bool:
     """Whether a launch needs nothing but its operands: a prologue copies all of them, a workspace is shared."""
-    plan = plan_launches(spec, config, problem, Addresses(*(ALIGNMENT * place for place in range(1, 5))))
+    plan = plan_launches(spec, config, problem, _ADDRESSES)
     return not (plan.prologue or plan.scratch or spec.workspace is not None)
 
 
