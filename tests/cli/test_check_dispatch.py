@@ -263,3 +263,29 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
     tried = {trial.problem.k for trial in launched_trials(spec, report, asked, spec.problem(64, 128, 192))}
     assert 259 in tried
     assert not {67, 63} & tried
+
+
+TIMED = """
+template <typename T>
+__global__ void product(const T* A, const T* B, T* C, int M, int N, int K) {
+    int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
+    SUM sum = 0;
+    for (int k = 0; k < K; ++k) sum += i < M && j < N ? A[i * K + k] * B[k * N + j] : T(0);
+    if (i < M && j < N) C[i * N + j] = sum;
+}
+template <typename T>
+void timed(int s) {
+    T *a, *b, *c;
+    cudaMalloc(&a, s * s * sizeof(T)); cudaMalloc(&b, s * s * sizeof(T)); cudaMalloc(&c, s * s * sizeof(T));
+    product<T><<<dim3((s + 15) / 16, (s + 15) / 16), dim3(16, 16)>>>(a, b, c, s, s, s);
+}
+int main() { timed<float>(1024); timed<double>(1024); }
+"""
+
+
+@pytest.mark.parametrize(("sum_type", "status"), [("T", "right"), ("float", "wrong")])
+def test_an_instance_for_another_type_is_judged_though_its_launcher_has_one_size(
+    sum_type: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = check(tmp_path, TIMED.replace("SUM", sum_type), capsys, "--cures", "0")
+    assert found["status"] == status

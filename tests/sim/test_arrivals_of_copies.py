@@ -34,6 +34,7 @@ extern "C" __global__ void staged(const int* in, int* out) {
             asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
                          :: "r"(shared(&stages[s][lane])), "l"(in + s * 32 + lane) : "memory");
             asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared(&full[s])) : "memory");
+            if (s == WAITS_AFTER) asm volatile("cp.async.wait_all;" ::: "memory");
         }
     else
         for (int s = 0; s < 4; ++s) {
@@ -68,8 +69,8 @@ SCHEDULES = ("lockstep", "in_order", "reversed", "random", "starved")
 IN = np.arange(128, dtype=np.int32)
 
 
-def staged(schedule: str, arrivals: int = 32, read_after: str = "s") -> gemmsmith.LaunchResult:
-    defines = {"ARRIVALS": arrivals, "READ_AFTER": read_after}
+def staged(schedule: str, arrivals: int = 32, read_after: str = "s", waits_after: int = -1) -> gemmsmith.LaunchResult:
+    defines = {"ARRIVALS": arrivals, "READ_AFTER": read_after, "WAITS_AFTER": waits_after}
     return gemmsmith.launch(COPIES, "staged", grid=1, block=64, args=[IN, np.zeros(128, np.int32)], schedule=schedule,
                             defines=defines, arch="sm_90")  # fmt: skip
 
@@ -80,6 +81,15 @@ def test_stages_may_arrive_in_any_order(schedule: str) -> None:
     assert not result.hazards
     assert np.array_equal(result["out"].reshape(4, 32), IN.reshape(4, 32)[:, ::-1])
     assert not staged(schedule, read_after="3").hazards  # the last arrival covers all copies before it
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("waits_after", [0, 2, 3])
+def test_the_copying_threads_may_wait_for_the_copies_as_well(schedule: str, waits_after: int) -> None:
+    result = staged(schedule, waits_after=waits_after)
+    assert not result.hazards
+    assert np.array_equal(result["out"].reshape(4, 32), IN.reshape(4, 32)[:, ::-1])
+    assert staged(schedule, read_after="0", waits_after=waits_after).hazards
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gemmsmith.fills import operands
-from gemmsmith.problem import Problem
+from gemmsmith.problem import FP64, Problem
 from gemmsmith.verify.faults.diagnosis import reasons
 from gemmsmith.verify.faults.wrong_places import places
 from gemmsmith.verify.faults.wrong_sums import sums
@@ -86,6 +86,17 @@ def test_outputs_that_are_off_by_one_number() -> None:
     assert sums(problem, data, right + wrong, right, wrong) == ["each wrong output is 1 more than it should be"]
     assert sums(problem, data, right - 3 * wrong, right, wrong) == ["each wrong output is 3 less than it should be"]
     assert sums(problem, data, right + 0.5 * wrong, right, wrong) == [], "half of C is right: the layout is known"
+
+
+def test_outputs_that_are_rounded_too_often() -> None:
+    problem = Problem(32, 32, 64, dtype=FP64, out_dtype=FP64)
+    data = operands(problem, "normal", 0)
+    right = data.a @ data.b
+    wrong = np.ones(right.shape, bool)
+    in_fp32 = (data.a.astype(np.float32) @ data.b.astype(np.float32)).astype(float)
+    (found,) = sums(problem, data, in_fp32, right, wrong)
+    assert found.startswith("the wrong outputs are nearly right") and found.endswith("fp32 numbers had been in between")
+    assert "without the terms" in sums(problem, data, right - np.outer(data.a[:, -1], data.b[-1]), right, wrong)[0]
 
 
 @pytest.mark.parametrize(

@@ -194,14 +194,20 @@ class AsyncCopies:
         """Land what these lanes committed, except their last ``allowed`` groups; −1 lands everything."""
         if not self.pending and not self.flights:
             return
-        waits = np.zeros(self.committed.size, bool)
-        waits[lanes] = True
+        waits = self._among(lanes)
         self.flights = [left for flight in self.flights if (left := self._counted(flight, waits, allowed)) is not None]
 
         def done(copy: Pending) -> Array:
             waited = waits[copy.lanes]
             return waited if allowed == _EVERYTHING else waited & (copy.group < self.committed[copy.lanes] - allowed)
 
+        for each in self.arrivals if self.pending else ():  # who waits for the mbarrier may read these as well
+            covered = self._among(each.lanes)
+
+            def arrives(copy: Pending, arrival: _Arrival = each, own: Array = covered) -> Array:
+                return done(copy) & _issued_before(own, arrival.issued, copy)
+
+            self._finish(arrives, each.landing)
         self._finish(done)
 
     def start_flight(self, operation: Operation[Any], lanes: Array) -> None:
@@ -232,8 +238,7 @@ class AsyncCopies:
     def _landed(self, step: Bundle[Any], arrival: _Arrival, index: Array, moment: Moment | None) -> None:
         """Copies that an earlier arrival covers as well are that arrival's: who waits for it may read them."""
         for each in self.arrivals if self.pending else ():
-            own = np.zeros(self.committed.size, bool)
-            own[np.intersect1d(each.lanes, arrival.lanes)] = True
+            own = self._among(np.intersect1d(each.lanes, arrival.lanes))
             self._finish(partial(_issued_before, own, each.issued), each.landing)
             if each is arrival:
                 break
@@ -243,6 +248,12 @@ class AsyncCopies:
             self.machine.unit(MBarriers).arrive(lanes, index, np.ones(lanes.size, np.int64), moment)
         except AccessFault as fault:
             raise describe_fault(self.machine, step, lanes, fault) from None
+
+    def _among(self, lanes: Lanes) -> Array:
+        """Which lanes of the wave are among these."""
+        found = np.zeros(self.committed.size, bool)
+        found[lanes] = True
+        return found
 
     def _finish(self, done: Callable[[Pending], Array], landing: Landing | None = None) -> None:
         """Land the copies that are ``done``; ``landing`` as the race detector's, if an mbarrier says when."""

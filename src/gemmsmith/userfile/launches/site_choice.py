@@ -58,11 +58,12 @@ def complete(sites: Iterable[LaunchSite], like: SiteValues, sizes: Mapping[str, 
 def instances_beside(
     own: SiteValues, sites: Iterable[LaunchSite], sizes: Mapping[str, int]
 ) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """The template values of sites beside ``own`` that pass others and leave nothing open: in the same function, or in
-    another of the file that host code calls."""
+    """The template values of sites beside ``own`` that pass others and leave no more open than it does: in the same
+    function, or in another of the file that host code calls."""
     names = {parameter.name for parameter in own.site.kernel.template or ()}
     plain = replace(own, given={name: value for name, value in own.given.items() if name not in names})
     mine = own.template()[0]
+    most = min(_missing(own, sizes), _UNREACHED - 1)
     found: dict[tuple[tuple[str, str], ...], None] = {}
     for site in sites if names else ():
         values = replace(plain, site=site)
@@ -74,7 +75,7 @@ def instances_beside(
         if left or template == mine or pairs in found:
             continue
         missing = _missing(values, sizes)
-        if missing == 0 or (missing == _UNREACHED and _is_ever_reached(values, sizes)):
+        if missing <= most or (missing == _UNREACHED and _is_ever_reached(values, sizes)):
             found[pairs] = None
     return tuple(found)
 

@@ -23,6 +23,8 @@ _SAMPLES = 48
 _LARGEST_K = 1024  # the search for a missing part compares all pairs of ends
 _LARGEST_C = 1 << 20  # outputs, for the search for moved rows
 _CLOSE = 2e-4  # of the sum of magnitudes: far above rounding, far below a term of random data
+_COARSER = (("fp32", 2.0**-24), ("fp16 or TF32", 2.0**-11), ("bf16", 2.0**-8))  # what they round by
+_ROUNDINGS = 16  # a sum is off by that much more or less than one rounding
 _TOO_FEW = 3
 _MOSTLY = 0.75  # of the outputs are wrong where the layout is another one
 
@@ -56,6 +58,10 @@ def _statements(problem: Problem, data: Operands, got: Array, expected: Array, w
     full = terms.sum(axis=1)
     if more := _offset(had - expected[rows, columns]):
         yield [more]
+    off = float((np.abs(had - expected[rows, columns]) / scale).max())
+    if off <= _CLOSE and (terms % 1).any():  # integers are not rounded
+        yield [_nearly(off, problem.dtype.unit_roundoff)]
+        return
     if problem.beta and close(had, problem.alpha * full):
         yield ["the wrong outputs equal alpha * A * B: beta * C is not in them"]
     if problem.alpha != 1 and close(had, full + before):
@@ -68,6 +74,13 @@ def _statements(problem: Problem, data: Operands, got: Array, expected: Array, w
         yield [moved]
     if problem.alpha and (other := _seen(problem, data, a, b, got, relaid=bool(wrong.mean() > _MOSTLY))):
         yield [other]
+
+
+def _nearly(off: float, own: float) -> str:
+    """Of outputs that are off by less than a term would be; ``own``: what their type rounds by."""
+    named = (name for name, unit in _COARSER if unit > own and unit / _ROUNDINGS <= off <= _ROUNDINGS * unit)
+    like = next((f", as if {name} numbers had been in between" for name in named), "")
+    return f"the wrong outputs are nearly right: off by at most {off:.1e} of the sum of |a*b|{like}"
 
 
 def _offset(differences: Array) -> str:

@@ -50,10 +50,13 @@ def find_raggedness(
             if launch.flat > 1 and _needs_whole_rounds(run, trial, launch.flat):
                 return Raggedness(Multiples(1, launch.flat, 1))
             raise WrongGuard("MNK", trial, verdict)
+        m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
+        multiples = Multiples(m, n, k)
+        if verdict is None and len(axes) == 3 and max(m, n, k) <= max(1, 16 // base.dtype.itemsize):
+            _judge_padded_rows(run, trial, base, multiples, edges)  # host code may ask it of rows alone
     except WrongGuard as ended:
         return ended.found
-    m, n, k = (next(step for axis, step in found.items() if each in axis) for each in "MNK")
-    return Raggedness(Multiples(m, n, k))
+    return Raggedness(multiples)
 
 
 def _needs_whole_rounds(run: Run, trial: Trial, flat: int) -> bool:
@@ -94,24 +97,35 @@ def _judge_half_vectors(run: Run, trial: Trial, base: Problem, step: int) -> Non
 def _judge_padded_rows(run: Run, trial: Trial, base: Problem, rows: Multiples, edges: KernelEdges) -> None:
     """Raise for a kernel that takes leading dimensions and is wrong where its rows start on whole vectors and end in
     one: nothing is misaligned there. The padding behind a row is NaN. Whose results are not has kept out of it; then no
-    more may be lost than the rest of a loop that has no round for it, or columns that are left out."""
+    more may be lost than the rest of a loop that has no round for it, or columns that are left out. Who is right at
+    some ends within a vector means to be right at all."""
     for axis, step in (("K", rows.k), ("N", rows.n)):
         if step == 1:
             continue
-        extent = getattr(base, axis.lower())
-        problem = with_extent(base, axis, extent - 1 if extent > step else extent + 1)
-        problem = problem.with_(lda=_padded(problem.a_shape[1], problem.dtype.itemsize),
-                                ldb=_padded(problem.b_shape[1], problem.dtype.itemsize),
-                                ldc=_padded(problem.n, problem.out_dtype.itemsize))  # fmt: skip
-        ended = replace(trial, problem=problem, slack=_PADDING_OF_LAST_ROW)
-        judged = run(ended)
-        if judged is None or judged.trusted or judged.faulted or judged.damage or refuses_extent(judged):
-            continue
-        if judged.wrong <= judged.unwritten or judged.got is None or math.isnan(judged.got):
-            continue
-        whole = replace(ended, mode="exact", fill=f"integers to {problem.k // step * step}")
-        if axis == "N" or edges.rounds_up or not is_trusted(run, whole):
-            raise WrongGuard(axis, ended, judged)
+        ends = [_ending(trial, base, axis, less, step) for less in sorted({1, step // 2, step - 1})]
+        judged = [(ended, verdict) for ended in ends if (verdict := run(ended)) is not None]
+        wrong = [(ended, verdict) for ended, verdict in judged if _is_wrong_at_its_end(verdict)]
+        right = len(wrong) < len(judged) and any(verdict.trusted for _, verdict in judged)
+        for ended, verdict in wrong:
+            whole = replace(ended, mode="exact", fill=f"integers to {ended.problem.k // step * step}")
+            if axis == "N" or right or edges.rounds_up or not is_trusted(run, whole):
+                raise WrongGuard(axis, ended, verdict)
+
+
+def _ending(trial: Trial, base: Problem, axis: str, less: int, step: int) -> Trial:
+    """The trial at an extent so much below a multiple of ``step``, with rows that start on whole vectors."""
+    extent = getattr(base, axis.lower())
+    problem = with_extent(base, axis, (extent if extent > step else extent + step) - less)
+    problem = problem.with_(lda=_padded(problem.a_shape[1], problem.dtype.itemsize),
+                            ldb=_padded(problem.b_shape[1], problem.dtype.itemsize),
+                            ldc=_padded(problem.n, problem.out_dtype.itemsize))  # fmt: skip
+    return replace(trial, problem=problem, slack=_PADDING_OF_LAST_ROW)
+
+
+def _is_wrong_at_its_end(judged: Verdict) -> bool:
+    if judged.trusted or judged.faulted or judged.damage or refuses_extent(judged):
+        return False
+    return judged.wrong > judged.unwritten and judged.got is not None and not math.isnan(judged.got)
 
 
 def _padded(row: int, itemsize: int) -> int:
