@@ -28,6 +28,7 @@ class LaunchSteps:
     grid_unit    how many rows or columns (axis, extent, tile) the grid counts by, if that is less than a tile
     flat         how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that
     packed       elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones
+    known        whether host code tells it
     """
 
     parts: int = 1
@@ -35,6 +36,7 @@ class LaunchSteps:
     grid_unit: Callable[[str, int, int], int] = lambda *_: 0
     flat: int = 1
     packed: int = 1
+    known: bool = False
 
 
 @dataclass
@@ -194,6 +196,8 @@ class AxisSearch:
         if judged.unwritten and not judged.faulted and self._rounds_down(less):
             return
         rest = judged.unwritten == judged.wrong and not (judged.faulted or judged.damage)  # only left out
+        if judged.unwritten and rest and self.launch.known and self._takes_the_other_ragged():
+            raise self._wrong(less)
         if set(self.axis) <= self.edges.counted and judged.unwritten and rest:
             return  # the kernel itself rounds down
         if self._drops_rows(step, judged):
@@ -203,6 +207,15 @@ class AxisSearch:
             or not self._trusted(replace(self.shorter(less), slack=_SLACK))
         ):
             raise self._wrong(less)
+
+    def _takes_the_other_ragged(self) -> bool:
+        """Whether the kernel is right where the other extent of C is no multiple of a tile: then it was meant to take
+        any, and where host code has blocks for the last tile of this one, the kernel has lost it."""
+        other = {"M": "N", "N": "M"}.get(self.axis, "")
+        if not other:
+            return False
+        ragged = with_extent(self.base, other, getattr(self.base, other.lower()) - 1)
+        return self._trusted(replace(self.trial, problem=ragged))
 
     def _clamps_parts(self, step: int) -> bool:
         """Whether blocks share K in parts, the last of which may be shorter, and it is not whole k-tiles that they

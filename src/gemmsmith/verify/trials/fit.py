@@ -67,6 +67,7 @@ def fit_subject(
             grid_unit=partial(_grid_unit, spec, config, base),
             flat=_flat(spec, ptx),
             packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),
+            known=getattr(spec.geometry, "site", None) is not None and not getattr(spec.geometry, "guessed", True),
         )
         run = cache(partial(_run, runner, until=WORK.seconds + _EXPLAINING))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)

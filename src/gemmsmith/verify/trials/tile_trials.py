@@ -9,6 +9,7 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.trials.exact_trial import exact_trial
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
+from gemmsmith.verify.trials.multiples import round_up
 from gemmsmith.verify.trials.trial import Trial
 from gemmsmith.verify.trials.trial_subject import Subject
 
@@ -16,6 +17,7 @@ MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seco
 _FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
 _MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 _MOST_OUTPUTS = 2**20  # of a product that is run beyond the largest grid
+_K_STEP = 64  # in which sizes along K are asked for
 _ASKED_TILES = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # along one extent, for which a grid is asked
 
 
@@ -65,16 +67,18 @@ def _more_than_one_wave(subject: Subject) -> Iterator[Trial]:
 
 
 def grid_changes(subject: Subject) -> Iterator[Trial]:
-    """The first size along M, and along N, at which host code's grid is another than so many blocks for each tile: a
-    condition there has two branches, and both must cover C. Grids are computed, so that asking costs little."""
+    """The first size along M, N and K at which host code's grid is another than so many blocks for each tile: a
+    condition there has two branches, and both must cover C, and every k once. Grids are computed, so that asking costs
+    little. Blocks that share K from some size on may race."""
     spec = subject.spec
     if spec.is_rung or subject.square or spec.signature.square or spec.signature.tied:
         return
-    for axis, tile in zip("MN", subject.tile, strict=True):
+    for axis, tile in zip("MNK", (*subject.tile, round_up(_K_STEP, subject.depth)), strict=True):
         tiles = _first_change(subject, axis, tile)
         problem = subject.multiples.up(with_extent(subject.one_tile(1), axis, tiles * tile))
         if tiles and problem.m * problem.n * problem.k <= MOST_WORK:
-            yield exact_trial(subject, f"{axis} = {tiles * tile}, where the grid changes", problem)
+            trial = exact_trial(subject, f"{axis} = {tiles * tile}, where the grid changes", problem)
+            yield replace(trial, hazards=axis == "K")
     yield from _beyond_largest_grid(subject)
 
 
