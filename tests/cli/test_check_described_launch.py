@@ -9,7 +9,7 @@ import pytest
 from checking import QUICK, check
 from linear_time import assert_linear
 
-from gemmsmith.userfile.launches.described_launch import described_launch
+from gemmsmith.userfile.launches.described_launch import described_launch, written_launch
 
 NAMES = {"m": "M", "n": "N", "k": "K"}
 
@@ -42,12 +42,40 @@ def test_comments_of_another_kernel() -> None:
     assert described_launch("// block (8, 8)\n\n// no launch\n", 2, 3, NAMES) is None
 
 
-@pytest.mark.parametrize("part", ["/*", '\\"', "// a\n", "grid("])
+@pytest.mark.parametrize(
+    ("comment", "grid", "block"),
+    [
+        ("// mine<<<dim3((n + 31) / 32, (m + 7) / 8), dim3(32, 8)>>>(A, B, C, m, n, k);",
+         "(N + 31) // 32,(M + 7) // 8", "32,8"),
+        ("// mine<float, 8><<<dim3((cols + 31) / 32, rows), 256, 0, stream>>>(a, b, c, rows, cols, 64)",
+         "(N + 31) // 32,M", "256"),
+        ("/* mine<<<dim3((n + 31) / 32,\n        (m + 7) / 8), 64>>>(...) */", "(N + 31) // 32,(M + 7) // 8", "64"),
+        ("// <<<(m * n + 255) / 256, 256>>>", "(M * N + 255) // 256", "256"),
+        ("// other<<<m, 256>>>(A, B, C, m, n, k);", "", ""),
+        ("// mine<<<m, 256>>>(A, B, C, m, n, k)\n// mine<<<m, 512>>>(A, B, C, m, n, k)", "", ""),
+        ("// shifts: x <<< 3", "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_comment_writes_as_code(comment: str, grid: str, block: str) -> None:
+    parameters = {name: name for name in "ABC"} | NAMES
+    found = written_launch(f"__global__ void mine();\n{comment}", "mine", range(1, 4), parameters)
+    assert (" ".join(found.grid.split()) if found else "", found.block if found else "") == (
+        " ".join(grid.split()),
+        block,
+    )
+
+
+def test_a_launch_without_a_name_belongs_to_the_kernel_beside_it() -> None:
+    assert written_launch("// <<<m, 256>>>\n\n\n__global__ void mine();", "mine", range(3, 5), NAMES) is None
+
+
+@pytest.mark.parametrize("part", ["/*", '\\"', "// a\n", "grid(", "<<<", "// a<<<\n", "// a<"])
 def test_one_pass_over_any_text(part: str) -> None:
     def seconds(times: int) -> float:
-        text = ("// " if part == "grid(" else "") + part * (50_000 * times)
+        text = ("// " if part in ("grid(", "<<<") else "") + part * (50_000 * times)
         start = time.process_time()
         assert described_launch(text, 1, 10**6, NAMES) is None
+        assert written_launch(text, "a", range(10**6), NAMES) is None
         return time.process_time() - start
 
     assert_linear(seconds)

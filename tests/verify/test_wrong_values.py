@@ -95,7 +95,8 @@ def test_outputs_that_are_rounded_too_often() -> None:
     wrong = np.ones(right.shape, bool)
     in_fp32 = (data.a.astype(np.float32) @ data.b.astype(np.float32)).astype(float)
     (found,) = sums(problem, data, in_fp32, right, wrong)
-    assert found.startswith("the wrong outputs are nearly right") and found.endswith("fp32 numbers had been in between")
+    assert found.startswith("the wrong outputs are nearly right")
+    assert found.endswith("fp32 numbers had been in between")
     assert "without the terms" in sums(problem, data, right - np.outer(data.a[:, -1], data.b[-1]), right, wrong)[0]
 
 

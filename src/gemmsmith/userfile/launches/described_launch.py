@@ -1,4 +1,5 @@
-"""A launch that a comment describes: ``// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))``."""
+"""A launch that a comment describes, ``// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))``, or writes as code:
+``// gemm<<<dim3((n + 31) / 32, (m + 7) / 8), dim3(32, 8)>>>(A, B, C, m, n, k)``."""
 
 from __future__ import annotations
 
@@ -17,6 +18,11 @@ _BLOCK = re.compile(
 )
 _THREADS = re.compile(r"\b(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\s+threads\b", re.I)
 _OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
+_WRITTEN = re.compile(
+    r"(?:\b(?P<name>[A-Za-z_]\w*)\s*(?:<[^<>;]{0,80}>)?)?\s*<<<(?P<how>[^;]{1,200}?)>>>\s*(?:\((?P<passed>[^;()]{0,400})\))?"
+)
+_DIM3 = re.compile(r"\s*dim3\s*\((.*)\)\s*", re.S)
+_LINES = 4  # over which it may be written
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
 _MOST_TEXT = 1 << 14  # characters of comments
@@ -57,6 +63,33 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     return DescribedLaunch(next(iter(grids), ""), next(iter(blocks), ""), line)
 
 
+def written_launch(text: str, name: str, near: range, parameters: Mapping[str, str]) -> DescribedLaunch | None:
+    """The launch of the kernel ``name`` that a comment writes as code; None where none does, or several do. Without a
+    name it is that of the kernel if it stands ``near``, on one of these lines.
+
+    ``parameters``: what the kernel's parameters are, in order: M, N, K, or themselves.
+    """
+    comments = _comments(text, 1, text.count("\n") + 1)
+    found: dict[tuple[str, str], int] = {}
+    for number, (line, comment) in enumerate(comments):
+        following = " ".join(each for _, each in comments[number + 1 : number + _LINES])
+        match = _WRITTEN.search(f"{comment} {following}")
+        if match is None or match.start() >= len(comment):
+            continue
+        if match["name"] != name and (match["name"] or line not in near):
+            continue
+        passed = [each.strip() for each in split(match["passed"] or "")]
+        given_for = zip(passed, parameters.values(), strict=False)
+        names = dict(parameters) | {given: role for given, role in given_for if _NAME.fullmatch(given)}
+        given = [_of_code(_DIM3.sub(r"\1", part), names) for part in split(match["how"])[:2]]
+        if len(given) == len(("grid", "block")):
+            found.setdefault((given[0], given[1]), line)
+    if len(found) != 1:
+        return None
+    (((grid, block), line),) = found.items()
+    return DescribedLaunch(grid, block, line)
+
+
 def is_launch(found: DescribedLaunch, constants: Mapping[str, int]) -> bool:
     """Whether all of it is understood: numbers, constants of the file, and extents."""
     try:
@@ -92,8 +125,18 @@ def _inside(text: str, start: int) -> str:
     return ""
 
 
+def _of_code(text: str, names: Mapping[str, str]) -> str:
+    """C++ as an option: its division cuts."""
+    parts = split(_as_roles(text, names).replace("/", "//")) if text.strip() else []
+    return ",".join(" ".join(part.split()) for part in parts)
+
+
+def _as_roles(text: str, names: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda match: names.get(match[0], match[0]), text)
+
+
 def _as_option(text: str, names: Mapping[str, str]) -> str:
     """``n / 64, batch`` as an option: "floor(N / 64),BATCH"."""
-    text = _NAME.sub(lambda match: names.get(match[0], match[0]), text)
+    text = _as_roles(text, names)
     parts = [part.strip() for part in split(text)] if text.strip() else []
     return ",".join(part if _ROUNDED.search(part) or "/" not in part else f"floor({part})" for part in parts)

@@ -13,7 +13,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.userfile.files.edited import edited_text
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.kernels.kernel_facts import SAMPLE, problem_sizes
-from gemmsmith.userfile.launches.described_launch import described_launch, is_launch
+from gemmsmith.userfile.launches.described_launch import described_launch, is_launch, written_launch
 from gemmsmith.userfile.launches.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.launches.launch_certainty import LaunchCertainty
 from gemmsmith.userfile.launches.launch_site import launch_sites
@@ -61,7 +61,9 @@ class LaunchVersions(LaunchCertainty):
         ends = [each.line + each.body.count("\n") for each in self.facts.own.kernels if each.line < kernel.line]
         last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
         names = {arg.name: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
-        found = described_launch(text, max(ends, default=0) + 1, last, names)
+        first, parameters = max(ends, default=0) + 1, {arg.name: arg.name for arg in self.signature.arguments} | names
+        found = written_launch(text, kernel.name, range(first, last + 1), parameters)
+        found = found or described_launch(text, first, last, names)
         if found is None or not is_launch(found, self.constants):
             return None
         other = copy.copy(self)
