@@ -62,3 +62,35 @@ def test_rows_of_tiles_that_the_grid_has_and_the_kernel_does_not_count(
 ) -> None:
     _, found = check(tmp_path, TILES.replace("DOWN", down).replace("HOST", host), capsys, "--cures", "0")
     assert found["status"] == status
+
+
+HALVED = """
+__global__ void halved(const float* A, const float* B, float* C, int N, int K) {
+    extern __shared__ float part[];
+    int row = blockIdx.x, col = blockIdx.y, t = threadIdx.x;
+    float sum = 0;
+    for (int k = t; k < K; k += blockDim.x) sum += A[row * K + k] * B[k * N + col];
+    part[t] = sum;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half) part[t] += part[t + half];
+        __syncthreads();
+    }
+    if (t == 0) C[row * N + col] = part[0];
+}
+void launch(const float* A, const float* B, float* C, int M, int N, int K) {
+    int threads = THREADS;
+    halved<<<dim3(M, N), threads, threads * sizeof(float)>>>(A, B, C, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("threads", "status"), [("64", "right"), ("(K + 31) / 32 * 32", "wrong")])
+def test_an_extent_of_the_grid_alone_is_no_other_one_as_well(
+    threads: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """M = K = 64 gives 64 threads, which halving is right for: K was taken for M, too."""
+    _, found = check(
+        tmp_path, HALVED.replace("THREADS", threads), capsys, "--cures", "0", "--trial", "M, N and K all different"
+    )
+    assert found["status"] == status

@@ -10,6 +10,7 @@ from itertools import chain, product
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.kernel.other_readings import readings
 from gemmsmith.kernel.pointer_roles import with_written
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.code.kernel_body import kernel_decisions
@@ -30,7 +31,9 @@ def candidate_roles(spec: KernelSpec, own: Signature, compiled: CompiledKernel) 
     if stored and (pointers_open or own.named(own.output) not in stored):
         own = with_written(own, stored)
     modes = list(_with_modes(spec, own))
-    return [own, *_limited(chain(modes, *map(readings, modes), readings(own)))]
+    alone = _told_by_grid_alone(spec, own)
+    others = (each for each in chain(modes, *map(readings, modes), readings(own)) if not alone & set(each.tied))
+    return [own, *_limited(others)]
 
 
 def _with_modes(spec: KernelSpec, own: Signature) -> Iterator[Signature]:
@@ -57,6 +60,13 @@ def _asked_by_grid(spec: KernelSpec) -> set[str]:
     """The words with which host code writes the grid."""
     site = getattr(spec.geometry, "site", None)
     return set(re.findall(r"[A-Za-z_]\w*", site.origin(0)[1])) if site is not None else set()
+
+
+def _told_by_grid_alone(spec: KernelSpec, own: Signature) -> set[str]:
+    """The extents that host code has a name for which is in the grid, and passes the kernel nothing of: no number that
+    it passes is that extent as well."""
+    passed = set(re.findall(r"[A-Za-z_]\w*", " ".join(arg.at_launch for arg in own.arguments)))
+    return {word.upper() for word in _asked_by_grid(spec) - passed} & {*EXTENTS}
 
 
 def _without_ignored(own: Signature, used: set[int], counted: set[str]) -> Signature:
