@@ -109,3 +109,28 @@ def test_sums_in_64_bits_are_no_indices() -> None:
     assert not computes_long_indices("long long sum = 0; sum += (long long)A[i * K + k] * B[j];")
     assert computes_long_indices("long long at = 0; at += 3; C[at] = 1;")
     assert computes_long_indices("long long sum = 0; C[(long long)i * N + j] = sum;")
+
+
+COMPLEX = """
+#include <cuComplex.h>
+__global__ void cgemm(const float2* A, const float2* B, float2* C, int M, int N, int KSCALAR) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float2 sum = make_float2(0, 0);
+    for (int k = 0; k < K; ++k) sum = cuCfmaf(A[row * K + k], B[k * N + col], sum);
+    C[row * N + col] = sum;
+}
+// cgemm<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8)>>>(A, B, C, M, N, K)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scalar", "why"), [("", "cgemm"), (", float2 alpha", "products of complex ones are not judged")]
+)
+def test_complex_numbers_by_their_functions(
+    scalar: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A launch in a comment is believed of wrong products, not of these."""
+    code, said = check(tmp_path, COMPLEX.replace("SCALAR", scalar), capsys, *SHAPE)
+    assert code == 2
+    assert why in said

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.element_types import ParameterType, parameter_type
+from gemmsmith.kernel.element_types import ParameterType, parameter_type, vector_width
 from gemmsmith.kernel.signature import MAP_BYTES, MAP_POINTER
 
 
@@ -62,6 +63,12 @@ def written_parameter(
             f"{entry}: {name} is a tensor map, and the host code that encodes it was not found or not understood",
             f"gemmsmith.launch runs the kernel with gemmsmith.tensor_map(array, box=…); on the command line: "
             f"--args '{name}=tensor_map(randn(256,64,bf16), box=(64,64), swizzle=128), ...' with --grid and --block",
+        )
+    if not known.stars and vector_width(known.name) > 1 and re.match(r"float|double|half|(?:__)?nv_bfloat", known.name):
+        raise SignatureError(
+            f"{entry}: {name} is a {kind.strip()}, and check gives a product numbers: products of complex ones are not "
+            "judged",
+            "gemmsmith.launch runs the kernel with arguments of your own",
         )
     if known.reference or (not known.stars and not known.scalar_code):
         raise SignatureError(

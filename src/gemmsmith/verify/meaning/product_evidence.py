@@ -22,7 +22,8 @@ _SCALES = re.compile(r"scale|score|att|mean|norm|dist|cos|corr|cov|pair|mask|cau
 _ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
 _CONVOLUTION = re.compile(r"conv(?!er)", re.I)
 _COMPLEX_TYPES = frozenset(("float2", "double2"))
-_COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-")  # the real part of a product
+# The real part of a product, or a function of cuComplex.h.
+_COMPLEX = re.compile(r"\.x\s*\*\s*[\w.\[\] *+]+?\.x\s*-|\bcu(?:C(?:mul|fma)|Conj)f?\b")
 # ``sum = (sum + a[i] * b[j]) % prime`` and ``sum += a[i] * b[j] % prime``; remainders in indices are others
 _MODULAR = re.compile(r"\b(\w+)\s*=\s*\(\s*\1\s*\+[^;]*\][^;]*\*[^;]*\]\s*\)\s*%|"
                       r"\+=[^;]*\]\s*\*\s*[\w()\s]*\w\s*\[[^;\[\]]*\]\s*\)*\s*%")  # fmt: skip
