@@ -32,6 +32,8 @@ NEAR = {
                         "float2 sum = {0, 0}; for (int k = 0; k < K; ++k) { float2 a = A[row * K + k], b = B[k * N + "
                         "col]; sum.x += a.x * b.x - a.y * b.y; sum.y += a.x * b.y + a.y * b.x; } "
                         "C[row * N + col] = sum;", "its numbers are complex"),
+    "an activation": ("linear_act", FLOATS, f"{SUM} C[row * N + col] = sum > 0 ? sum : 0.01f * sum;",
+                      "its name says that it applies an activation"),
     "a convolution": ("conv1d_rows", FLOATS,
                       "float sum = 0; for (int k = 0; k < K; ++k) if (col + k < N) sum += A[row * N + col + k] * B[k]; "
                       "C[row * N + col] = sum;", "a convolution, which is not judged"),
@@ -65,6 +67,13 @@ def test_a_product_that_is_called_a_convolution(tmp_path: Path, capsys: pytest.C
     assert (code, found["status"]) == (0, "right"), found
     code, found = check(tmp_path, right.replace("A[row * K + k]", "A[row * K + (k ^ 1)]"), capsys, *SHAPE)
     assert (code, found["status"]) == (1, "wrong"), found
+
+
+def test_a_name_with_other_letters_around_act(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaky = _source("factor_product", FLOATS, f"{SUM} C[row * N + col] = sum > 0 ? sum : 0.01f * sum;")
+    code, said = check(tmp_path, leaky, capsys, *SHAPE)
+    assert code == 2
+    assert "is not linear" in said
 
 
 @pytest.mark.parametrize("kind", NEAR)

@@ -19,7 +19,9 @@ from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"gemm|mm(?![a-z])|mat|mul|dense|linear", re.I)  # no hamming, no summary
 _SCALES = re.compile(r"scale|score|att|mean|norm|dist|cos|corr|cov|pair|mask|causal", re.I)
-_ACTIVATION = re.compile(r"relu|gelu|silu|swish|sigmoid|softmax|activation", re.I)
+# ``gemm_bias_act`` and ``biasAct`` as well, but no ``factor``.
+_ACTIVATION = re.compile(r"(?i:relu|gelu|silu|swish|sigmoid|softmax|activation)|(?<![A-Za-z])[Aa]ct(?![A-Za-z])|"
+                         r"(?<=[a-z])Act(?![a-z])")  # fmt: skip
 _CONVOLUTION = re.compile(r"conv(?!er)", re.I)
 _COMPLEX_TYPES = frozenset(("float2", "double2"))
 # The real part of a product, or a function of cuComplex.h.
@@ -50,7 +52,8 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
         return "it multiplies nothing"
     named = None if signature.activation else _ACTIVATION.search(signature.entry)
     if named is not None and not math.isnan(verdict.rho):
-        return f"its name says that it applies {named[0].lower()}, which is not judged"
+        said = named[0].lower()
+        return f"its name says that it applies {'an activation' if said == 'act' else said}, which is not judged"
     if why := _other_use(spec):
         return why
     names = [signature.entry, *(arg.name for arg in signature.arguments if arg.code == "P")]
