@@ -12,13 +12,7 @@ from gemmsmith.kernel.spec import KernelSpec
 def product_kernel(name: str, options: KernelOptions, compiler: Compiler, arch: str) -> tuple[KernelSpec, Config]:
     """The kernel. Where names do not tell what its parameters are, or nothing tells its launch, launches on the
     simulator do; what they found is said on stderr."""
-    return with_meaning(*find_kernel(name, options), options, compiler, arch)
-
-
-def with_meaning(
-    spec: KernelSpec, config: Config, options: KernelOptions, compiler: Compiler, arch: str
-) -> tuple[KernelSpec, Config]:
-    """The same of a kernel that was found."""
+    spec, config = find_kernel(name, options)
     if spec.is_rung or not (spec.signature.unknown or getattr(spec.geometry, "guessed", False)):
         return spec, config
     from gemmsmith.verify.meaning.recognise import recognised

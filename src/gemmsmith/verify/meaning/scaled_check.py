@@ -29,6 +29,7 @@ from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_probe import Operands
+from gemmsmith.verify.meaning.scaled_data import converted, elements, number_of, scales, unwritten
 from gemmsmith.verify.meaning.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
 from gemmsmith.verify.meaning.scaled_meanings import Meaning, magnitude, meanings, result
@@ -58,7 +59,6 @@ _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for or
 _UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
 _MOST_MEANINGS = 20_000
 _SMALL = (16, 16, 256)
-_LARGE = 1000  # of integers of more than a byte, which may be packed numbers
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,14 @@ class _Runner:
             if each.role in numbers:
                 made[each.name] = numbers[each.role]
             elif each.role == "C":
-                made[each.name] = _unwritten(sizes["C"], self.type_of(each))
+                made[each.name] = unwritten(sizes["C"], self.type_of(each))
             elif each.role in ("A", "B", "bias"):
-                made[each.name] = _elements(rng, sizes[each.role], self.type_of(each),
+                made[each.name] = elements(rng, sizes[each.role], self.type_of(each),
                                             most if wide and each.role != "bias" else 0)  # fmt: skip
             elif each.role in ("scale", "zero"):
                 count = counts.get(each.name, 1)
                 zeros = self._zeros(rng, count, each.operand) if wide and most > 15 else rng.integers(0, 3, count)
-                values = _scales(rng, count, wide) if each.role == "scale" else zeros
+                values = scales(rng, count, wide) if each.role == "scale" else zeros
                 if each.pointer:
                     made[each.name] = values.astype(self.type_of(each))
                 elif each.role == "scale":
@@ -165,7 +165,7 @@ class _Runner:
                 else:
                     made[each.name] = int(values[0]) + 1
             else:
-                made[each.name] = None if each.pointer else _number(each.role)
+                made[each.name] = None if each.pointer else number_of(each.role)
         return made
 
     def _zeros(self, rng: np.random.Generator, count: int, operand: str) -> Array:
@@ -206,7 +206,7 @@ class _Runner:
         counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
         data = self.data(shape, wide, counts, meaning.layout)
         output = next(each for each in self.parameters if each.role == "C")
-        expected = _converted(result(meaning, self.parameters, data, shape), self.type_of(output))
+        expected = converted(result(meaning, self.parameters, data, shape), self.type_of(output))
         limits = self._limits(meaning, data, shape) if wide else Tolerance(0.0, 0.0)
         launch = self.launch(shape, data, expected.reshape(-1), limits)
         found = check_launch(launch, self.device, timeout=self.timeout, cache=self.cache, most=None if every else 1)
@@ -294,7 +294,7 @@ def _meaning(runner: _Runner, shape: Shape, tried_launch: bool = False) -> Meani
         for meaning in known:
             if layout and meaning.layout != layout:
                 continue
-            expected = _converted(result(meaning, runner.parameters, data, shape), got.dtype)
+            expected = converted(result(meaning, runner.parameters, data, shape), got.dtype)
             equal = expected.astype(np.float64) == got.astype(np.float64)
             if equal.all():
                 return meaning
@@ -328,7 +328,7 @@ def _of_another_group(runner: _Runner, shape: Shape, narrow: Mapping[str, bool])
             data = runner.data(shape, wide=False, counts=counts, layout=meaning.layout)
             with suppress(SimulationError):
                 got = runner.written(shape, data).reshape(shape[:2])
-                expected = _converted(result(meaning, runner.parameters, data, shape), got.dtype)
+                expected = converted(result(meaning, runner.parameters, data, shape), got.dtype)
                 if np.array_equal(expected.astype(np.float64), got.astype(np.float64)):
                     return same
     return None
@@ -418,36 +418,3 @@ def _deep(least: int, step: int, others: tuple[int, int]) -> int:
     while depth in others:
         depth += step
     return depth
-
-
-def _elements(rng: np.random.Generator, size: int, kind: np.dtype[Any], most: int) -> Array:
-    """Small integers; or, up to ``most``, values of the type's range: real numbers are then normally distributed."""
-    if kind.kind in "iu":
-        low, high = (0, 4) if kind.kind == "u" else (-2, 3)
-        if most:
-            most = most if kind.itemsize == 1 else _LARGE
-            low, high = (0, 2 * most + 2) if kind.kind == "u" else (-most - 1, most + 1)
-        return rng.integers(low, high, size).astype(kind)
-    values = rng.standard_normal(size) if most else rng.integers(-2, 3, size)
-    return values.astype(np.float32).astype(kind)
-
-
-def _scales(rng: np.random.Generator, count: int, wide: bool) -> Array:
-    return rng.uniform(0.004, 0.012, count) if wide else 2.0 ** rng.integers(-1, 2, count)
-
-
-def _unwritten(size: int, kind: np.dtype[Any]) -> Array:
-    """What the output holds before: NaN, or a number that no result is."""
-    return np.full(size, 0x5A, kind) if kind.kind in "iu" else np.full(size, np.nan, np.float32).astype(kind)
-
-
-def _converted(values: Array, kind: np.dtype[Any]) -> Array:
-    if kind.kind in "iu" and kind.itemsize == 1:
-        limits = np.iinfo(kind)
-        return np.clip(values, limits.min, limits.max).astype(kind)
-    return values.astype(np.int64).astype(kind) if kind.kind in "iu" else values.astype(np.float32).astype(kind)
-
-
-def _number(text: str) -> float | int:
-    value = float(text)
-    return int(value) if value.is_integer() else value
