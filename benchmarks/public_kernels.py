@@ -14,7 +14,7 @@ before it was timed. The third set was named, and predicted by rules that were f
 timed; those rules were not kept (docs/log/2026-11-17-first-reads.md). The fourth set was named and predicted by three
 sets of rules before any of it was timed. The fifth was
 named before anything of it was predicted. The sixth has other sizes; it was predicted before any of it was timed, and
-each of its kernels had been run once at 1024. The seventh, eighth and ninth were named before anything of them was
+each of its kernels had been run once at 1024. The seventh to the tenth were named before anything of them was
 predicted, except that each kernel was executed once, to see that it can be. ``--today`` has what the model says now.
 """
 
@@ -34,6 +34,7 @@ SIZES_OF = {
     "seventh": (768, 1536, 6144),
     "eighth": (1280, 2560, 5120),
     "ninth": (1792, 3584, 7168),
+    "tenth": (768, 2304, 4608),
 }  # of sets with others
 COUNTED = (512, 512, 128)  # M, N, K of what is counted: whole tiles of all of them
 
@@ -220,16 +221,40 @@ NINTH = (
     Public("chanzhennan/cuda_gemm_benchmark", "1e8df0de26ec5c3e100600bb84f8fc5fd3c0dd2c",
            "benchmarks/MatrixMulCUDA3/aligner.cu"),
 )  # fmt: skip
+TENTH = (
+    Public("shixun404/Fault-Tolerant-SGEMM-on-NVIDIA-GPUs", "52cde58bafd23484b463d6d2a4a6a2fa4bbc8f34",
+           "kernel/ft_sgemm/include_code_gen/sgemm_huge.cuh"),
+    Public("shixun404/Fault-Tolerant-SGEMM-on-NVIDIA-GPUs", "52cde58bafd23484b463d6d2a4a6a2fa4bbc8f34",
+           "kernel/ft_sgemm/include_code_gen/sgemm_large.cuh"),
+    Public("shixun404/Fault-Tolerant-SGEMM-on-NVIDIA-GPUs", "52cde58bafd23484b463d6d2a4a6a2fa4bbc8f34",
+           "kernel/ft_sgemm/include_code_gen/sgemm_medium.cuh"),
+    Public("shixun404/Fault-Tolerant-SGEMM-on-NVIDIA-GPUs", "52cde58bafd23484b463d6d2a4a6a2fa4bbc8f34",
+           "kernel/ft_sgemm/include_code_gen/sgemm_wide.cuh"),
+    Public("shixun404/Fault-Tolerant-SGEMM-on-NVIDIA-GPUs", "52cde58bafd23484b463d6d2a4a6a2fa4bbc8f34",
+           "kernel/ft_sgemm/include_code_gen/sgemm_tall.cuh"),
+    Public("luongthecong123/CUDA-matMul", "c91d7f52f8fdcac6cc37d93b4b20d58da9bb4513", "src/matmul_gpu.cu",
+           "matmul_tiled_kernel"),
+    Public("Huanghongru/SGEMM-Implementation-and-Optimization", "52493bc5c43042b0ba8156bf8f984f22582517b3",
+           "matmul_prefetch.cu"),
+    Public("Huanghongru/SGEMM-Implementation-and-Optimization", "52493bc5c43042b0ba8156bf8f984f22582517b3",
+           "matmul_CompOpt.cu"),
+    Public("yencal/tensor-core-hgemm", "7cd142e50fcf0d7fe0f9bea58e8dc71082ee7789", "src/06_wmma_pipelining.cuh"),
+    Public("yencal/tensor-core-hgemm", "7cd142e50fcf0d7fe0f9bea58e8dc71082ee7789", "src/07_wmma_final.cuh"),
+)  # fmt: skip
 SETS = {"first": KERNELS, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH,
-        "seventh": SEVENTH, "eighth": EIGHTH, "ninth": NINTH}  # fmt: skip
+        "seventh": SEVENTH, "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH}  # fmt: skip
 TODAY = ("first", "second", "third", "seventh", "eighth")  # sets of the record of what the model says now
 
 
 def specified(kernel: Public, folder: Path) -> tuple[Any, Any]:
-    from gemmsmith.cli.options.kernel import KernelOptions, find_kernel
+    from gemmsmith.cli.compiler import Compiler
+    from gemmsmith.cli.options.device import DEFAULT_ARCH
+    from gemmsmith.cli.options.kernel import KernelOptions
+    from gemmsmith.cli.product_kernel import product_kernel
 
     entry, grid, block = kernel.timed_as or (kernel.entry, "", "")
-    return find_kernel(str(kernel.file(folder)), KernelOptions(entry=entry, grid=grid, block=block))
+    options = KernelOptions(entry=entry, grid=grid, block=block)
+    return product_kernel(str(kernel.file(folder)), options, Compiler(), DEFAULT_ARCH)
 
 
 def predicted(folder: Path, sets: Sequence[str]) -> dict[str, Any]:
