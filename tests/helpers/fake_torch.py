@@ -31,7 +31,7 @@ class Device(NamedTuple):
 class Tensor:
     """The metadata of a tensor."""
 
-    requires_grad = False
+    requires_grad = is_nested = False
 
     def __init__(
         self, shape: Sequence[int], dtype: str, address: int, stride: Sequence[int] = (), gpu: int = 0

@@ -38,7 +38,7 @@ def call_key(operands: tuple[Any, ...], options: Key = (), modulus: int = ALIGNM
         kind = type(value)
         if kind is not torch.Tensor and kind is not torch.nn.Parameter:
             return (), []
-        if value.layout is not torch.strided or (value.requires_grad and torch.is_grad_enabled()):
+        if value.layout is not torch.strided or value.is_nested or (value.requires_grad and torch.is_grad_enabled()):
             return (), []
         address = value.data_ptr()
         addresses.append(address)

@@ -97,6 +97,8 @@ def _torch(name: str, value: Any) -> Matrix:
     torch = sys.modules["torch"]
     names = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8",
              torch.int32: "int32"}  # fmt: skip
+    if value.is_nested:  # its layout may be torch.strided, and it has neither sizes nor strides
+        raise DTypeError(f"{name} is a nested tensor", "pass a dense CUDA tensor")
     if value.dtype not in names:
         raise DTypeError(f"{name} has elements of type {value.dtype}",
                          f"use one of {', '.join(map(str, names))}, or torch.matmul")  # fmt: skip
