@@ -77,7 +77,8 @@ def pack(files: Sequence[Path]) -> None:
             if each["shape"]["dtype"] != "fp32":
                 continue
             rows = [[numbers.setdefault(json.dumps(row["config"]), len(numbers)), row["us"]]
-                    for row in each["candidates"] if "us" in row and row["difference"] < MOST_DIFFERENT]  # fmt: skip
+                    for row in each["candidates"]
+                    if row["kernel"] == simt.NAME and "us" in row and row["difference"] < MOST_DIFFERENT]  # fmt: skip
             record["shapes"].append({"shape": each["shape"], "cublas_us": each["cublas_us"], "times": rows})
     record["configurations"] = [json.loads(text) for text in numbers]
     RECORD.write_text(packed_text(record), encoding="utf-8")

@@ -320,7 +320,7 @@ def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
     if spec.name == simt.NAME:
         other = simt.fastest(request.problem, sms, where, clusters=True)[1]
     else:
-        other = registers.split_seconds(request.problem, spec.arithmetic)
+        other = split.seconds(request.problem, spec.arithmetic)
     return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None
 
 

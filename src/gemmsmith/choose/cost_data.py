@@ -14,6 +14,8 @@ from typing import Any
 
 from gemmsmith.gpus import GPU, gpu_named
 
+MOST_WORKSPACE = 20 * 2**30  # bytes that a choice may use for copies of operands: a quarter of an H100's memory
+
 
 @dataclass(frozen=True)
 class WgmmaCosts:
@@ -48,12 +50,13 @@ class SplitCosts:
 
     launches: float
     step: float
+    step_of_fp16x3: float
+    tile_end: float
+    unaligned_tile_end: float
     split_bytes: int
     stored_bytes: int
     bandwidth: float
     tile: int
-    one_launch: float
-    cuda_cores: float
     tile_overhead: int
     widths: Mapping[str, Mapping[int, int]]
 

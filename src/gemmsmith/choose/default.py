@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gemmsmith.choose.cost_data import measured_gpu, split_costs
+from gemmsmith.choose import simt, split
+from gemmsmith.choose.cost_data import MOST_WORKSPACE, measured_gpu
+from gemmsmith.choose.key import unaligned
 from gemmsmith.choose.precision import DEFAULT, promises
 from gemmsmith.compile.target import runs_on
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.ladder.registry import rungs
-from gemmsmith.problem import FP32, TF32, Problem, ceil_div
+from gemmsmith.problem import FP32, TF32, Problem
 from gemmsmith.prologue.split_fp16 import LEAST_DEPTH
 
 SIMULATOR, HOPPER = 0, 90  # the simulator stands in place of an architecture; 90 is sm_90
@@ -37,21 +39,17 @@ _TENSOR: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "tf32": {},
 }
 _LAST = ("fp32_tensor_bf16x6",)  # takes every layout, batches and epilogues, where no rung on CUDA cores does
-MOST_WORKSPACE = 20 * 2**30  # bytes that a choice may use for copies of operands: a quarter of an H100's memory
 
 
-def cuda_cores_are_faster(problem: Problem, arch: int) -> bool:
-    """Whether an fp32 product is too small, or has too few tiles, for tensor cores to make up for splitting; or so
-    large that its split operands might not fit the memory."""
+def cuda_cores_are_faster(problem: Problem, arch: int, arithmetic: str = "bf16x6") -> bool:
+    """Whether an fp32 product is predicted to take longer on tensor cores, after splitting its operands, or is so large
+    that they might not fit the memory."""
     if arch != HOPPER:
         return False
-    p, c = problem, split_costs()
-    numbers = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k
-    if numbers * c.stored_bytes > MOST_WORKSPACE:
+    if not problem.flops or split.workspace_bytes(problem) > MOST_WORKSPACE:
         return True
-    waves = ceil_div(ceil_div(p.m, c.tile) * ceil_div(p.n, c.tile) * p.batch, measured_gpu().sms)
-    splitting = numbers * c.split_bytes / c.bandwidth
-    return c.one_launch + p.flops / c.cuda_cores < c.launches + waves * p.k * c.step + splitting
+    on_cuda_cores = simt.fastest(problem, measured_gpu().sms, unaligned(problem) & 3, clusters=True)[1]
+    return on_cuda_cores < split.seconds(problem, arithmetic)
 
 
 def default_rung(problem: Problem, precision: str = "", arch: int = SIMULATOR) -> KernelSpec:
@@ -81,9 +79,11 @@ def default_rung(problem: Problem, precision: str = "", arch: int = SIMULATOR) -
 
 def _order(problem: Problem, precision: str, arch: int) -> tuple[str, ...]:
     plain = _SIMULATED if arch == SIMULATOR else _ON_GPU
-    if problem.dtype != FP32 or cuda_cores_are_faster(problem, arch):
+    split_before = _TENSOR[precision].get(arch, ()) if problem.dtype == FP32 else ()
+    arithmetic = "fp16x3" if precision == "fp32-fast" and problem.k >= LEAST_DEPTH else "bf16x6"
+    if not split_before or cuda_cores_are_faster(problem, arch, arithmetic):
         return (*plain, *_LAST)
-    return (*_TENSOR[precision].get(arch, ()), *plain, *_LAST)
+    return (*split_before, *plain, *_LAST)
 
 
 def _runs(spec: KernelSpec, arch: int, problem: Problem) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmsmith.choose import registers, simt
+from gemmsmith.choose import registers, simt, split
 from gemmsmith.choose.candidates import Candidate, varied
 from gemmsmith.choose.cost_data import split_costs
 from gemmsmith.choose.key import unaligned
@@ -55,4 +55,4 @@ def _split_before(spec: KernelSpec, problem: Problem, precision: str) -> Iterato
         return
     for width, stages in split_costs().widths.get(spec.arithmetic, {}).items():
         config = spec.config({"BN": width, "STAGES": stages})
-        yield Candidate(spec, config, registers.split_seconds(problem, spec.arithmetic))
+        yield Candidate(spec, config, split.seconds(problem, spec.arithmetic))

@@ -41,15 +41,6 @@ def fastest(problem: Problem, precision: str, sms: int, unaligned: int) -> tuple
     return config, seconds
 
 
-def split_seconds(problem: Problem, arithmetic: str = "bf16x6") -> float:
-    """Predicted time of a product with both operands split in a pass of their own; fp16x3 has half the products."""
-    p, c = problem, split_costs()
-    numbers = (p.copies[0] * p.m + p.copies[1] * p.n) * p.k
-    waves = ceil_div(ceil_div(p.m, c.tile) * ceil_div(p.n, c.tile) * p.batch, measured_gpu().sms)
-    products = 1.0 if arithmetic == "bf16x6" else 0.5
-    return c.launches + waves * p.k * c.step * products + numbers * c.split_bytes / c.bandwidth
-
-
 def configurations(problem: Problem, sms: int) -> Iterator[Config]:
     """Legal configurations with as many stages as fit, for either operand as the tall one."""
     k_tiles = ceil_div(problem.k, _DEPTH)

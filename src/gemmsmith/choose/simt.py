@@ -14,8 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from gemmsmith.choose.cost_data import measured_gpu, simt_costs, wgmma_costs
-from gemmsmith.choose.default import MOST_WORKSPACE
+from gemmsmith.choose.cost_data import MOST_WORKSPACE, measured_gpu, simt_costs, wgmma_costs
 from gemmsmith.choose.simt_features import features, simt_trees
 from gemmsmith.gpus import architecture, cuda_limits
 from gemmsmith.kernel.config import Config
