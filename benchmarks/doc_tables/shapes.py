@@ -7,8 +7,6 @@ from typing import Any
 from doc_tables.records import RESULTS, load, table
 
 _COLUMNS = ["kind", "shapes", "bursts: mean", "lowest", "below 0.97", "sustained: mean", "lowest", "below 0.97"]
-_MODES = {"burst": "bursts", "sustained": "sustained"}
-_LOW = 0.97
 
 
 def means_table() -> str:
@@ -23,16 +21,9 @@ def kinds_table() -> str:
     return _means(load("h200_kinds.json"), "h200_kinds.json")
 
 
-def below_twice() -> str:
-    """Of the aligned 16-bit shapes those that are below 0.97 in both of two runs."""
-    one, other = load("h200_shapes.json"), load("h200_shapes_again.json")
-    ratios = [{case["name"]: {mode: case[mode]["ratio"] for mode in _MODES} for case in record["cases"]}
-              for record in (one, other)]  # fmt: skip
-    rows = [[name, _MODES[mode], f"{ratios[0][name][mode]:.2f}", f"{ratios[1][name][mode]:.2f}"]
-            for mode in _MODES for name in ratios[0]
-            if name in ratios[1] and max(its[name][mode] for its in ratios) < _LOW]  # fmt: skip
-    note = f"First run: `benchmarks/results/h200_shapes.json`, second run: `h200_shapes_again.json`, {other['date']}."
-    return "\n".join([*table(["shape", "samples", "first run", "second run"], "llrr", rows), "", note])
+def fp32_kinds_table() -> str:
+    """fp32 products in three precisions, after the choice between CUDA cores and tensor cores was made by time."""
+    return _means(load("h200_kinds_fp32.json"), "h200_kinds_fp32.json")
 
 
 def _means(record: dict[str, Any], name: str) -> str:

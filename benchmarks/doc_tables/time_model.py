@@ -20,11 +20,11 @@ _NAMES = {"ladder": "rungs on the H200", "shapes": "rungs at shapes they are mad
           "third": "a third set of these, H200", "fourth": "a fourth set, H200",
           "fifth": "a fifth set, H200", "sixth": "a sixth set, H200",
           "seventh": "a seventh set, H200", "eighth": "an eighth set, H200",
-          "ninth": "a ninth set, H200"}  # fmt: skip
+          "ninth": "a ninth set, H200", "tenth": "a tenth set, H200"}  # fmt: skip
 _COLOURS = {"ladder": "#2563eb", "shapes": "#7c3aed", "probes": "#6b7280", "outside": "#d97706", "published": "#059669",
             "styles": "#dc2626", "public": "#0891b2", "second": "#be185d", "third": "#000000",
             "fourth": "#92400e", "fifth": "#65a30d", "sixth": "#ea580c",
-            "seventh": "#4338ca", "eighth": "#a16207", "ninth": "#0f766e"}  # fmt: skip
+            "seventh": "#4338ca", "eighth": "#a16207", "ninth": "#0f766e", "tenth": "#9d174d"}  # fmt: skip
 
 
 def _points(which: str) -> list[dict[str, Any]]:

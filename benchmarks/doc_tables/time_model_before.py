@@ -15,7 +15,8 @@ _SETS = {"styles": ("outside_predicted.json", "h200_outside.json"),
          "sixth": ("public_sixth_predicted.json", "h200_public_sixth.json"),
          "seventh": ("public_seventh_predicted.json", "h200_public_seventh.json"),
          "eighth": ("public_eighth_predicted.json", "h200_public_eighth.json"),
-         "ninth": ("public_ninth_predicted.json", "h200_public_ninth.json")}  # fmt: skip
+         "ninth": ("public_ninth_predicted.json", "h200_public_ninth.json"),
+         "tenth": ("public_tenth_predicted.json", "h200_public_tenth.json")}  # fmt: skip
 TODAY = "public_today.json"  # what the model says now
 _LONG = 44  # letters of a file name
 
@@ -102,6 +103,11 @@ def eighth_table() -> str:
 def ninth_table() -> str:
     """Kernels of a ninth set of repositories."""
     return _told("ninth")
+
+
+def tenth_table() -> str:
+    """Kernels of a tenth set of repositories."""
+    return _told("tenth")
 
 
 def fourth_table() -> str:
