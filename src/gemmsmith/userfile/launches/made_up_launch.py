@@ -1,0 +1,222 @@
+"""The launch of a kernel whose parameters' meanings are not known, where its sizes are made up.
+
+    sizes by parameter ─► what host code passes, its grid, block and shared memory for these
+
+Host code is read as for products, but that a size that nothing tells has the made-up value of the parameter it is
+passed for, or of the one with its name. Where no host code launches the kernel, a comment or ``__launch_bounds__`` must
+tell the block; a part of the grid that a comment leaves unclear is a few blocks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from gemmsmith.errors import GemmsmithError
+from gemmsmith.gpus import largest_smem
+from gemmsmith.kernel.expressions import evaluate as evaluate_option
+from gemmsmith.kernel.expressions import split
+from gemmsmith.kernel.geometry import Dim3, Geometry
+from gemmsmith.problem import FP32
+from gemmsmith.userfile.files.edited import edited_text
+from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.files.translation_unit import translation_unit
+from gemmsmith.userfile.host.host_frame import Asked
+from gemmsmith.userfile.host.host_values import HostScope
+from gemmsmith.userfile.host.made_up_names import MadeUpNames, held_texts
+from gemmsmith.userfile.host.values import Number, UnknownValueError, evaluate, number
+from gemmsmith.userfile.kernels.entry_choice import choose_entry
+from gemmsmith.userfile.kernels.kernel_facts import KernelFacts
+from gemmsmith.userfile.kernels.name_expression import name_expression
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_arguments, flat_parameters
+from gemmsmith.userfile.launches.described_launch import DescribedLaunch, launch_in_comments
+from gemmsmith.userfile.launches.launch_triple import triple
+from gemmsmith.userfile.launches.launch_values import SiteValues
+from gemmsmith.userfile.launches.site_roles import Roles
+from gemmsmith.userfile.text.kernel_patterns import GRID_SYNC
+from gemmsmith.userfile.text.source import read_text
+
+_FEW_BLOCKS = 2  # along an axis of the grid that nothing tells
+_SPARE_SMEM = 8192  # bytes for static arrays, where the dynamic ones get all else
+_CALLS = re.compile(r"(?:\.|->)\s*\w+\s*\(")  # of members: x.size(0)
+_DYNAMIC = re.compile(r"\bextern\b[^;]*\b__shared__\b|\b__shared__[^;]*\bextern\b")
+
+
+@dataclass(frozen=True)
+class MadeUpLaunch:
+    """What is known of the launch; ``sizes`` below are made-up values of numbers by the parameter's name, "p.K" of a
+    struct.
+
+    entry       the kernel's name with its template's values
+    parameters  the kernel's, with the fields of its structs
+    """
+
+    facts: KernelFacts
+    site: SiteValues | None
+    template: Mapping[str, str]
+    entry: str
+    parameters: tuple[FlatParameter, ...]
+    described: DescribedLaunch | None = field(default=None)
+
+    @cached_property
+    def arguments(self) -> dict[str, str]:
+        """What host code passes for each parameter, as text; without host code nothing."""
+        if self.site is None:
+            return {}
+        names, places = [p.name for p in self.parameters], [p.place for p in self.parameters]
+        texts = self.site.site.arguments
+        if len(set(places)) < len(places):
+            return dict(zip(names, flat_arguments(texts, names, places), strict=True))
+        return dict(zip(names, texts, strict=False))
+
+    @cached_property
+    def constants(self) -> Mapping[str, int]:
+        return self.facts.values(self.template)
+
+    # --- values
+
+    def told(self, name: str) -> Number | None:
+        """The number that host code passes whatever the sizes are; None where it tells none."""
+        text = self.arguments.get(name, "")
+        if self.site is None or not text or any(map(_CALLS.search, held_texts(text, self.site.site.frame))):
+            return None
+        try:
+            return number(evaluate(text, self.site.scope({}, Asked())))
+        except (GemmsmithError, TypeError, RecursionError):
+            return None
+
+    def passed(self, name: str, sizes: Mapping[str, int]) -> Number:
+        """What the kernel is passed for a number; ``sizes`` has a value for it in any case."""
+        text = self.arguments.get(name, "")
+        scope = self._scope(sizes)
+        if scope is None or not text:
+            return sizes[name]
+        try:
+            return number(evaluate(text, scope))
+        except (GemmsmithError, TypeError, RecursionError):
+            return sizes[name]
+
+    def same_value(self, names: Mapping[str, int]) -> dict[str, str]:
+        """The first of the parameters that each one has its value from: host code may pass one variable for two."""
+        first: dict[str, str] = {}
+        return {name: first.setdefault(self.arguments.get(name) or f"{name} alone", name) for name in names}
+
+    def in_grid(self, name: str) -> bool:
+        """Whether the grid grows with a parameter, as far as it is known."""
+        texts = [*self._grid_texts()]
+        words = {word.lower() for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
+        own = {name.rpartition(".")[2], *re.findall(r"[A-Za-z_]\w*", self.arguments.get(name, ""))}
+        return bool({word.lower() for word in own} & words)
+
+    def excludes(self, sizes: Mapping[str, int]) -> str:
+        """A condition of host code under which it does not launch the kernel for these sizes; empty for none."""
+        scope = self._scope(sizes)
+        while scope is not None:
+            known = scope.frame.locals
+            for text, holds in (*known.conditions, *known.checked):
+                try:
+                    read = (text, holds) not in known.outdated and not _CALLS.search(text)
+                    if read and bool(evaluate(text, scope)) != holds:
+                        return text
+                except (GemmsmithError, TypeError, RecursionError):
+                    continue
+            scope = scope.outer()
+        return ""
+
+    # --- geometry
+
+    def geometry(self, sizes: Mapping[str, int]) -> Geometry:
+        """Grid, block and shared memory; raises where the block is not known, and for a launch of nothing."""
+        cooperative = bool(GRID_SYNC.search(self.facts.reached))
+        if self.site is None:
+            return Geometry(self._described_grid(sizes), self._block(sizes), self._most_smem, cooperative=cooperative)
+        scope = self._scope(sizes)
+        assert scope is not None
+        grid, block, smem = self.site.site.configuration
+        threads = triple(evaluate(block, scope))
+        try:
+            dynamic = math.trunc(number(evaluate(smem, scope))) if smem else 0
+        except (GemmsmithError, TypeError, RecursionError):
+            dynamic = self._most_smem
+        cooperative = cooperative or "LaunchCooperativeKernel" in self.site.site.text
+        return Geometry(triple(evaluate(grid, scope)), threads, dynamic, cooperative=cooperative)
+
+    @property
+    def _most_smem(self) -> int:
+        return largest_smem() - _SPARE_SMEM if _DYNAMIC.search(self.facts.reached) else 0
+
+    def _block(self, sizes: Mapping[str, int]) -> Dim3:
+        if self.described is not None and self.described.block:
+            return _three([evaluate_option(part, self._names(sizes)) for part in split(self.described.block)])
+        if not self.facts.kernel.bounds or "threadIdx.y" in self.facts.reached:
+            raise UnknownValueError(f"the block of {self.facts.kernel.name} is not known")
+        return evaluate_option(self.facts.kernel.bounds, self.constants), 1, 1
+
+    def _described_grid(self, sizes: Mapping[str, int]) -> Dim3:
+        """The grid of a comment; a part that is not understood is a few blocks where the kernel asks for its axis."""
+        texts = split(self.described.grid) if self.described is not None and self.described.grid else []
+        parts = []
+        for place, axis in enumerate("xyz"):
+            try:
+                parts.append(evaluate_option(texts[place], self._names(sizes)) if place < len(texts) else None)
+            except GemmsmithError:
+                parts.append(None)
+            if parts[-1] is None:
+                asked = f"blockIdx.{axis}" in self.facts.reached
+                parts[-1] = _FEW_BLOCKS if asked and (place < len(texts) or not texts) else 1
+        return _three([part or 0 for part in parts])
+
+    def _grid_texts(self) -> Iterator[str]:
+        if self.site is not None:
+            yield from held_texts(self.site.site.configuration[0], self.site.site.frame)
+        elif self.described is not None:
+            yield self.described.grid
+
+    def _names(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Constants and sizes as a comment may call them."""
+        own = {name.rpartition(".")[2]: size for name, size in sizes.items()}
+        return {**{word: size for name, size in own.items() for word in (name.upper(), name.lower())}, **self.constants,
+                **own}  # fmt: skip
+
+    def _scope(self, sizes: Mapping[str, int]) -> HostScope | None:
+        """The scope at the launch, where what nothing tells is made up."""
+        if self.site is None:
+            return None
+        scope = self.site.scope(sizes, Asked())
+        texts = (*self.arguments.values(), *self.site.site.configuration)
+        made = MadeUpNames.of(texts, self.site.site.frame, sizes)
+        scope.sizes = replace(scope.sizes, usual=made, expressions={**made.asked_sizes, **scope.sizes.expressions})
+        return scope
+
+
+def made_up_launch(path: Path, options: UserOptions) -> MadeUpLaunch:
+    """What is known of a kernel's launch; raises for one whose template has no values, and for what is no kernel."""
+    project = Project.of(path, options.include, options.edited)
+    kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
+    found = choose_entry(path, kernels, options.entry, lambda _: False)
+    project = Project.of(translation_unit(project, found.kernel), options.include, options.edited)
+    given = dict((*found.given(), *options.defines))
+    facts = KernelFacts(project, found.kernel, tuple(given.items()))
+    names = tuple(parameter.name for parameter in found.kernel.parameters)
+    site = facts.site(Roles((), names))
+    template = site.template()[0] if site is not None else {}
+    flat = flat_parameters(found.kernel.parameters, facts.sources, facts.aliases(template))
+    entry = name_expression(found.kernel, {**template, **given}, FP32)
+    if site is not None:
+        own = tuple(parameter.name for parameter in flat)
+        places = tuple(parameter.place for parameter in flat) if len(own) > len(names) else ()
+        site = replace(site, roles=Roles(own, own, places))
+        return MadeUpLaunch(facts, site, template, entry, flat)
+    text = edited_text(found.kernel.file, options.edited) or read_text(found.kernel.file)
+    last = {parameter.name.rpartition(".")[2]: parameter.name.rpartition(".")[2] for parameter in flat}
+    described = launch_in_comments(text, found.kernel, facts.own, last)
+    return MadeUpLaunch(facts, None, template, entry, flat, described)
+
+
+def _three(parts: list[int]) -> Dim3:
+    return triple(tuple(parts))

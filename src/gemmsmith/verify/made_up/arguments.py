@@ -1,0 +1,172 @@
+"""Arguments for a kernel whose parameters' meanings are not known: arrays that are large enough, numbers by their sizes.
+
+Real numbers are random. Integers that choose what a block does must be such as a meaningful array has:
+
+    int* that the kernel may write   zeros: counters, flags and locks start so
+    an array read at i and at i + 1  offsets, which rise by a few elements each time
+    other arrays of integers         0, 1, 2, …: in order, all different, and small
+    8-bit integers and bool          small random ones: data, or masks
+    structs                          their integers are 0 to 3
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
+from gemmsmith.call.any_kernel.structs import holds_arrays, struct_template
+from gemmsmith.call.any_kernel.types import CType, parse_type
+from gemmsmith.errors import UnsupportedError
+from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_parameters
+from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
+from gemmsmith.userfile.text.parts import KernelParameter
+
+_ELEMENTS = 1 << 21  # of an array: three extents of 128
+_TABLE = 64  # arrays of a table of pointers
+_PERIOD = 4099  # elements after which random numbers repeat; a prime, so that rows differ
+_LENGTHS = (5, 11, 3, 8, 13, 2, 7, 16)  # between offsets: some are whole tiles, most are not
+_NUMBER = 1.0  # for a real number that host code does not tell
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ArgumentMaker:
+    """Makes the arguments of ``kernel``; ``launch`` says how its parameters are called, and what host code passes."""
+
+    kernel: LaunchKernel
+    launch: MadeUpLaunch
+
+    @cached_property
+    def integers(self) -> tuple[str, ...]:
+        """The numbers whose values are made up, "p.K" of a struct."""
+        return tuple(flat.name for flat in self.launch.parameters if self._is_size(flat))
+
+    def values(self, sizes: Mapping[str, int]) -> list[Any]:
+        """A value for each parameter; raises for what cannot be made up."""
+        return [self._value(place, parameter, sizes) for place, parameter in enumerate(self.kernel.parameters)]
+
+    def _is_size(self, flat: FlatParameter) -> bool:
+        kind = self._type(flat.type)
+        return not kind.pointers and kind.element is not None and kind.element.kind in "iu" and kind.lanes == 1
+
+    def _type(self, text: str) -> CType:
+        aliases, kind = self._aliases, parse_type(text)
+        for _ in range(8):  # an alias of an alias
+            if kind.element is not None or kind.base not in aliases:
+                break
+            real = parse_type(aliases[kind.base])
+            kind = CType(real.base, kind.pointers + real.pointers, kind.const or real.const)
+        return kind
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        return self.launch.facts.aliases(self.launch.template)
+
+    def _value(self, place: int, parameter: Parameter, sizes: Mapping[str, int]) -> Any:
+        own = [flat for flat in self.launch.parameters if flat.place == place]
+        if len(own) == 1 and "." not in own[0].name:
+            kind = parameter.type if parameter.type.known else self._type(own[0].type)
+            made = self._array(own[0].name, kind) if kind.pointers else self._number(own[0].name, kind, sizes)
+            return [made] * _TABLE if kind.pointers > 1 else made
+        fields = tuple(self._field(flat, sizes) for flat in own)
+        return fields if holds_arrays(fields) else struct_template(parameter.name, fields, parameter.size)[0]
+
+    def _field(self, flat: FlatParameter, sizes: Mapping[str, int]) -> Any:
+        kind = self._type(flat.type)
+        if kind.pointers > 1:
+            raise UnsupportedError(f"{flat.name} is a table in a struct")
+        return self._array(flat.name, kind) if kind.pointers else self._number(flat.name, kind, sizes)
+
+    def _number(self, name: str, kind: CType, sizes: Mapping[str, int]) -> Any:
+        if kind.element is None or kind.lanes > 1:
+            raise UnsupportedError(f"{name} is a {kind}")
+        if kind.element.kind in "iu":
+            low, high = np.iinfo(kind.element).min, np.iinfo(kind.element).max
+            return kind.element.type(min(max(int(self.launch.passed(name, sizes)), low), high))
+        told = self.launch.told(name)
+        return kind.element.type(float(told) if told is not None else _NUMBER)
+
+    # --- arrays
+
+    def _array(self, name: str, kind: CType) -> Array:
+        element = kind.element
+        if element is None:
+            return self._structs(name, kind)
+        if element.kind in "iu" and element.itemsize > 1:
+            if not kind.const and not self._is_only_read(name):
+                return np.zeros(_ELEMENTS, element)
+            return self._offsets(element) if self._holds_offsets(name) else np.arange(_ELEMENTS).astype(element)
+        return _random(element, _ELEMENTS)
+
+    def _is_only_read(self, name: str) -> bool:
+        """Whether a struct's pointer, whose const its fields may not show, is one that the kernel never stores to."""
+        last = re.escape(name.rpartition(".")[2])
+        text = self.launch.facts.reached
+        stores = rf"\b{last}\s*\[[^;]*?\]\s*(?:[-+*|&^]?=(?!=)|\+\+|--)|\*\s*\(?[\w.>-]*\b{last}\b[^;]*?=(?!=)"
+        shares = rf"\b(?:atomic\w+|volatile|ld_acquire\w*|st_release\w*)\b[^;]*\b{last}\b"
+        return "." in name and not re.search(stores, text) and not re.search(shares, text)
+
+    def _holds_offsets(self, name: str) -> bool:
+        """Whether the kernel reads the array at some place and at the next one: where a part begins and ends."""
+        last = re.escape(name.rpartition(".")[2])
+        return re.search(rf"\b{last}\s*\[[^\]]*\+\s*1\s*\]", self.launch.facts.reached) is not None
+
+    def _offsets(self, element: np.dtype[Any]) -> Array:
+        lengths = np.resize(np.array(_LENGTHS), _ELEMENTS)
+        return np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(element)
+
+    def _structs(self, name: str, kind: CType) -> Array:
+        """An array of structs of numbers."""
+        if kind.base == "void":
+            return _random(np.dtype(np.uint8), 4 * _ELEMENTS)
+        pointed = (KernelParameter(kind.base, name),)
+        flat = flat_parameters(pointed, self.launch.facts.sources, self._aliases)
+        fields = [self._type(each.type) for each in flat if "." in each.name]
+        elements = [each.element for each in fields if not each.pointers and each.lanes == 1]
+        if not fields or len(elements) < len(fields) or None in elements:
+            raise UnsupportedError(f"{name} points to {kind.base}")
+        layout = np.dtype([(f"f{i}", each) for i, each in enumerate(elements)], align=True)
+        made = np.zeros(_ELEMENTS // 16, layout)
+        for i, each in enumerate(elements):
+            assert each is not None
+            made[f"f{i}"] = _random(each, made.size, seed=i) if each.kind == "f" else _few(made.size, i)
+        return made.view(np.uint8)
+
+
+def _random(element: np.dtype[Any], count: int, seed: int = 0) -> Array:
+    """Random numbers, small and not all different."""
+    generator = np.random.default_rng(seed)
+    if element.kind == "b" or element.itemsize == 1:
+        period: Array = generator.integers(0, 2 if element.kind == "b" else 16, _PERIOD).astype(np.uint8)
+        return np.resize(period, count).view(element)
+    return np.resize(generator.uniform(-1, 1, _PERIOD).astype(element), count)
+
+
+def _few(count: int, seed: int) -> Array:
+    """Integers from 0 to 3, 0 among the first ones."""
+    return np.resize(np.random.default_rng(seed).permutation(np.arange(_PERIOD) % 4), count)
+
+
+def written(arguments: Sequence[Any], results: Mapping[str, Any]) -> bool:
+    """Whether a launch changed one of the arrays of its ``arguments``, as matched with the kernel's parameters."""
+    for argument in arguments:
+        names = [held.name for held in argument.held] or [argument.name]
+        for name, host in zip(names, argument.arrays, strict=False):
+            after = results.get(name)
+            if after is not None and not argument.is_table and _differs(host.values, after):
+                return True
+            if after is not None and argument.is_table and _differs(host.values, after[0]):
+                return True
+    return False
+
+
+def _differs(before: Array, after: Any) -> bool:
+    return np.ascontiguousarray(before).tobytes() != np.ascontiguousarray(after).tobytes()

@@ -1,0 +1,137 @@
+"""Races within a block of a kernel whose result is not understood, under a launch with made-up arguments.
+
+    sizes ─► arguments ─► run a few blocks ─► races in shared memory ─► the same with other sizes ─► what both have
+
+Only such races count: blocks, and what they do in global memory, may overlap because the sizes are made up. A launch
+that faults, waits for ever or stores nothing tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gemmsmith.call.any_kernel.arguments import Argument, match_arguments
+from gemmsmith.call.any_kernel.kernel import LaunchKernel
+from gemmsmith.call.launch import run_kernel
+from gemmsmith.compile.cpu_seconds import seconds_used
+from gemmsmith.errors import GemmsmithError, UnsupportedError
+from gemmsmith.kernel.geometry import Geometry
+from gemmsmith.sim.device import Loads, SimDevice
+from gemmsmith.sim.races.hazards import Hazard, HazardKind
+from gemmsmith.sim.schedule import schedule_named
+from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
+from gemmsmith.verify.made_up.arguments import ArgumentMaker, written
+from gemmsmith.verify.made_up.sizes import Sizes, SizeSets
+
+_SECONDS = 10.0  # of the search
+_LAUNCH_S = 4.0
+_FIRST_BLOCKS = 2  # that are run, beside the last one
+_ORDERS = ("lockstep", "reversed")  # of warps, the second where the first shows no race
+# What a GPU does to a block, whatever its arguments are.
+_WITHIN_A_BLOCK = frozenset({
+    HazardKind.READ_AFTER_WRITE, HazardKind.WRITE_AFTER_READ, HazardKind.WRITE_AFTER_WRITE, HazardKind.IN_FLIGHT_COPY,
+    HazardKind.UNFENCED, HazardKind.STILL_READ, HazardKind.BARRIER_REUSED,
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MadeUpRun:
+    """One launch: its sizes, and the races within a block that it shows."""
+
+    sizes: Sizes
+    geometry: Geometry
+    arguments: tuple[Argument, ...]
+    races: tuple[Hazard, ...]
+    seconds: float
+
+    def with_those_of(self, other: MadeUpRun) -> MadeUpRun:
+        """The races of this run that the other has as well, at the same lines."""
+        lines = {_lines(each) for each in other.races}
+        return replace(self, races=tuple(each for each in self.races if _lines(each) in lines))
+
+    def __str__(self) -> str:
+        alike: dict[int, list[str]] = {}
+        for name, size in self.sizes.items():
+            alike.setdefault(size, []).append(name)
+        return ", ".join(f"{' = '.join(names)} = {size}" for size, names in alike.items()) or "no sizes"
+
+
+@dataclass
+class RaceSearch:
+    """Runs ``kernel`` with made-up arguments; ``ran`` are the launches that tell something, in order."""
+
+    kernel: LaunchKernel
+    launch: MadeUpLaunch
+    arch: str
+    ran: list[MadeUpRun] = field(default_factory=list)
+    _loads: Loads = field(default_factory=dict)
+
+    def found(self) -> MadeUpRun | None:
+        """The launch with races that count; None: there are none."""
+        end, sets = seconds_used() + _SECONDS, SizeSets(self.launch, self._maker.integers)
+        for sizes, others in sets.pairs():
+            first = self._first(sizes, end)
+            if first is None:
+                continue
+            if not first.races or sets.all_told:
+                return first if first.races else None
+            for other in others:
+                second = self._run(other, _ORDERS[0], end)
+                if second is not None and (both := first.with_those_of(second)).races:
+                    return both
+        return None
+
+    def _first(self, sizes: Sizes, end: float) -> MadeUpRun | None:
+        """The launch with these sizes under the first order of warps that shows a race; None: it tells nothing."""
+        last: MadeUpRun | None = None
+        for order in _ORDERS:
+            run = self._run(sizes, order, end)
+            if run is None or run.races:
+                return run or last
+            last = run
+        return last
+
+    def _run(self, sizes: Sizes, order: str, end: float) -> MadeUpRun | None:
+        limit = min(_LAUNCH_S, end - seconds_used())
+        if limit <= 0:
+            return None
+        try:
+            geometry = self.launch.geometry(sizes)
+            made = match_arguments(self.kernel, self._maker.values(sizes))
+            device = SimDevice(self.arch, schedule_named(order), hazards=True, timeout=limit)
+            device.loads = self._loads
+            result = run_kernel(self.kernel, geometry, made, device, blocks=_some_blocks(geometry))
+        except GemmsmithError:
+            return None
+        races = tuple(hazard for hazard in result.hazards if _counts(hazard))
+        if not (result.hazards or written(made, result.by_name)):
+            return None
+        self.ran.append(MadeUpRun(sizes, result.geometry, made, races, result.seconds))
+        return self.ran[-1]
+
+    @cached_property
+    def _maker(self) -> ArgumentMaker:
+        return ArgumentMaker(self.kernel, self.launch)
+
+
+def refuse_untold(kernel: LaunchKernel, launch: MadeUpLaunch) -> None:
+    """Raise for a launch that cannot be made up: of clusters, or with tensor maps."""
+    if kernel.cluster is not None or (launch.site is not None and launch.site.site.cluster):
+        raise UnsupportedError(f"{launch.entry} is launched in clusters")
+
+
+def _some_blocks(geometry: Geometry) -> list[int] | None:
+    """The first blocks and the last; None: all, where they wait for each other."""
+    count = geometry.blocks
+    return None if geometry.cooperative else sorted({*range(min(_FIRST_BLOCKS, count)), count - 1})
+
+
+def _counts(hazard: Hazard) -> bool:
+    return hazard.kind in _WITHIN_A_BLOCK and not hazard.is_global and not hazard.across_blocks
+
+
+def _lines(hazard: Hazard) -> frozenset[str]:
+    return frozenset((hazard.first.where, hazard.second.where))

@@ -1,0 +1,131 @@
+"""Sizes for a kernel whose parameters' meanings are not known.
+
+A race in shared memory counts if it is there with two sets of sizes in which every number differs that is made up:
+
+    what bounds a loop over tiles   four tiles or more; of items that blocks take, a few
+    what the grid grows with        whole tiles
+    everything else                 small, and smaller: it may be a rank or a group that an array in shared memory limits
+
+A tile is a multiple of the kernel's own constants. Numbers that host code passes keep their values, and conditions of
+host code are met.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmsmith.userfile.kernels.tile_loops import bounds_of_tile_loops
+from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
+
+_LEAST_TILE, _LARGEST_TILE = 64, 256
+_LEAST_SIDE = 16  # of a tile: smaller constants count stages, warps or elements of a vector
+_LARGEST_TOLD = 1024  # a number that host code passes and that the simulator can afford
+_COUNT = re.compile(r"(?:n|num|no|total|max)_?[a-z]\w*|\w*(?:count|batch|heads|experts|items|tiles|total|splits)\w*", re.I)
+_EXTENT = re.compile(r"(?:\w*_)?[mnk]|n_?(?:rows|cols|tokens)|num_?(?:rows|cols|tokens)", re.I)
+_MOST_CONDITIONS = 8
+_ALLOWED = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024)
+
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Level:
+    """How large numbers are: those of loops over tiles and of the grid in tiles, all others as they are."""
+
+    tiles: int
+    count: int
+    grid: int
+    others: int
+
+
+# The first set, with what makes up the second one: others than in the first, until a launch with them does something.
+_LEVELS = (
+    (_Level(4, 8, 2, 16), (_Level(5, 12, 1, 2), _Level(5, 12, 1, 8))),
+    (_Level(4, 8, 2, 64), (_Level(5, 12, 1, 16), _Level(5, 12, 1, 32))),
+)
+
+
+@dataclass(frozen=True)
+class SizeSets:
+    """The sets of sizes of a launch; ``integers`` are the names of its numbers."""
+
+    launch: MadeUpLaunch
+    integers: tuple[str, ...]
+
+    def pairs(self) -> Iterator[tuple[Sizes, tuple[Sizes, ...]]]:
+        """A first set, and the second ones that go with it."""
+        for first, others in _LEVELS:
+            if (sizes := self._sizes(first)) is not None:
+                yield sizes, tuple(each for level in others if (each := self._sizes(level)) is not None)
+
+    @property
+    def all_told(self) -> bool:
+        """Whether host code passes every number."""
+        return bool(self.integers) and all(name in self._told for name in self.integers)
+
+    @cached_property
+    def tile(self) -> int:
+        """A multiple of the sides of tiles that the kernel's text and constants show."""
+        text, tile = self.launch.facts.reached, _LEAST_TILE
+        words = set(re.findall(r"[A-Za-z_]\w*", text))
+        values = {value for name, value in self.launch.constants.items() if name in words}
+        values |= {int(number) for number in re.findall(r"(?<![\w.])\d+(?![\w.])", text)}
+        for value in sorted(value for value in values if _LEAST_SIDE <= value <= _LARGEST_TILE):
+            if math.lcm(tile, value) <= _LARGEST_TILE:
+                tile = math.lcm(tile, value)
+        return tile
+
+    @cached_property
+    def _told(self) -> Mapping[str, int]:
+        told = {name: self.launch.told(name) for name in self.integers}
+        return {name: int(value) for name, value in told.items() if value is not None and abs(value) <= _LARGEST_TOLD}
+
+    @cached_property
+    def _walked(self) -> frozenset[str]:
+        return bounds_of_tile_loops(self.launch.facts.reached, self.integers)
+
+    def _sizes(self, level: _Level) -> Sizes | None:
+        """The sizes of a level; None where host code's conditions are not met by any like them."""
+        sizes = {name: self._size(name, level) for name in self.integers}
+        first = self.launch.same_value(sizes)
+        for name, size in list(sizes.items()):  # the largest of those that one variable is passed for
+            sizes[first[name]] = max(sizes[first[name]], size)
+        sizes = {name: sizes[first[name]] for name in sizes} | dict(self._told)
+        return self._allowed(sizes, first)
+
+    def _size(self, name: str, level: _Level) -> int:
+        last = name.rpartition(".")[2]
+        if name in self._walked:
+            counts = _COUNT.fullmatch(last) and not _EXTENT.fullmatch(last)
+            return level.count if counts else level.tiles * self.tile
+        return level.grid * self.tile if self.launch.in_grid(name) else level.others
+
+    def _allowed(self, sizes: Sizes, first: Mapping[str, str]) -> Sizes | None:
+        """The same sizes, with the nearest others where a condition of host code excludes them; None: none is found."""
+        for _ in range(_MOST_CONDITIONS):
+            condition = self.launch.excludes(sizes)
+            if not condition:
+                return sizes
+            changed = self._meeting(condition, sizes, first)
+            if changed is None:
+                return None
+            sizes = changed
+        return None
+
+    def _meeting(self, condition: str, sizes: Sizes, first: Mapping[str, str]) -> Sizes | None:
+        words = set(re.findall(r"[A-Za-z_]\w*", condition))
+        named = {first[name] for name in sizes if name not in self._told and words & self._called(name)}
+        for changed in sorted(named):
+            for value in sorted(_ALLOWED, key=lambda value, own=sizes[changed]: abs(value - own)):
+                tried = {name: value if first[name] == changed else size for name, size in sizes.items()}
+                if self.launch.excludes(tried) != condition:
+                    return tried
+        return None
+
+    def _called(self, name: str) -> set[str]:
+        """What a number is called by the kernel and by host code."""
+        return {name.rpartition(".")[2], *re.findall(r"[A-Za-z_]\w*", self.launch.arguments.get(name, ""))}
