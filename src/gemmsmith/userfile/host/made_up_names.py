@@ -12,13 +12,15 @@ from gemmsmith.userfile.host.host_values import plain_expression
 
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\s*(?:\.|->)\s*[A-Za-z_]\w*)*(?!\w|\s*[(<:])")
 _ASKED = re.compile(r"\w+\s*(?:\.|->)\s*size\s*\(\s*-?\d+\s*\)")
+_EXTENT = re.compile(r"[mnk]|(?:n|num|dim|size)?_?(?:rows|cols|columns|tokens|[mnk])", re.I)
 _USUAL_COUNT = 4  # of blocks for each SM, heads, splits: of a name that belongs to no parameter
 _DEEPEST = 4  # variables that hold variables
 
 
 @dataclass(frozen=True)
 class MadeUpNames(Mapping[str, int]):
-    """A value for each name: that of the parameter with this name, else a small count. Other names have none.
+    """A value for each name: that of the parameter with this name, else the largest one for an extent, and a small count
+    for all else. Other names have none.
 
     asked_sizes  small counts for what host code asks its tensors for, ``x.size(0)``, by the text without brackets
     """
@@ -39,7 +41,9 @@ class MadeUpNames(Mapping[str, int]):
     def __getitem__(self, name: str) -> int:
         if name not in self.names:
             raise KeyError(name)
-        return self.sizes.get(name.rpartition(".")[2].lower(), _USUAL_COUNT)
+        last = name.rpartition(".")[2].lower()
+        usual = max(self.sizes.values(), default=_USUAL_COUNT) if _EXTENT.fullmatch(last) else _USUAL_COUNT
+        return self.sizes.get(last, usual)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

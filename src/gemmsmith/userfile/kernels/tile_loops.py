@@ -7,10 +7,11 @@ bounds another loop, ``for (int r = 0; r < R; ++r) sum += rows[r]``, may be limi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gemmsmith.userfile.text.declared import innermost, text_of
+from gemmsmith.userfile.text.parts import FunctionSource
 from gemmsmith.userfile.text.source_tree import nodes
 from gemmsmith.userfile.text.syntax import parse
 
@@ -24,9 +25,14 @@ _PATH = re.compile(r"[A-Za-z_]\w*(?:\s*(?:\.|->)\s*[A-Za-z_]\w*)*")
 _DEEPEST = 6  # variables that are computed from others
 
 
-def bounds_of_tile_loops(body: str, names: Collection[str]) -> frozenset[str]:
-    """Those of ``names`` ("K", "p.K") that bound such a loop of a kernel's ``body``, themselves or through
-    variables."""
+def waiting_functions(functions: Iterable[FunctionSource]) -> frozenset[str]:
+    """The names of functions whose threads may wait for others, by what they call; inline PTX may do so."""
+    return frozenset(each.name for each in functions if each.device and _WAITS.search(each.body))
+
+
+def bounds_of_tile_loops(body: str, names: Collection[str], waiting: Collection[str] = ()) -> frozenset[str]:
+    """Those of ``names`` ("K", "p.K") that bound such a loop of a kernel's ``body``, themselves or through variables.
+    ``waiting``: functions in which threads wait."""
     code = f"void kernel() {{{body}}}".encode("ascii", "replace").decode("ascii")
     root = parse(code)
     made: dict[str, set[str]] = {}
@@ -36,7 +42,8 @@ def bounds_of_tile_loops(body: str, names: Collection[str]) -> frozenset[str]:
             made.setdefault(text_of(code, innermost(node)), set()).update(
                 _paths(text_of(code, node.child_by_field_name("value")))
             )
-        if node.type in _LOOPS and _WAITS.search(text_of(code, node.child_by_field_name("body"))):
+        inside = text_of(code, node.child_by_field_name("body")) if node.type in _LOOPS else ""
+        if _WAITS.search(inside) or any(re.search(rf"\b{name}\s*[(<]", inside) for name in waiting):
             bounds |= _paths(text_of(code, node.child_by_field_name("condition")))
             bounds |= {path for test in _exits(code, node) for path in _paths(test)}
     for _ in range(_DEEPEST):

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.gpus import largest_smem
+from gemmsmith.gpus import cuda_limits, largest_smem
 from gemmsmith.kernel.expressions import evaluate as evaluate_option
 from gemmsmith.kernel.expressions import split
 from gemmsmith.kernel.geometry import Dim3, Geometry
@@ -43,6 +43,8 @@ from gemmsmith.userfile.text.source import read_text
 
 _FEW_BLOCKS = 2  # along an axis of the grid that nothing tells
 _SPARE_SMEM = 8192  # bytes for static arrays, where the dynamic ones get all else
+_CONSECUTIVE = (64, 65, 66)  # sizes for which a grid with a block for each differs
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _CALLS = re.compile(r"(?:\.|->)\s*\w+\s*\(")  # of members: x.size(0)
 _DYNAMIC = re.compile(r"\bextern\b[^;]*\b__shared__\b|\b__shared__[^;]*\bextern\b")
 
@@ -106,25 +108,32 @@ class MadeUpLaunch:
         first: dict[str, str] = {}
         return {name: first.setdefault(self.arguments.get(name) or f"{name} alone", name) for name in names}
 
-    def in_grid(self, name: str) -> bool:
-        """Whether the grid grows with a parameter, as far as it is known."""
-        texts = [*self._grid_texts()]
-        words = {word.lower() for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
-        own = {name.rpartition(".")[2], *re.findall(r"[A-Za-z_]\w*", self.arguments.get(name, ""))}
-        return bool({word.lower() for word in own} & words)
+    def in_tiles(self, name: str, sizes: Mapping[str, int]) -> bool:
+        """Whether the grid has a block for several rows, columns or items that a parameter counts."""
+        words = {word.lower() for text in self._grid_texts() for word in _WORD.findall(text)}
+        own = {name.rpartition(".")[2], *_WORD.findall(self.arguments.get(name, ""))}
+        if not words & {word.lower() for word in own}:
+            return False
+        try:
+            grids = {self.geometry({**sizes, name: size}).grid for size in _CONSECUTIVE}
+        except GemmsmithError:
+            return True
+        return len(grids) < len(_CONSECUTIVE)
 
     def excludes(self, sizes: Mapping[str, int]) -> str:
         """A condition of host code under which it does not launch the kernel for these sizes; empty for none."""
         scope = self._scope(sizes)
         while scope is not None:
             known = scope.frame.locals
-            for text, holds in (*known.conditions, *known.checked):
-                try:
-                    read = (text, holds) not in known.outdated and not _CALLS.search(text)
-                    if read and bool(evaluate(text, scope)) != holds:
-                        return text
-                except (GemmsmithError, TypeError, RecursionError):
+            for whole in (*known.conditions, *known.checked):
+                if whole in known.outdated:
                     continue
+                for text in _parts(*whole):
+                    try:
+                        if not _CALLS.search(text) and bool(evaluate(text, scope)) != whole[1]:
+                            return text
+                    except (GemmsmithError, TypeError, RecursionError):
+                        continue
             scope = scope.outer()
         return ""
 
@@ -134,42 +143,52 @@ class MadeUpLaunch:
         """Grid, block and shared memory; raises where the block is not known, and for a launch of nothing."""
         cooperative = bool(GRID_SYNC.search(self.facts.reached))
         if self.site is None:
-            return Geometry(self._described_grid(sizes), self._block(sizes), self._most_smem, cooperative=cooperative)
+            texts = split(self.described.grid) if self.described is not None and self.described.grid else []
+            grid = self._grid([self._from_comment(text, sizes) for text in texts])
+            return Geometry(grid, self._block, self._most_smem, cooperative=cooperative)
         scope = self._scope(sizes)
         assert scope is not None
         grid, block, smem = self.site.site.configuration
-        threads = triple(evaluate(block, scope))
+        try:
+            blocks = triple(evaluate(grid, scope))
+        except UnknownValueError:
+            blocks = self._grid([])
         try:
             dynamic = math.trunc(number(evaluate(smem, scope))) if smem else 0
         except (GemmsmithError, TypeError, RecursionError):
             dynamic = self._most_smem
         cooperative = cooperative or "LaunchCooperativeKernel" in self.site.site.text
-        return Geometry(triple(evaluate(grid, scope)), threads, dynamic, cooperative=cooperative)
+        return Geometry(blocks, triple(evaluate(block, scope)), dynamic, cooperative=cooperative)
 
     @property
     def _most_smem(self) -> int:
         return largest_smem() - _SPARE_SMEM if _DYNAMIC.search(self.facts.reached) else 0
 
-    def _block(self, sizes: Mapping[str, int]) -> Dim3:
+    @cached_property
+    def _block(self) -> Dim3:
+        """The block that a comment or ``__launch_bounds__`` tell. A comment may call the grid "blocks": a block does
+        not grow with the sizes, and has rows if the kernel asks for them."""
+        bounds = self.facts.kernel.bounds
+        most = evaluate_option(bounds, self.constants) if bounds else cuda_limits().threads_per_block
+        block = most if bounds else 0, 1, 1
         if self.described is not None and self.described.block:
-            return _three([evaluate_option(part, self._names(sizes)) for part in split(self.described.block)])
-        if not self.facts.kernel.bounds or "threadIdx.y" in self.facts.reached:
+            block = triple(tuple(evaluate_option(part, self.constants) for part in split(self.described.block)))
+        has_rows = "threadIdx.y" in self.facts.reached
+        if not 0 < math.prod(block) <= most or has_rows != (block[1] > 1):
             raise UnknownValueError(f"the block of {self.facts.kernel.name} is not known")
-        return evaluate_option(self.facts.kernel.bounds, self.constants), 1, 1
+        return block
 
-    def _described_grid(self, sizes: Mapping[str, int]) -> Dim3:
-        """The grid of a comment; a part that is not understood is a few blocks where the kernel asks for its axis."""
-        texts = split(self.described.grid) if self.described is not None and self.described.grid else []
-        parts = []
-        for place, axis in enumerate("xyz"):
-            try:
-                parts.append(evaluate_option(texts[place], self._names(sizes)) if place < len(texts) else None)
-            except GemmsmithError:
-                parts.append(None)
-            if parts[-1] is None:
-                asked = f"blockIdx.{axis}" in self.facts.reached
-                parts[-1] = _FEW_BLOCKS if asked and (place < len(texts) or not texts) else 1
-        return _three([part or 0 for part in parts])
+    def _from_comment(self, text: str, sizes: Mapping[str, int]) -> int | None:
+        try:
+            return evaluate_option(text, self._names(sizes))
+        except GemmsmithError:
+            return None
+
+    def _grid(self, known: list[int | None]) -> Dim3:
+        """The grid of which these parts are known; any other is a few blocks, if the kernel asks for its axis."""
+        parts = [*known, None, None, None] if not known else [*known, 1, 1]
+        asked = [_FEW_BLOCKS if f"blockIdx.{axis}" in self.facts.reached else 1 for axis in "xyz"]
+        return triple(tuple(few if part is None else part for part, few in zip(parts, asked, strict=False)))
 
     def _grid_texts(self) -> Iterator[str]:
         if self.site is not None:
@@ -218,5 +237,17 @@ def made_up_launch(path: Path, options: UserOptions) -> MadeUpLaunch:
     return MadeUpLaunch(facts, None, template, entry, flat, described)
 
 
-def _three(parts: list[int]) -> Dim3:
-    return triple(tuple(parts))
+def _parts(text: str, holds: bool) -> list[str]:
+    """The parts of a condition each of which is as the whole is: of ``a && b`` that holds, of ``a || b`` that does
+    not."""
+    own, other = ("&&", "||") if holds else ("||", "&&")
+    depth, parts = 0, [""]
+    for word in re.findall(r"&&|\|\||.", text, re.S):
+        depth += (word in "([") - (word in ")]")
+        if depth == 0 and word == other:
+            return [text]
+        if depth == 0 and word == own:
+            parts.append("")
+        else:
+            parts[-1] += word
+    return [part.strip() for part in parts]

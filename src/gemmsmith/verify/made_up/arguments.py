@@ -86,8 +86,10 @@ class ArgumentMaker:
         return self._array(flat.name, kind) if kind.pointers else self._number(flat.name, kind, sizes)
 
     def _number(self, name: str, kind: CType, sizes: Mapping[str, int]) -> Any:
-        if kind.element is None or kind.lanes > 1:
+        if kind.element is None:
             raise UnsupportedError(f"{name} is a {kind}")
+        if kind.lanes > 1:
+            return np.ones(kind.lanes, kind.element)
         if kind.element.kind in "iu":
             low, high = np.iinfo(kind.element).min, np.iinfo(kind.element).max
             return kind.element.type(min(max(int(self.launch.passed(name, sizes)), low), high))

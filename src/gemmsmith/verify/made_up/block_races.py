@@ -28,7 +28,8 @@ from gemmsmith.verify.made_up.sizes import Sizes, SizeSets
 
 _SECONDS = 10.0  # of the search
 _LAUNCH_S = 4.0
-_FIRST_BLOCKS = 2  # that are run, beside the last one
+_FEW_BLOCKS = 4  # all of which are run; of more the first two and the last
+_QUICK_S = 1.5  # of a launch that is run in a second order of warps
 _ORDERS = ("lockstep", "reversed")  # of warps, the second where the first shows no race
 # What a GPU does to a block, whatever its arguments are.
 _WITHIN_A_BLOCK = frozenset({
@@ -86,13 +87,10 @@ class RaceSearch:
 
     def _first(self, sizes: Sizes, end: float) -> MadeUpRun | None:
         """The launch with these sizes under the first order of warps that shows a race; None: it tells nothing."""
-        last: MadeUpRun | None = None
-        for order in _ORDERS:
-            run = self._run(sizes, order, end)
-            if run is None or run.races:
-                return run or last
-            last = run
-        return last
+        run = self._run(sizes, _ORDERS[0], end)
+        if run is None or run.races or run.seconds > _QUICK_S:
+            return run
+        return self._run(sizes, _ORDERS[1], end) or run
 
     def _run(self, sizes: Sizes, order: str, end: float) -> MadeUpRun | None:
         limit = min(_LAUNCH_S, end - seconds_used())
@@ -125,8 +123,8 @@ def refuse_untold(kernel: LaunchKernel, launch: MadeUpLaunch) -> None:
 
 def _some_blocks(geometry: Geometry) -> list[int] | None:
     """The first blocks and the last; None: all, where they wait for each other."""
-    count = geometry.blocks
-    return None if geometry.cooperative else sorted({*range(min(_FIRST_BLOCKS, count)), count - 1})
+    few = geometry.cooperative or geometry.blocks <= _FEW_BLOCKS
+    return None if few else [0, 1, geometry.blocks - 1]
 
 
 def _counts(hazard: Hazard) -> bool:

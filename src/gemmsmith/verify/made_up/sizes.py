@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmsmith.userfile.kernels.tile_loops import bounds_of_tile_loops
+from gemmsmith.userfile.kernels.tile_loops import bounds_of_tile_loops, waiting_functions
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 
-_LEAST_TILE, _LARGEST_TILE = 64, 256
+_LEAST_TILE, _LARGEST_TILE = 64, 192
 _LEAST_SIDE = 16  # of a tile: smaller constants count stages, warps or elements of a vector
+_OF_SIDES = 8  # which divides the sides of tiles
 _LARGEST_TOLD = 1024  # a number that host code passes and that the simulator can afford
 _COUNT = re.compile(r"(?:n|num|no|total|max)_?[a-z]\w*|\w*(?:count|batch|heads|experts|items|tiles|total|splits)\w*", re.I)
 _EXTENT = re.compile(r"(?:\w*_)?[mnk]|n_?(?:rows|cols|tokens)|num_?(?:rows|cols|tokens)", re.I)
@@ -46,6 +47,7 @@ class _Level:
 _LEVELS = (
     (_Level(4, 8, 2, 16), (_Level(5, 12, 1, 2), _Level(5, 12, 1, 8))),
     (_Level(4, 8, 2, 64), (_Level(5, 12, 1, 16), _Level(5, 12, 1, 32))),
+    (_Level(2, 4, 1, 16), (_Level(3, 6, 2, 2), _Level(3, 6, 2, 8))),
 )
 
 
@@ -60,7 +62,8 @@ class SizeSets:
         """A first set, and the second ones that go with it."""
         for first, others in _LEVELS:
             if (sizes := self._sizes(first)) is not None:
-                yield sizes, tuple(each for level in others if (each := self._sizes(level)) is not None)
+                seconds = [each for level in others if (each := self._sizes(level)) is not None]
+                yield sizes, tuple(each for i, each in enumerate(seconds) if each not in seconds[:i])
 
     @property
     def all_told(self) -> bool:
@@ -70,14 +73,15 @@ class SizeSets:
     @cached_property
     def tile(self) -> int:
         """A multiple of the sides of tiles that the kernel's text and constants show."""
-        text, tile = self.launch.facts.reached, _LEAST_TILE
+        text, tile = self.launch.facts.reached, 1
         words = set(re.findall(r"[A-Za-z_]\w*", text))
         values = {value for name, value in self.launch.constants.items() if name in words}
-        values |= {int(number) for number in re.findall(r"(?<![\w.])\d+(?![\w.])", text)}
-        for value in sorted(value for value in values if _LEAST_SIDE <= value <= _LARGEST_TILE):
+        values |= {int(number) for number in re.findall(r"(?:[*/%]|\+=)\s*(\d+)\b", text)}
+        sides = {value for value in values if _LEAST_SIDE <= value <= _LARGEST_TILE and value % _OF_SIDES == 0}
+        for value in sorted(sides):
             if math.lcm(tile, value) <= _LARGEST_TILE:
                 tile = math.lcm(tile, value)
-        return tile
+        return tile * -(-_LEAST_TILE // tile)
 
     @cached_property
     def _told(self) -> Mapping[str, int]:
@@ -86,7 +90,14 @@ class SizeSets:
 
     @cached_property
     def _walked(self) -> frozenset[str]:
-        return bounds_of_tile_loops(self.launch.facts.reached, self.integers)
+        facts = self.launch.facts
+        waiting = waiting_functions(function for source in facts.sources for function in source.functions)
+        return bounds_of_tile_loops(facts.reached, self.integers, waiting)
+
+    @cached_property
+    def _in_tiles(self) -> frozenset[str]:
+        sizes = dict.fromkeys(self.integers, self.tile)
+        return frozenset(name for name in self.integers if self.launch.in_tiles(name, sizes))
 
     def _sizes(self, level: _Level) -> Sizes | None:
         """The sizes of a level; None where host code's conditions are not met by any like them."""
@@ -102,7 +113,7 @@ class SizeSets:
         if name in self._walked:
             counts = _COUNT.fullmatch(last) and not _EXTENT.fullmatch(last)
             return level.count if counts else level.tiles * self.tile
-        return level.grid * self.tile if self.launch.in_grid(name) else level.others
+        return level.grid * self.tile if name in self._in_tiles else level.others
 
     def _allowed(self, sizes: Sizes, first: Mapping[str, str]) -> Sizes | None:
         """The same sizes, with the nearest others where a condition of host code excludes them; None: none is found."""
