@@ -1,4 +1,4 @@
-"""Names of host code that a launch depends on and that have no value there, with the values that are made up for them."""
+"""Names of host code that a launch depends on and that have no value there, with values that are made up for them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DEEPEST = 4  # variables that hold variables
 
 @dataclass(frozen=True)
 class MadeUpNames(Mapping[str, int]):
-    """A value for each name: that of the parameter with this name, else the largest one for an extent, and a small count
-    for all else. Other names have none.
+    """A value for each name: that of the parameter with this name, else the largest one for an extent, and a small
+    count for all else. Other names have none.
 
     asked_sizes  small counts for what host code asks its tensors for, ``x.size(0)``, by the text without brackets
     """

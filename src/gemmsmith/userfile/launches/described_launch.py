@@ -48,7 +48,8 @@ def launch_in_comments(
     and its own end; or that of the file, if nothing follows the kernel. ``parameters`` as in ``written_launch``."""
     ends = [each.line + each.body.count("\n") for each in file.kernels if each.line < kernel.line]
     last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
-    if all(each.line <= kernel.line for each in (*file.kernels, *file.functions)):
+    begin = [*(each.line for each in file.kernels), *(each.line for each in file.functions)]
+    if max(begin) <= kernel.line:
         last = text.count("\n") + 1
     first, extents = max(ends, default=0) + 1, {name: role for name, role in parameters.items() if role in EXTENTS}
     found = written_launch(text, kernel.name, range(first, last + 1), parameters)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from gemmsmith.userfile.kernels.entry_choice import choose_entry
 from gemmsmith.userfile.kernels.kernel_facts import KernelFacts
 from gemmsmith.userfile.kernels.name_expression import name_expression
 from gemmsmith.userfile.kernels.options import UserOptions
-from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_arguments, flat_parameters
+from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_arguments, struct_fields
 from gemmsmith.userfile.launches.described_launch import DescribedLaunch, launch_in_comments
 from gemmsmith.userfile.launches.launch_triple import triple
 from gemmsmith.userfile.launches.launch_values import SiteValues
@@ -63,7 +63,7 @@ class MadeUpLaunch:
     template: Mapping[str, str]
     entry: str
     parameters: tuple[FlatParameter, ...]
-    described: DescribedLaunch | None = field(default=None)
+    described: DescribedLaunch | None = None
 
     @cached_property
     def arguments(self) -> dict[str, str]:
@@ -71,10 +71,7 @@ class MadeUpLaunch:
         if self.site is None:
             return {}
         names, places = [p.name for p in self.parameters], [p.place for p in self.parameters]
-        texts = self.site.site.arguments
-        if len(set(places)) < len(places):
-            return dict(zip(names, flat_arguments(texts, names, places), strict=True))
-        return dict(zip(names, texts, strict=False))
+        return dict(zip(names, flat_arguments(self.site.site.arguments, names, places), strict=True))
 
     @cached_property
     def constants(self) -> Mapping[str, int]:
@@ -144,21 +141,21 @@ class MadeUpLaunch:
         cooperative = bool(GRID_SYNC.search(self.facts.reached))
         if self.site is None:
             texts = split(self.described.grid) if self.described is not None and self.described.grid else []
-            grid = self._grid([self._from_comment(text, sizes) for text in texts])
-            return Geometry(grid, self._block, self._most_smem, cooperative=cooperative)
+            described = self._grid([self._from_comment(text, sizes) for text in texts])
+            return Geometry(described, self._block, self._most_smem, cooperative=cooperative)
         scope = self._scope(sizes)
         assert scope is not None
-        grid, block, smem = self.site.site.configuration
+        written, block, smem = self.site.site.configuration
         try:
-            blocks = triple(evaluate(grid, scope))
+            grid = triple(evaluate(written, scope))
         except UnknownValueError:
-            blocks = self._grid([])
+            grid = self._grid([])
         try:
             dynamic = math.trunc(number(evaluate(smem, scope))) if smem else 0
         except (GemmsmithError, TypeError, RecursionError):
             dynamic = self._most_smem
         cooperative = cooperative or "LaunchCooperativeKernel" in self.site.site.text
-        return Geometry(blocks, triple(evaluate(block, scope)), dynamic, cooperative=cooperative)
+        return Geometry(grid, triple(evaluate(block, scope)), dynamic, cooperative=cooperative)
 
     @property
     def _most_smem(self) -> int:
@@ -224,7 +221,7 @@ def made_up_launch(path: Path, options: UserOptions) -> MadeUpLaunch:
     names = tuple(parameter.name for parameter in found.kernel.parameters)
     site = facts.site(Roles((), names))
     template = site.template()[0] if site is not None else {}
-    flat = flat_parameters(found.kernel.parameters, facts.sources, facts.aliases(template))
+    flat = tuple(_flat(facts, template))
     entry = name_expression(found.kernel, {**template, **given}, FP32)
     if site is not None:
         own = tuple(parameter.name for parameter in flat)
@@ -235,6 +232,17 @@ def made_up_launch(path: Path, options: UserOptions) -> MadeUpLaunch:
     last = {parameter.name.rpartition(".")[2]: parameter.name.rpartition(".")[2] for parameter in flat}
     described = launch_in_comments(text, found.kernel, facts.own, last)
     return MadeUpLaunch(facts, None, template, entry, flat, described)
+
+
+def _flat(facts: KernelFacts, template: Mapping[str, str]) -> Iterator[FlatParameter]:
+    """The kernel's parameters, with the fields of structs by value, also of structs in structs."""
+    aliases = facts.aliases(template)
+    for place, parameter in enumerate(facts.kernel.parameters):
+        fields = struct_fields(parameter.type, facts.sources, aliases)
+        if not fields:
+            yield FlatParameter(parameter.type, parameter.name, place)
+        for each in fields:
+            yield from (FlatParameter(kind, name, place) for kind, name in each.leaves(parameter.name))
 
 
 def _parts(text: str, holds: bool) -> list[str]:

@@ -1,18 +1,19 @@
-"""Arguments for a kernel whose parameters' meanings are not known: arrays that are large enough, numbers by their sizes.
+"""Arguments for a kernel whose parameters' meanings are not known: large arrays, and numbers by their sizes.
 
 Real numbers are random. Integers that choose what a block does must be such as a meaningful array has:
 
     int* that the kernel may write   zeros: counters, flags and locks start so
-    an array read at i and at i + 1  offsets, which rise by a few elements each time
+    an array read at i and at i + 1  offsets, which rise by a few elements each time, or by whole tiles
     other arrays of integers         0, 1, 2, …: in order, all different, and small
     8-bit integers and bool          small random ones: data, or masks
-    structs                          their integers are 0 to 3
+    structs of numbers               their integers are 0 to 3
+    structs that point to arrays     all the same, their integers by their sizes
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,17 +25,23 @@ from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.structs import holds_arrays, struct_template
 from gemmsmith.call.any_kernel.types import CType, parse_type
 from gemmsmith.errors import UnsupportedError
-from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_parameters
+from gemmsmith.userfile.kernels.struct_parameters import StructField, struct_fields
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
-from gemmsmith.userfile.text.parts import KernelParameter
+from gemmsmith.userfile.text.source import read_text
 
 _ELEMENTS = 1 << 21  # of an array: three extents of 128
 _TABLE = 64  # arrays of a table of pointers
 _PERIOD = 4099  # elements after which random numbers repeat; a prime, so that rows differ
 _LENGTHS = (5, 11, 3, 8, 13, 2, 7, 16)  # between offsets: some are whole tiles, most are not
+_WHOLE = 64
+_PADDED = re.compile(r"\bpad(?:s|ded|ding)?\b|\bmultiples?\b|\balign", re.I)
 _NUMBER = 1.0  # for a real number that host code does not tell
 
 Array = NDArray[Any]
+
+
+Place = Callable[[Array], int]
+"""Puts an array into the device's memory, and tells its address."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,17 @@ class ArgumentMaker:
 
     @cached_property
     def integers(self) -> tuple[str, ...]:
-        """The numbers whose values are made up, "p.K" of a struct."""
-        return tuple(flat.name for flat in self.launch.parameters if self._is_size(flat))
+        """The numbers whose values are made up, "p.K" of a struct; also of structs in memory that describe arrays."""
+        leaves = [(flat.type, flat.name) for flat in self.launch.parameters]
+        for flat in self.launch.parameters:
+            leaves += [leaf for field in self._pointed(flat.type) for leaf in field.leaves(flat.name)]
+        return tuple(name for text, name in leaves if self._is_integer(self._type(text)))
 
-    def values(self, sizes: Mapping[str, int]) -> list[Any]:
+    def values(self, sizes: Mapping[str, int], place: Place) -> list[Any]:
         """A value for each parameter; raises for what cannot be made up."""
-        return [self._value(place, parameter, sizes) for place, parameter in enumerate(self.kernel.parameters)]
+        return [self._value(number, parameter, sizes, place) for number, parameter in enumerate(self.kernel.parameters)]
 
-    def _is_size(self, flat: FlatParameter) -> bool:
-        kind = self._type(flat.type)
+    def _is_integer(self, kind: CType) -> bool:
         return not kind.pointers and kind.element is not None and kind.element.kind in "iu" and kind.lanes == 1
 
     def _type(self, text: str) -> CType:
@@ -70,20 +79,44 @@ class ArgumentMaker:
     def _aliases(self) -> Mapping[str, str]:
         return self.launch.facts.aliases(self.launch.template)
 
-    def _value(self, place: int, parameter: Parameter, sizes: Mapping[str, int]) -> Any:
-        own = [flat for flat in self.launch.parameters if flat.place == place]
-        if len(own) == 1 and "." not in own[0].name:
-            kind = parameter.type if parameter.type.known else self._type(own[0].type)
-            made = self._array(own[0].name, kind) if kind.pointers else self._number(own[0].name, kind, sizes)
-            return [made] * _TABLE if kind.pointers > 1 else made
-        fields = tuple(self._field(flat, sizes) for flat in own)
-        return fields if holds_arrays(fields) else struct_template(parameter.name, fields, parameter.size)[0]
+    def _pointed(self, text: str) -> tuple[StructField, ...]:
+        """The fields of the struct that a parameter points to, if it describes arrays: it has pointers and numbers."""
+        kind = self._type(text)
+        fields = struct_fields(kind.base, self.launch.facts.sources, self._aliases) if kind.pointers == 1 else ()
+        return fields if any("*" in text for field in fields for text, _ in field.leaves("")) else ()
 
-    def _field(self, flat: FlatParameter, sizes: Mapping[str, int]) -> Any:
-        kind = self._type(flat.type)
-        if kind.pointers > 1:
-            raise UnsupportedError(f"{flat.name} is a table in a struct")
-        return self._array(flat.name, kind) if kind.pointers else self._number(flat.name, kind, sizes)
+    def _value(self, number: int, parameter: Parameter, sizes: Mapping[str, int], place: Place) -> Any:
+        declared = self.launch.facts.kernel.parameters[number]
+        fields = struct_fields(declared.type, self.launch.facts.sources, self._aliases)
+        if fields:
+            made = self._struct(declared.name, fields, sizes)
+            return made if holds_arrays(made) else struct_template(parameter.name, made, parameter.size)[0]
+        kind = parameter.type if parameter.type.known else self._type(declared.type)
+        if kind.pointers and (pointed := self._pointed(declared.type)):
+            return self._described(declared.name, pointed, sizes, place)
+        value = self._array(declared.name, kind) if kind.pointers else self._number(declared.name, kind, sizes)
+        return [value] * _TABLE if kind.pointers > 1 else value
+
+    def _struct(self, owner: str, fields: Sequence[StructField], sizes: Mapping[str, int]) -> tuple[Any, ...]:
+        """A struct by value, field by field."""
+        made: list[Any] = []
+        for field in fields:
+            name, kind = f"{owner}.{field.name}", self._type(field.type)
+            if kind.pointers > 1:
+                raise UnsupportedError(f"{name} is a table in a struct")
+            if field.inside:
+                made.append(self._struct(name, field.inside, sizes))
+            else:
+                made.append(self._array(name, kind) if kind.pointers else self._number(name, kind, sizes))
+        return tuple(made)
+
+    def _described(self, name: str, fields: Sequence[StructField], sizes: Mapping[str, int], place: Place) -> Array:
+        """An array of structs in memory that are all the same, and point to arrays."""
+        data, held = struct_template(name, self._struct(name, fields, sizes))
+        one = bytearray(data)
+        for each in held:
+            one[each.at : each.at + 8] = place(each.array).to_bytes(8, "little")
+        return np.frombuffer(bytes(one) * _TABLE, np.uint8).copy()
 
     def _number(self, name: str, kind: CType, sizes: Mapping[str, int]) -> Any:
         if kind.element is None:
@@ -122,16 +155,18 @@ class ArgumentMaker:
         return re.search(rf"\b{last}\s*\[[^\]]*\+\s*1\s*\]", self.launch.facts.reached) is not None
 
     def _offsets(self, element: np.dtype[Any]) -> Array:
-        lengths = np.resize(np.array(_LENGTHS), _ELEMENTS)
+        """Offsets that rise by ragged lengths; by whole tiles where the file has a word for that."""
+        text = read_text(self.launch.facts.kernel.file)
+        lengths = np.resize(np.array([_WHOLE] if _PADDED.search(text) else _LENGTHS), _ELEMENTS)
         return np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(element)
 
     def _structs(self, name: str, kind: CType) -> Array:
         """An array of structs of numbers."""
         if kind.base == "void":
             return _random(np.dtype(np.uint8), 4 * _ELEMENTS)
-        pointed = (KernelParameter(kind.base, name),)
-        flat = flat_parameters(pointed, self.launch.facts.sources, self._aliases)
-        fields = [self._type(each.type) for each in flat if "." in each.name]
+        leaves = [leaf for field in struct_fields(kind.base, self.launch.facts.sources, self._aliases)
+                  for leaf in field.leaves(name)]  # fmt: skip
+        fields = [self._type(text) for text, _ in leaves]
         elements = [each.element for each in fields if not each.pointers and each.lanes == 1]
         if not fields or len(elements) < len(fields) or None in elements:
             raise UnsupportedError(f"{name} points to {kind.base}")

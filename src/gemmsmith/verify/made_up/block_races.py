@@ -8,10 +8,12 @@ that faults, waits for ever or stores nothing tells nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gemmsmith.call.any_kernel.arguments import Argument, match_arguments
 from gemmsmith.call.any_kernel.kernel import LaunchKernel
@@ -26,8 +28,8 @@ from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 from gemmsmith.verify.made_up.arguments import ArgumentMaker, written
 from gemmsmith.verify.made_up.sizes import Sizes, SizeSets
 
-_SECONDS = 10.0  # of the search
-_LAUNCH_S = 4.0
+_SECONDS = 8.0  # of the search
+_LAUNCH_S = 3.0
 _FEW_BLOCKS = 4  # all of which are run; of more the first two and the last
 _QUICK_S = 1.5  # of a launch that is run in a second order of warps
 _ORDERS = ("lockstep", "reversed")  # of warps, the second where the first shows no race
@@ -79,10 +81,9 @@ class RaceSearch:
                 continue
             if not first.races or sets.all_told:
                 return first if first.races else None
-            for other in others:
-                second = self._run(other, _ORDERS[0], end)
-                if second is not None and (both := first.with_those_of(second)).races:
-                    return both
+            second = next((run for each in others if (run := self._run(each, _ORDERS[0], end)) is not None), None)
+            both = first.with_those_of(second) if second is not None else None
+            return both if both is not None and both.races else None
         return None
 
     def _first(self, sizes: Sizes, end: float) -> MadeUpRun | None:
@@ -98,9 +99,9 @@ class RaceSearch:
             return None
         try:
             geometry = self.launch.geometry(sizes)
-            made = match_arguments(self.kernel, self._maker.values(sizes))
             device = SimDevice(self.arch, schedule_named(order), hazards=True, timeout=limit)
             device.loads = self._loads
+            made = match_arguments(self.kernel, self._maker.values(sizes, partial(_placed, device)))
             result = run_kernel(self.kernel, geometry, made, device, blocks=_some_blocks(geometry))
         except GemmsmithError:
             return None
@@ -119,6 +120,13 @@ def refuse_untold(kernel: LaunchKernel, launch: MadeUpLaunch) -> None:
     """Raise for a launch that cannot be made up: of clusters, or with tensor maps."""
     if kernel.cluster is not None or (launch.site is not None and launch.site.site.cluster):
         raise UnsupportedError(f"{launch.entry} is launched in clusters")
+
+
+def _placed(device: SimDevice, values: NDArray[Any]) -> int:
+    """The address of an array in the device's memory."""
+    address = device.allocate(values.nbytes)
+    device.write(address, values.view(np.uint8))
+    return address
 
 
 def _some_blocks(geometry: Geometry) -> list[int] | None:

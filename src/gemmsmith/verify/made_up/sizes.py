@@ -2,9 +2,10 @@
 
 A race in shared memory counts if it is there with two sets of sizes in which every number differs that is made up:
 
-    what bounds a loop over tiles   four tiles or more; of items that blocks take, a few
-    what the grid grows with        whole tiles
-    everything else                 small, and smaller: it may be a rank or a group that an array in shared memory limits
+    what bounds a loop over tiles    four tiles or more
+    what bounds a loop over items    a few
+    what the grid has tiles of       whole tiles
+    everything else                  small, and smaller: a rank or a group, which an array in shared memory may limit
 
 A tile is a multiple of the kernel's own constants. Numbers that host code passes keep their values, and conditions of
 host code are met.
@@ -18,15 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmsmith.userfile.kernels.tile_loops import bounds_of_tile_loops, waiting_functions
+from gemmsmith.userfile.kernels.tile_loops import TileLoops, tile_loops, waiting_functions
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 
 _LEAST_TILE, _LARGEST_TILE = 64, 192
 _LEAST_SIDE = 16  # of a tile: smaller constants count stages, warps or elements of a vector
 _OF_SIDES = 8  # which divides the sides of tiles
 _LARGEST_TOLD = 1024  # a number that host code passes and that the simulator can afford
-_COUNT = re.compile(r"(?:n|num|no|total|max)_?[a-z]\w*|\w*(?:count|batch|heads|experts|items|tiles|total|splits)\w*", re.I)
-_EXTENT = re.compile(r"(?:\w*_)?[mnk]|n_?(?:rows|cols|tokens)|num_?(?:rows|cols|tokens)", re.I)
 _MOST_CONDITIONS = 8
 _ALLOWED = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024)
 
@@ -35,10 +34,11 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True)
 class _Level:
-    """How large numbers are: those of loops over tiles and of the grid in tiles, all others as they are."""
+    """How large numbers are: as many tiles, what bounds loops over ``tiles`` and what the ``grid`` has tiles of; else
+    as they are."""
 
     tiles: int
-    count: int
+    items: int
     grid: int
     others: int
 
@@ -77,8 +77,9 @@ class SizeSets:
         words = set(re.findall(r"[A-Za-z_]\w*", text))
         values = {value for name, value in self.launch.constants.items() if name in words}
         values |= {int(number) for number in re.findall(r"(?:[*/%]|\+=)\s*(\d+)\b", text)}
-        sides = {value for value in values if _LEAST_SIDE <= value <= _LARGEST_TILE and value % _OF_SIDES == 0}
-        for value in sorted(sides):
+        for value in sorted(values):
+            if not _LEAST_SIDE <= value <= _LARGEST_TILE or value % _OF_SIDES:
+                continue
             if math.lcm(tile, value) <= _LARGEST_TILE:
                 tile = math.lcm(tile, value)
         return tile * -(-_LEAST_TILE // tile)
@@ -89,10 +90,10 @@ class SizeSets:
         return {name: int(value) for name, value in told.items() if value is not None and abs(value) <= _LARGEST_TOLD}
 
     @cached_property
-    def _walked(self) -> frozenset[str]:
+    def _loops(self) -> TileLoops:
         facts = self.launch.facts
-        waiting = waiting_functions(function for source in facts.sources for function in source.functions)
-        return bounds_of_tile_loops(facts.reached, self.integers, waiting)
+        functions = (each for source in facts.sources for each in source.functions)
+        return tile_loops(facts.reached, waiting_functions(functions))
 
     @cached_property
     def _in_tiles(self) -> frozenset[str]:
@@ -109,10 +110,10 @@ class SizeSets:
         return self._allowed(sizes, first)
 
     def _size(self, name: str, level: _Level) -> int:
-        last = name.rpartition(".")[2]
-        if name in self._walked:
-            counts = _COUNT.fullmatch(last) and not _EXTENT.fullmatch(last)
-            return level.count if counts else level.tiles * self.tile
+        if self._loops.walks_tiles(name):
+            return level.tiles * self.tile
+        if self._loops.walks_items(name):
+            return level.items
         return level.grid * self.tile if name in self._in_tiles else level.others
 
     def _allowed(self, sizes: Sizes, first: Mapping[str, str]) -> Sizes | None:
@@ -131,7 +132,8 @@ class SizeSets:
         words = set(re.findall(r"[A-Za-z_]\w*", condition))
         named = {first[name] for name in sizes if name not in self._told and words & self._called(name)}
         for changed in sorted(named):
-            for value in sorted(_ALLOWED, key=lambda value, own=sizes[changed]: abs(value - own)):
+            own = sizes[changed]
+            for _, value in sorted((abs(value - own), value) for value in _ALLOWED):
                 tried = {name: value if first[name] == changed else size for name, size in sizes.items()}
                 if self.launch.excludes(tried) != condition:
                     return tried
