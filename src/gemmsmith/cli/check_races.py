@@ -102,9 +102,7 @@ def _as_check(spec: KernelSpec, kernel: LaunchKernel, launch: MadeUpLaunch, run:
     geometry = run.geometry
     made = Launch(spec.source, kernel.name, geometry.grid, geometry.block, (), geometry.smem,
                   dict(spec.extra_defines), spec.include, cooperative=geometry.cooperative)  # fmt: skip
-    source = SourceOfKernel(
-        spec.source, spec.entry, dict(launch.facts.given) | launch.template, spec.include, spec.unit
-    )
+    source = SourceOfKernel(spec.source, spec.entry, {**launch.facts.given, **launch.template}, spec.include, spec.unit)
     faults = tuple(explained(lambda: Explainer(source).races(run.races)))
     outcome = TrialOutcome(
         LaunchTrial(f"made-up arguments with {run}"), tuple(map(str, run.races)), (), run.races, (), run.seconds,

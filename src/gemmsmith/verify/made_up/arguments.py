@@ -94,6 +94,8 @@ class ArgumentMaker:
         kind = parameter.type if parameter.type.known else self._type(declared.type)
         if kind.pointers and (pointed := self._pointed(declared.type)):
             return self._described(declared.name, pointed, sizes, place)
+        if parameter.size == 1 and not parameter.type.element:  # a function object without members
+            return bytes(1)
         value = self._array(declared.name, kind) if kind.pointers else self._number(declared.name, kind, sizes)
         return [value] * _TABLE if kind.pointers > 1 else value
 

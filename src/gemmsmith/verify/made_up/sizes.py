@@ -75,7 +75,7 @@ class SizeSets:
         """A multiple of the sides of tiles that the kernel's text and constants show."""
         text, tile = self.launch.facts.reached, 1
         words = set(re.findall(r"[A-Za-z_]\w*", text))
-        values = {value for name, value in self.launch.constants.items() if name in words}
+        values = {int(value) for name, value in self.launch.constants.items() if name in words}
         values |= {int(number) for number in re.findall(r"(?:[*/%]|\+=)\s*(\d+)\b", text)}
         for value in sorted(values):
             if not _LEAST_SIDE <= value <= _LARGEST_TILE or value % _OF_SIDES:
@@ -87,7 +87,11 @@ class SizeSets:
     @cached_property
     def _told(self) -> Mapping[str, int]:
         told = {name: self.launch.told(name) for name in self.integers}
-        return {name: int(value) for name, value in told.items() if value is not None and abs(value) <= _LARGEST_TOLD}
+        return {
+            name: int(value)
+            for name, value in told.items()
+            if value is not None and -_LARGEST_TOLD <= value <= _LARGEST_TOLD
+        }
 
     @cached_property
     def _loops(self) -> TileLoops:
