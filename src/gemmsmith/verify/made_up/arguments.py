@@ -192,20 +192,3 @@ def _random(element: np.dtype[Any], count: int, seed: int = 0) -> Array:
 def _few(count: int, seed: int) -> Array:
     """Integers from 0 to 3, 0 among the first ones."""
     return np.resize(np.random.default_rng(seed).permutation(np.arange(_PERIOD) % 4), count)
-
-
-def written(arguments: Sequence[Any], results: Mapping[str, Any]) -> bool:
-    """Whether a launch changed one of the arrays of its ``arguments``, as matched with the kernel's parameters."""
-    for argument in arguments:
-        names = [held.name for held in argument.held] or [argument.name]
-        for name, host in zip(names, argument.arrays, strict=False):
-            after = results.get(name)
-            if after is not None and not argument.is_table and _differs(host.values, after):
-                return True
-            if after is not None and argument.is_table and _differs(host.values, after[0]):
-                return True
-    return False
-
-
-def _differs(before: Array, after: Any) -> bool:
-    return np.ascontiguousarray(before).tobytes() != np.ascontiguousarray(after).tobytes()

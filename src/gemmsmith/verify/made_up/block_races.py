@@ -25,7 +25,7 @@ from gemmsmith.sim.device import Loads, SimDevice
 from gemmsmith.sim.races.hazards import Hazard, HazardKind
 from gemmsmith.sim.schedule import schedule_named
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
-from gemmsmith.verify.made_up.arguments import ArgumentMaker, written
+from gemmsmith.verify.made_up.arguments import ArgumentMaker
 from gemmsmith.verify.made_up.sizes import Sizes, SizeSets
 
 _SECONDS = 8.0  # of the search
@@ -106,7 +106,7 @@ class RaceSearch:
         except GemmsmithError:
             return None
         races = tuple(hazard for hazard in result.hazards if _counts(hazard))
-        if not (result.hazards or written(made, result.by_name)):
+        if not (result.hazards or device.memory.stored):
             return None
         self.ran.append(MadeUpRun(sizes, result.geometry, made, races, result.seconds))
         return self.ran[-1]
