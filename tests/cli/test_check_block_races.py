@@ -148,7 +148,7 @@ __global__ void experts(const float* x, const float* w, float* y, const int* fir
 // block (16, 16), grid (N / 16, 4, experts)
 """
 PROBLEMS = """
-struct Problem { int m, n, k; const float *a, *b, *gate; float *c; };
+struct Problem { int m, n, k; const signed char* a; const float *b, *gate; float* c; };
 __global__ void __launch_bounds__(256) grouped(const Problem* list) {
     __shared__ float a[16][17], b[16][17];
     const Problem p = list[blockIdx.z];
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(256) grouped(const Problem* list) {
     if (blockIdx.y * 16 >= p.m || blockIdx.x * 16 >= p.n) return;
     float sum = 0.f;
     for (int k0 = 0; k0 < p.k; k0 += 16) {
-        a[ty][tx] = m < p.m && k0 + tx < p.k ? p.a[m * p.k + k0 + tx] : 0.f;
+        a[ty][tx] = m < p.m && k0 + tx < p.k ? (float)p.a[m * p.k + k0 + tx] : 0.f;
         b[ty][tx] = k0 + ty < p.k && n < p.n ? p.b[(k0 + ty) * p.n + n] : 0.f;
         __syncthreads();
         for (int k = 0; k < 16; ++k) sum += a[ty][k] * b[k][tx];

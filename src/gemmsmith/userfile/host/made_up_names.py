@@ -23,11 +23,13 @@ class MadeUpNames(Mapping[str, int]):
     count for all else. Other names have none.
 
     asked_sizes  small counts for what host code asks its tensors for, ``x.size(0)``, by the text without brackets
+    variables    those that are set to such a size, and are called as a parameter
     """
 
     names: frozenset[str]
     sizes: Mapping[str, int]
     asked_sizes: Mapping[str, frozenset[int]]
+    variables: Mapping[str, frozenset[int]]
 
     @classmethod
     def of(cls, texts: Iterable[str], frame: Frame, sizes: Mapping[str, int]) -> MadeUpNames:
@@ -36,7 +38,14 @@ class MadeUpNames(Mapping[str, int]):
         names = frozenset(path_of(match[0]) for text in held for match in _PATH.finditer(text))
         asked = {plain_expression(match[0]) for text in held for match in _ASKED.finditer(text)}
         own = {name.rpartition(".")[2].lower(): size for name, size in sizes.items()}
-        return cls(names, own, dict.fromkeys(asked, frozenset({_USUAL_COUNT})))
+        variables = {name: frozenset({own[name.lower()]}) for name, variable in frame.locals.variables.items()
+                     if name.lower() in own and _ASKED.search(variable.value)}  # fmt: skip
+        return cls(names, own, dict.fromkeys(asked, frozenset({_USUAL_COUNT})), variables)
+
+    def of_parameters(self) -> MadeUpNames:
+        """Only the names that parameters have."""
+        named = frozenset(name for name in self.names if name.rpartition(".")[2].lower() in self.sizes)
+        return MadeUpNames(named, self.sizes, {}, self.variables)
 
     def __getitem__(self, name: str) -> int:
         if name not in self.names:

@@ -25,7 +25,7 @@ from gemmsmith.problem import FP32
 from gemmsmith.userfile.files.edited import edited_text
 from gemmsmith.userfile.files.project import Project
 from gemmsmith.userfile.files.translation_unit import translation_unit
-from gemmsmith.userfile.host.host_frame import Asked
+from gemmsmith.userfile.host.host_frame import Asked, Sizes
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.made_up_names import MadeUpNames, held_texts
 from gemmsmith.userfile.host.values import Number, UnknownValueError, evaluate, number
@@ -143,19 +143,20 @@ class MadeUpLaunch:
             texts = split(self.described.grid) if self.described is not None and self.described.grid else []
             described = self._grid([self._from_comment(text, sizes) for text in texts])
             return Geometry(described, self._block, self._most_smem, cooperative=cooperative)
-        scope = self._scope(sizes)
+        scope, known = self._scope(sizes), self._scope(sizes, of_parameters=True)
         assert scope is not None
+        assert known is not None
         written, block, smem = self.site.site.configuration
         try:
             grid = triple(evaluate(written, scope))
         except UnknownValueError:
             grid = self._grid([])
         try:
-            dynamic = math.trunc(number(evaluate(smem, scope))) if smem else 0
+            dynamic = math.trunc(number(evaluate(smem, known))) if smem else 0
         except (GemmsmithError, TypeError, RecursionError):
             dynamic = self._most_smem
         cooperative = cooperative or "LaunchCooperativeKernel" in self.site.site.text
-        return Geometry(grid, triple(evaluate(block, scope)), dynamic, cooperative=cooperative)
+        return Geometry(grid, triple(evaluate(block, known)), dynamic, cooperative=cooperative)
 
     @property
     def _most_smem(self) -> int:
@@ -199,14 +200,15 @@ class MadeUpLaunch:
         return {**{word: size for name, size in own.items() for word in (name.upper(), name.lower())}, **self.constants,
                 **own}  # fmt: skip
 
-    def _scope(self, sizes: Mapping[str, int]) -> HostScope | None:
-        """The scope at the launch, where what nothing tells is made up."""
+    def _scope(self, sizes: Mapping[str, int], of_parameters: bool = False) -> HostScope | None:
+        """The scope at the launch, where what nothing tells is made up; or only what parameters are called."""
         if self.site is None:
             return None
         scope = self.site.scope(sizes, Asked())
         texts = (*self.arguments.values(), *self.site.site.configuration)
         made = MadeUpNames.of(texts, self.site.site.frame, sizes)
-        scope.sizes = replace(scope.sizes, usual=made, expressions={**made.asked_sizes, **scope.sizes.expressions})
+        made = made.of_parameters() if of_parameters else made
+        scope.sizes = Sizes({**made.variables, **scope.sizes.bound}, made, made.asked_sizes)
         return scope
 
 
