@@ -29,7 +29,8 @@ __global__ void fused(const float* x, const float* W, const float* A, const floa
     for (int r = 0; r < R; ++r) low += xs[ty][r] * ws[r][tx];
     if (m < M && n < N) y[m * N + n] = base + s * low;
 }
-int launch(const float* x, const float* W, const float* A, const float* B, float* y, int M, int N, int K, int R, float s) {
+int launch(const float* x, const float* W, const float* A, const float* B, float* y, int M, int N, int K, int R,
+           float s) {
     if (R > 16) return -1;
     fused<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(x, W, A, B, y, M, N, K, R, s);
     return 0;

@@ -164,15 +164,18 @@ class MadeUpLaunch:
 
     @cached_property
     def _block(self) -> Dim3:
-        """The block that a comment or ``__launch_bounds__`` tell. A comment may call the grid "blocks": a block does
-        not grow with the sizes, and has rows if the kernel asks for them."""
-        bounds = self.facts.kernel.bounds
-        most = evaluate_option(bounds, self.constants) if bounds else cuda_limits().threads_per_block
-        block = most if bounds else 0, 1, 1
+        """The block that a comment or ``__launch_bounds__`` tell, which say 1024 for any number of threads.
+
+        A comment may call the grid "blocks": a block does not grow with the sizes, and has rows if the kernel asks for
+        them.
+        """
+        bounds, reached, largest = self.facts.kernel.bounds, self.facts.reached, cuda_limits().threads_per_block
+        most = evaluate_option(bounds, self.constants) if bounds else largest
+        block = most if bounds and (most < largest or "blockDim" in reached) else 0, 1, 1
         if self.described is not None and self.described.block:
             block = triple(tuple(evaluate_option(part, self.constants) for part in split(self.described.block)))
-        has_rows = "threadIdx.y" in self.facts.reached
-        if not 0 < math.prod(block) <= most or has_rows != (block[1] > 1):
+        as_asked = all((f"threadIdx.{axis}" in reached) == (block["xyz".index(axis)] > 1) for axis in "yz")
+        if not 0 < math.prod(block) <= most or not as_asked:
             raise UnknownValueError(f"the block of {self.facts.kernel.name} is not known")
         return block
 

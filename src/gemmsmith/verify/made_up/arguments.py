@@ -2,11 +2,10 @@
 
 Real numbers are random. Integers that choose what a block does must be such as a meaningful array has:
 
-    int* that the kernel may write   zeros: counters, flags and locks start so
+    an array that the kernel writes  zeros: counters, flags and locks start so
     an array read at i and at i + 1  offsets, which rise by a few elements each time, or by whole tiles
-    other arrays of integers         0, 1, 2, …: in order, all different, and small
-    8-bit integers and bool          small random ones: data, or masks
-    structs of numbers               their integers are 0 to 3
+    other arrays of integers         0, 1, 2, …: in order, small, and all different, as a permutation is
+    structs of numbers               the same for each of their integers
     structs that point to arrays     all the same, their integers by their sizes
 """
 
@@ -23,11 +22,13 @@ from numpy.typing import NDArray
 
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, Parameter
 from gemmsmith.call.any_kernel.structs import holds_arrays, struct_template
+from gemmsmith.call.any_kernel.symbols import Symbol
 from gemmsmith.call.any_kernel.types import CType, parse_type
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.userfile.kernels.struct_parameters import StructField, struct_fields
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 from gemmsmith.userfile.text.source import read_text
+from gemmsmith.verify.code.written import written_parameters
 
 _ELEMENTS = 1 << 21  # of an array: three extents of 128
 _TABLE = 64  # arrays of a table of pointers
@@ -35,6 +36,7 @@ _PERIOD = 4099  # elements after which random numbers repeat; a prime, so that r
 _LENGTHS = (5, 11, 3, 8, 13, 2, 7, 16)  # between offsets: some are whole tiles, most are not
 _WHOLE = 64
 _PADDED = re.compile(r"\bpad(?:s|ded|ding)?\b|\bmultiples?\b|\balign", re.I)
+_CONSTANT_ARRAY = re.compile(r"\.const\s+\.align\s+\d+\s+\.b8\s+([\w$]+)\[(\d+)\];")  # without values
 _NUMBER = 1.0  # for a real number that host code does not tell
 
 Array = NDArray[Any]
@@ -62,6 +64,12 @@ class ArgumentMaker:
     def values(self, sizes: Mapping[str, int], place: Place) -> list[Any]:
         """A value for each parameter; raises for what cannot be made up."""
         return [self._value(number, parameter, sizes, place) for number, parameter in enumerate(self.kernel.parameters)]
+
+    @cached_property
+    def constants(self) -> tuple[Symbol, ...]:
+        """Arrays in constant memory that host code sets: integers as in other arrays."""
+        found = _CONSTANT_ARRAY.findall(self.kernel.compiled.ptx)
+        return tuple(Symbol(name, name, _counting(np.dtype(np.int32), int(size) // 4)) for name, size in found)
 
     def _is_integer(self, kind: CType) -> bool:
         return not kind.pointers and kind.element is not None and kind.element.kind in "iu" and kind.lanes == 1
@@ -137,19 +145,26 @@ class ArgumentMaker:
         element = kind.element
         if element is None:
             return self._structs(name, kind)
-        if element.kind in "iu" and element.itemsize > 1:
-            if not kind.const and not self._is_only_read(name):
-                return np.zeros(_ELEMENTS, element)
-            return self._offsets(element) if self._holds_offsets(name) else np.arange(_ELEMENTS).astype(element)
-        return _random(element, _ELEMENTS)
+        if element.kind not in "iu":
+            return _random(element, _ELEMENTS)
+        if not kind.const and self._is_written(name):
+            return np.zeros(_ELEMENTS, element)
+        return self._offsets(element) if self._holds_offsets(name) else _counting(element, _ELEMENTS)
 
-    def _is_only_read(self, name: str) -> bool:
-        """Whether a struct's pointer, whose const its fields may not show, is one that the kernel never stores to."""
+    @cached_property
+    def _written(self) -> set[str]:
+        compiled, parameters = self.kernel.compiled, self.launch.facts.kernel.parameters
+        return {parameters[number].name for number in written_parameters(compiled.ptx, compiled.entry)}
+
+    def _is_written(self, name: str) -> bool:
+        """Whether the kernel may store to an array: a parameter's by its code, a struct's by its text."""
+        if "." not in name:
+            return name in self._written
         last = re.escape(name.rpartition(".")[2])
         text = self.launch.facts.reached
         stores = rf"\b{last}\s*\[[^;]*?\]\s*(?:[-+*|&^]?=(?!=)|\+\+|--)|\*\s*\(?[\w.>-]*\b{last}\b[^;]*?=(?!=)"
         shares = rf"\b(?:atomic\w+|volatile|ld_acquire\w*|st_release\w*)\b[^;]*\b{last}\b"
-        return "." in name and not re.search(stores, text) and not re.search(shares, text)
+        return re.search(stores, text) is not None or re.search(shares, text) is not None
 
     def _holds_offsets(self, name: str) -> bool:
         """Whether the kernel reads the array at some place and at the next one: where a part begins and ends."""
@@ -176,19 +191,18 @@ class ArgumentMaker:
         made = np.zeros(_ELEMENTS // 16, layout)
         for i, each in enumerate(elements):
             assert each is not None
-            made[f"f{i}"] = _random(each, made.size, seed=i) if each.kind == "f" else _few(made.size, i)
+            made[f"f{i}"] = _counting(each, made.size) if each.kind in "iu" else _random(each, made.size)
         return made.view(np.uint8)
 
 
-def _random(element: np.dtype[Any], count: int, seed: int = 0) -> Array:
-    """Random numbers, small and not all different."""
-    generator = np.random.default_rng(seed)
+def _random(element: np.dtype[Any], count: int) -> Array:
+    """Random numbers between -1 and 1, or truth values."""
+    generator = np.random.default_rng(0)
     if element.kind == "b" or element.itemsize == 1:
-        period: Array = generator.integers(0, 2 if element.kind == "b" else 16, _PERIOD).astype(np.uint8)
+        period: Array = generator.integers(0, 2 if element.kind == "b" else 64, _PERIOD).astype(np.uint8)
         return np.resize(period, count).view(element)
     return np.resize(generator.uniform(-1, 1, _PERIOD).astype(element), count)
 
 
-def _few(count: int, seed: int) -> Array:
-    """Integers from 0 to 3, 0 among the first ones."""
-    return np.resize(np.random.default_rng(seed).permutation(np.arange(_PERIOD) % 4), count)
+def _counting(element: np.dtype[Any], count: int) -> Array:
+    return np.arange(count).astype(element)

@@ -28,9 +28,9 @@ from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 from gemmsmith.verify.made_up.arguments import ArgumentMaker
 from gemmsmith.verify.made_up.sizes import Sizes, SizeSets
 
-_SECONDS = 8.0  # of the search
+_SECONDS = 10.0  # of the search
 _LAUNCH_S = 3.0
-_FEW_BLOCKS = 4  # all of which are run; of more the first two and the last
+_FEW_BLOCKS = 3  # that are run: all are alike, as sizes are whole tiles
 _QUICK_S = 1.5  # of a launch that is run in a second order of warps
 _ORDERS = ("lockstep", "reversed")  # of warps, the second where the first shows no race
 # What a GPU does to a block, whatever its arguments are.
@@ -102,7 +102,8 @@ class RaceSearch:
             device = SimDevice(self.arch, schedule_named(order), hazards=True, timeout=limit)
             device.loads = self._loads
             made = match_arguments(self.kernel, self._maker.values(sizes, partial(_placed, device)))
-            result = run_kernel(self.kernel, geometry, made, device, blocks=_some_blocks(geometry))
+            result = run_kernel(self.kernel, geometry, made, device, self._maker.constants,
+                                blocks=_some_blocks(geometry))  # fmt: skip
         except GemmsmithError:
             return None
         races = tuple(hazard for hazard in result.hazards if _counts(hazard))
@@ -130,9 +131,8 @@ def _placed(device: SimDevice, values: NDArray[Any]) -> int:
 
 
 def _some_blocks(geometry: Geometry) -> list[int] | None:
-    """The first blocks and the last; None: all, where they wait for each other."""
-    few = geometry.cooperative or geometry.blocks <= _FEW_BLOCKS
-    return None if few else [0, 1, geometry.blocks - 1]
+    """The first blocks; None: all, where they wait for each other."""
+    return None if geometry.cooperative else list(range(min(_FEW_BLOCKS, geometry.blocks)))
 
 
 def _counts(hazard: Hazard) -> bool:

@@ -43,10 +43,10 @@ class _Level:
     others: int
 
 
-# The first set, with what makes up the second one: others than in the first, until a launch with them does something.
+# The first set, and the second ones: the first of them that does something counts.
 _LEVELS = (
-    (_Level(4, 8, 2, 16), (_Level(5, 12, 1, 2), _Level(5, 12, 1, 8))),
-    (_Level(4, 8, 2, 64), (_Level(5, 12, 1, 16), _Level(5, 12, 1, 32))),
+    (_Level(4, 8, 2, 16), (_Level(5, 12, 1, 2), _Level(3, 6, 1, 2), _Level(5, 12, 1, 8))),
+    (_Level(4, 8, 2, 64), (_Level(5, 12, 1, 16), _Level(3, 6, 1, 16), _Level(5, 12, 1, 32))),
     (_Level(2, 4, 1, 16), (_Level(3, 6, 2, 2), _Level(3, 6, 2, 8))),
 )
 
@@ -62,7 +62,7 @@ class SizeSets:
         """A first set, and the second ones that go with it."""
         for first, others in _LEVELS:
             if (sizes := self._sizes(first)) is not None:
-                seconds = [each for level in others if (each := self._sizes(level)) is not None]
+                seconds = [self._unlike(sizes, each) for level in others if (each := self._sizes(level)) is not None]
                 yield sizes, tuple(each for i, each in enumerate(seconds) if each not in seconds[:i])
 
     @property
@@ -142,6 +142,20 @@ class SizeSets:
                 if self.launch.excludes(tried) != condition:
                     return tried
         return None
+
+    def _unlike(self, first: Sizes, second: Sizes) -> Sizes:
+        """The second sizes, with others in place of those that conditions of host code made the same as in the
+        first."""
+        same = self.launch.same_value(second)
+        for name in second:
+            if second[name] != first[name] or name in self._told:
+                continue
+            for _, value in sorted((abs(value - first[name]), value) for value in _ALLOWED if value != first[name]):
+                tried = {each: value if same[each] == same[name] else size for each, size in second.items()}
+                if not self.launch.excludes(tried):
+                    second = tried
+                    break
+        return second
 
     def _called(self, name: str) -> set[str]:
         """What a number is called by the kernel and by host code."""
