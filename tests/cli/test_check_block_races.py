@@ -211,6 +211,14 @@ def test_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "its result is not judged: " in said
 
 
+def test_one_of_several_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernel that is asked for is searched, not the one that may be a product."""
+    code, report = check(tmp_path, FUSED + QUEUE.replace("        __syncthreads();\n        if (i >=", "        if (i >="),
+                         capsys, "--entry", "drain")  # fmt: skip
+    assert code == 1
+    assert report["entry"] == "drain"
+
+
 def test_a_launch_that_nothing_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a block nothing is run, and nothing is said of races."""
     source = QUEUE.replace("__launch_bounds__(128) ", "").replace(

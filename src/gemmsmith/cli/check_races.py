@@ -11,13 +11,14 @@ from gemmsmith.call.launch import DEFAULT_ARCH, Launch
 from gemmsmith.cli.options.device import CacheOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.render.excerpt import print_fault
-from gemmsmith.cli.render.launch_text import argument_text, check_json, geometry_line, kernel_line
+from gemmsmith.cli.render.launch_text import check_json, geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, say
 from gemmsmith.cli.scaled_reading import asked_of
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.kernels.name_expression import template_names
+from gemmsmith.userfile.kernels.user_kernel import is_product
 from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch, made_up_launch
 from gemmsmith.verify.faults.explainer import Explainer, explained
 from gemmsmith.verify.faults.kernel_source import SourceOfKernel
@@ -45,14 +46,16 @@ class BlockRaces:
                 f"{self.check.outcomes[0].trial.label}")  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        found = check_json(self.check) | {"status": "racy", "verdict": self.conclusion()}
-        return found | {"note": self._not_judged, "causes": [], "notes": []}
+        kernel = self.check.kernel
+        return check_json(self.check) | {
+            "entry": kernel.name, "symbol": kernel.compiled.entry, "status": "racy", "verdict": self.conclusion(),
+            "note": self._not_judged, "causes": [], "notes": [],
+        }  # fmt: skip
 
     def show(self) -> None:
         """For people: the launch, the verdict, the races."""
         item(kernel_line(self.check.kernel))
         item(geometry_line(self.check.launch.geometry))
-        item(f"arguments: {', '.join(map(argument_text, self.check.arguments))}")
         item(self.conclusion(), "red")
         for fault in self.check.outcomes[0].faults:
             print_fault(fault, "red", self.verbose)
@@ -73,7 +76,7 @@ def block_races(
     path, asked = asked_of(word, options)
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     try:
-        launch = made_up_launch(path, asked)
+        launch = made_up_launch(path, asked, is_product)
         template = template_names(launch.facts.kernel)
         spec = KernelSpec(
             path.name, path, launch.entry, "", no_geometry, entry=launch.entry, unit=launch.facts.project.path,

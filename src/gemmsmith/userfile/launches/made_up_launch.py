@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError
@@ -39,6 +39,7 @@ from gemmsmith.userfile.launches.launch_triple import triple
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.text.kernel_patterns import GRID_SYNC
+from gemmsmith.userfile.text.parts import KernelSource
 from gemmsmith.userfile.text.source import read_text
 
 _FEW_BLOCKS = 2  # along an axis of the grid that nothing tells
@@ -215,11 +216,16 @@ class MadeUpLaunch:
         return scope
 
 
-def made_up_launch(path: Path, options: UserOptions) -> MadeUpLaunch:
-    """What is known of a kernel's launch; raises for one whose template has no values, and for what is no kernel."""
+def made_up_launch(
+    path: Path, options: UserOptions, is_product: Callable[[Project, KernelSource], bool]
+) -> MadeUpLaunch:
+    """What is known of a kernel's launch; raises for one whose template has no values, and for what is no kernel.
+
+    is_product  tells which kernel of a file is meant that has several
+    """
     project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
-    found = choose_entry(path, kernels, options.entry, lambda _: False)
+    found = choose_entry(path, kernels, options.entry, partial(is_product, project))
     project = Project.of(translation_unit(project, found.kernel), options.include, options.edited)
     given = dict((*found.given(), *options.defines))
     facts = KernelFacts(project, found.kernel, tuple(given.items()))
