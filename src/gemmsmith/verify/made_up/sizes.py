@@ -135,7 +135,7 @@ class SizeSets:
     def _meeting(self, condition: str, sizes: Sizes, first: Mapping[str, str]) -> Sizes | None:
         words = set(re.findall(r"[A-Za-z_]\w*", condition))
         named = {first[name] for name in sizes if name not in self._told and words & self._called(name)}
-        for changed in sorted(named):
+        for changed in sorted(named, key=lambda name: (self._loops.walks_tiles(name), name)):
             own = sizes[changed]
             for _, value in sorted((abs(value - own), value) for value in _ALLOWED):
                 tried = {name: value if first[name] == changed else size for name, size in sizes.items()}
