@@ -114,13 +114,20 @@ def compile_launch(
         folders = tuple(Path(os.fspath(folder)) for folder in include)
         declared = _choose(path.name, name, declared_kernels(path, folders))
         name, macros = _expression(name, declared, {key: _macro(value) for key, value in defines.items()})
-        spec = KernelSpec(path.name, path, name, "", _no_geometry, entry=name, extra_defines=tuple(macros.items()),
+        spec = KernelSpec(path.name, path, name, "", no_geometry, entry=name, extra_defines=tuple(macros.items()),
                           include=folders)  # fmt: skip
-        request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
-        compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
-        files = {**dict(request.headers), path.name: read_text(path)}
+        return launch_kernel(spec, declared, arch, cache)
+
+
+def launch_kernel(
+    spec: KernelSpec, declared: Declaration | None, arch: str, cache: CompileCache | None = None
+) -> LaunchKernel:
+    """The kernel of a user's file, compiled; ``declared`` is its declaration there."""
+    request = render_kernel(spec, Config(()), dtype=FP32, arch=arch)
+    compiled = compile_kernel(spec, Config(()), dtype=FP32, arch=arch, cache=cache)
+    files = {**dict(request.headers), spec.source.name: read_text(spec.source)}
     enums = frozenset(re.findall(r"\benum\s+(?:class\s+|struct\s+)?(\w+)", "\n".join(files.values())))
-    return LaunchKernel(name, path.name, compiled, parameters_of(compiled, declared), files, enums)
+    return LaunchKernel(spec.entry, spec.source.name, compiled, parameters_of(compiled, declared), files, enums)
 
 
 def _from_ptx(path: Path, name: str, defines: bool) -> LaunchKernel:
@@ -155,7 +162,8 @@ def _macro(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else "1" if value is None else str(value)
 
 
-def _no_geometry(problem: Problem, config: Config) -> Geometry:
+def no_geometry(problem: Problem, config: Config) -> Geometry:
+    """The geometry of a kernel that is not launched for products."""
     raise UsageError(f"a launch has its own grid; it does not depend on {problem} and {config}")
 
 

@@ -39,11 +39,15 @@ def holds_arrays(value: Any) -> bool:
     return isinstance(value, tuple) and any(_held_bytes(each) or holds_arrays(each) for each in value)
 
 
-def struct_template(name: str, fields: tuple[Any, ...], size: int) -> tuple[bytes, tuple[HeldField, ...]]:
+def struct_template(name: str, fields: tuple[Any, ...], size: int = 0) -> tuple[bytes, tuple[HeldField, ...]]:
     """The bytes of a struct with zeros where addresses and tensor maps belong, and what belongs there.
 
-    Each field is on a multiple of its own alignment, as C++ has it. Plain integers have 4 bytes, floats 4.
+    Each field is on a multiple of its own alignment, as C++ has it. Plain integers have 4 bytes, floats 4. ``size``: 0
+    for as many bytes as the fields need.
     """
+    if not size:
+        data, _, alignment = _laid_out(name, fields, 0, _MAP_ALIGNMENTS[0])
+        size = _rounded(len(data), alignment)
     for of_maps in _MAP_ALIGNMENTS:
         data, held, alignment = _laid_out(name, fields, 0, of_maps)
         if len(data) <= size < len(data) + max(_POINTER, alignment):

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gemmsmith.cli.check_clock import CheckClock
+from gemmsmith.cli.entry_words import split_entry
 from gemmsmith.cli.error_output import error_object
+from gemmsmith.cli.kernels import is_file
 from gemmsmith.cli.options.arguments import ArgumentOptions
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.groups import option_words
@@ -30,14 +32,21 @@ from gemmsmith.cli.render.output import print_json
 from gemmsmith.cli.scaled_reading import scaled_parameters
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import (
+    CompileError,
     GemmsmithError,
     MissingDeviceError,
     SeveralKernelsError,
     SignatureError,
     TemplateValueError,
+    TimeLimitError,
+    UnknownKernelError,
     UsageError,
 )
 from gemmsmith.userfile.files.read_once import files_read_once
+
+if TYPE_CHECKING:
+    from gemmsmith.cli.check_races import BlockRaces
+    from gemmsmith.cli.check_scaled import ScaledReport
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
@@ -155,6 +164,13 @@ class _Asked:
     clock: CheckClock  # since the command began
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a file is checked on the simulator, and nothing else is said about its launch."""
+        said = self.options.grid or self.options.block or self.options.smem or self.options.signature
+        free = self.shape.is_free and not self.trial.trial and not self.device.wants_gpu
+        return is_file(split_entry(self.kernel)[0]) and free and not (said or self.options.layout)
+
+    @property
     def cure_seconds(self) -> float:
         from gemmsmith.cli.check_prepare import CURES_S
 
@@ -170,6 +186,23 @@ def _check_launches(asked: _Asked) -> bool:
 
 def _check_product(asked: _Asked) -> bool:
     try:
+        return _check_as_product(asked)
+    except (CompileError, TemplateValueError, SeveralKernelsError, TimeLimitError, UnknownKernelError):
+        raise
+    except GemmsmithError as error:
+        if isinstance(error, MissingDeviceError) or not asked.is_plain:
+            raise
+        from gemmsmith.cli.check_races import block_races
+
+        report = block_races(asked.kernel, asked.options, asked.cache, error, asked.trial.verbose)
+        if report is None:
+            raise
+    _show(asked, report)
+    return report.ok
+
+
+def _check_as_product(asked: _Asked) -> bool:
+    try:
         return _check_plain_product(asked)
     except SeveralKernelsError:
         raise
@@ -179,13 +212,17 @@ def _check_product(asked: _Asked) -> bool:
 
         report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
                                asked.trial, error, asked.clock.started, asked.cure_seconds)  # fmt: skip
+    _show(asked, report)
+    return report.ok
+
+
+def _show(asked: _Asked, report: ScaledReport | BlockRaces) -> None:
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     elif asked.form is Format.JSON:
         print_json(report.to_json())
     else:
         report.show()
-    return report.ok
 
 
 def _check_plain_product(asked: _Asked) -> bool:

@@ -89,6 +89,7 @@ class GlobalMemory:
         self._itemsizes: dict[int, int] = {}
         self._next, self._next_variable = _FIRST_ADDRESS, _FIRST_VARIABLE
         self._before: dict[int, SavedPages] | None = None
+        self.stored = False
         # Of the last read that lay in one allocation: the addresses, its base, the indices of the elements.
         self.last_read: tuple[Array, int, Array] = np.zeros(0), 0, np.zeros(0)
 
@@ -286,7 +287,8 @@ class GlobalMemory:
     # -- what a launch changed --------------------------------------------------------------------
 
     def keep_changes(self, keep: bool) -> None:
-        """From now on, remember what is written over, or no longer."""
+        """From now on, remember what is written over, or no longer; then ``stored`` says whether there was anything."""
+        self.stored = bool(self._before)
         self._before = {} if keep else None
         if keep and self.heap is not None:
             self.heap.begin()

@@ -4,7 +4,7 @@ are read as parameters of their own, called "A.width"."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmsmith.errors import SignatureError
@@ -18,6 +18,7 @@ _VECTOR = re.compile(r"(u?int)([234])|dim3")  # CUDA's own structs of integers
 _MADE = re.compile(r"(?:make_)?(?:u?int[234]|dim3)\s*[({](.*)[)}]", re.S)
 _LISTED = re.compile(r"[A-Za-z_][\w:]*(?:<[^<>]*>)?\s*\{([^{}.][^{}]*)\}", re.S)
 _MOST_ELEMENTS = 8
+_DEEPEST = 4  # structs in structs
 _AXES = "xyzw"
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
@@ -29,6 +30,39 @@ class FlatParameter:
     type: str
     name: str
     place: int
+
+
+@dataclass(frozen=True)
+class StructField:
+    """A field of a struct; of one that is a struct itself, ``inside`` are its own fields."""
+
+    type: str
+    name: str
+    inside: tuple[StructField, ...] = ()
+
+    def leaves(self, owner: str) -> Iterator[tuple[str, str]]:
+        """Type and whole name of each pointer and number: "p.a.ld"."""
+        own = f"{owner}.{self.name}"
+        if not self.inside:
+            yield self.type, own
+        for field in self.inside:
+            yield from field.leaves(own)
+
+
+def struct_fields(
+    kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str], depth: int = 0
+) -> tuple[StructField, ...]:
+    """The fields of a struct that holds pointers, numbers and such structs alone; none for any other type."""
+    found = []
+    for field in _members(kind, sources, aliases) if depth < _DEEPEST else ():
+        read = parameter_type(field.type, aliases)
+        inside: tuple[StructField, ...] = ()
+        if not (read.stars or read.scalar_code):
+            inside = struct_fields(field.type, sources, aliases, depth + 1)
+        if not field.name or field.counts or field.align or not (read.stars or read.scalar_code or inside):
+            return ()
+        found.append(StructField(field.type, field.name, inside))
+    return tuple(found)
 
 
 def flat_parameters(
@@ -53,7 +87,7 @@ def flat_arguments(arguments: Sequence[str], names: Sequence[str], places: Seque
     for i, (name, place) in enumerate(zip(names, places, strict=True)):
         text = without_accessor(arguments[place]) if place < len(arguments) else ""
         number = list(places[:i]).count(place)
-        found.append(_member(text, name.rpartition(".")[2], number) if text and "." in name else text)
+        found.append(_member(text, name.partition(".")[2], number) if text and "." in name else text)
     return tuple(found)
 
 
@@ -100,6 +134,16 @@ def refuse_pointed(entry: str, parameters: Sequence[KernelParameter], sources: S
 
 def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
     """The fields of a struct type; none for other types, and for structs with anything but pointers and numbers."""
+    fields = _members(kind, sources, aliases)
+    types = [parameter_type(f.type, aliases) for f in fields]
+    usable = all(f.name and not f.counts and not f.align for f in fields)
+    numbers = [t for t in types if not t.stars and t.scalar_code]
+    pointers = [t for t in types if t.stars == 1]
+    return fields if usable and len(pointers) + len(numbers) == len(fields) else ()
+
+
+def _members(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]) -> tuple[Field, ...]:
+    """The fields of a struct type, whatever they are; none for other types."""
     if "*" in kind or "&" in kind:
         return ()
     plain = " ".join(_QUALIFIERS.sub(" ", kind).split())
@@ -118,18 +162,13 @@ def _fields(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str]
     given = split_template(rest.rsplit(">", 1)[0]) if opened else []
     names = [parameter.name for parameter in source.class_templates.get(base, ())]
     values = {**aliases, **dict(zip(names, given, strict=False))}
-    fields = tuple(
+    return tuple(
         each
         for f in source.class_fields[base]
         for each in _elements(
             Field(_replaced(f.type, values), tuple(_replaced(c, values) for c in f.counts), f.align, f.name)
         )
     )
-    types = [parameter_type(f.type, aliases) for f in fields]
-    usable = all(f.name and not f.counts and not f.align for f in fields)
-    numbers = [t for t in types if not t.stars and t.scalar_code]
-    pointers = [t for t in types if t.stars == 1]
-    return fields if usable and fields and len(pointers) + len(numbers) == len(fields) else ()
 
 
 def _elements(field: Field) -> tuple[Field, ...]:

@@ -204,7 +204,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         return _read_now(path, replace(options, edited=(*kept, (path, decided))), chain)
     project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
-    entry = choose_entry(path, kernels, options.entry, lambda kernel: _is_product(project, kernel))
+    entry = choose_entry(path, kernels, options.entry, lambda kernel: is_product(project, kernel))
     given = dict((*entry.given(), *options.defines))
     rewritten = _rewritten(path, options, project, kernels, entry, chain)
     if rewritten is not None:
@@ -283,7 +283,7 @@ def _rewritten(
 
 def _name_others(error: SignatureError, others: list[KernelSource], project: Project) -> None:
     """Name the products among other kernels of its headers in the hint of a refusal."""
-    products = [kernel for kernel in others if _is_product(project, kernel)]
+    products = [kernel for kernel in others if is_product(project, kernel)]
     if products:
         names = ", ".join(dict.fromkeys(kernel.qualified for kernel in products[:_SHOWN]))
         error.hint = f"{error.hint}\nits headers have other kernels ({names}): choose one with --entry NAME"
@@ -386,7 +386,8 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
     return roles_of(signature)
 
 
-def _is_product(project: Project, kernel: KernelSource) -> bool:
+def is_product(project: Project, kernel: KernelSource) -> bool:
+    """Whether the parameters of a kernel are those of a product, as far as they are read."""
     facts = KernelFacts(project, kernel, ())
     aliases = facts.aliases({})
     try:

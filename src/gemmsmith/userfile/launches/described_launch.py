@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.expressions import evaluate, split
+from gemmsmith.kernel.roles import EXTENTS
+from gemmsmith.userfile.text.parts import KernelSource, SourceFile
 
 # What is not closed ends with its line, or the file: one pass, whatever the text is.
 _COMMENT = re.compile(r"//(?P<line>[^\n]*+)|/\*(?P<block>.*?)(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?", re.S)
@@ -37,6 +39,21 @@ class DescribedLaunch:
     grid: str
     block: str
     line: int
+
+
+def launch_in_comments(
+    text: str, kernel: KernelSource, file: SourceFile, parameters: Mapping[str, str]
+) -> DescribedLaunch | None:
+    """The launch of ``kernel`` that comments of its ``file`` write as code, or describe between the kernel before it
+    and its own end; or that of the file, if nothing follows the kernel. ``parameters`` as in ``written_launch``."""
+    ends = [each.line + each.body.count("\n") for each in file.kernels if each.line < kernel.line]
+    last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+    begin = [*(each.line for each in file.kernels), *(each.line for each in file.functions)]
+    if max(begin) <= kernel.line:
+        last = text.count("\n") + 1
+    first, extents = max(ends, default=0) + 1, {name: role for name, role in parameters.items() if role in EXTENTS}
+    found = written_launch(text, kernel.name, range(first, last + 1), parameters)
+    return found or described_launch(text, first, last, extents)
 
 
 def described_launch(text: str, first: int, last: int, names: Mapping[str, str]) -> DescribedLaunch | None:

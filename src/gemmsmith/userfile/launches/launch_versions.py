@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.files.edited import edited_text
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.kernels.kernel_facts import SAMPLE, problem_sizes
-from gemmsmith.userfile.launches.described_launch import described_launch, is_launch, written_launch
+from gemmsmith.userfile.launches.described_launch import is_launch, launch_in_comments
 from gemmsmith.userfile.launches.equal_extents import TileGrid, tile_grid
 from gemmsmith.userfile.launches.launch_certainty import LaunchCertainty
 from gemmsmith.userfile.launches.launch_site import launch_sites
@@ -58,12 +59,8 @@ class LaunchVersions(LaunchCertainty):
             return None
         kernel = self.facts.kernel
         text = edited_text(kernel.file, self.options.edited) or read_text(kernel.file)
-        ends = [each.line + each.body.count("\n") for each in self.facts.own.kernels if each.line < kernel.line]
-        last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
-        names = {arg.name: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
-        first, parameters = max(ends, default=0) + 1, {arg.name: arg.name for arg in self.signature.arguments} | names
-        found = written_launch(text, kernel.name, range(first, last + 1), parameters)
-        found = found or described_launch(text, first, last, names)
+        parameters = {arg.name: arg.role if arg.role in EXTENTS else arg.name for arg in self.signature.arguments}
+        found = launch_in_comments(text, kernel, self.facts.own, parameters)
         if found is None or not is_launch(found, self.constants):
             return None
         other = copy.copy(self)
