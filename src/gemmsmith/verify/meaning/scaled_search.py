@@ -1,0 +1,223 @@
+"""What a product with scales computes, found by launches on data whose sums are exact in every type.
+
+Where many meanings are possible, each part is found by a launch of its own first: how A and B lie in memory with scales
+that are all one value, then which elements share each scale with the others as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmsmith.errors import SignatureError, SimulationError
+from gemmsmith.shapes import Shape
+from gemmsmith.verify.meaning.scaled_data import converted
+from gemmsmith.verify.meaning.scaled_evidence import is_almost, is_wrong_product
+from gemmsmith.verify.meaning.scaled_meanings import Choices, Meaning, choices, result
+from gemmsmith.verify.meaning.scaled_rounding import Rounding, roundings
+from gemmsmith.verify.meaning.scaled_runner import Runner
+from gemmsmith.verify.meaning.scaled_storage import encodings
+
+Array = NDArray[Any]
+_OTHER_GROUPS = (32, 64, 128, 16)  # of a kernel that does not use what it is told
+_MOST_MEANINGS = 20_000
+_FEW = 200  # meanings that are tried without narrowing them down
+_LAYOUTS = ("NN", "NT", "TN", "TT")
+
+
+def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Meaning:
+    """The meaning; raises ``SignatureError`` where none that was tried gives the result of a launch, and nothing shows
+    that the kernel is wrong. ``tried_launch``: nobody says that it is launched so."""
+    possible = list(_possible(runner))
+    near: Meaning | None = None
+    why = ""
+    for choice in possible:
+        found, almost, stopped = _among(runner, shape, choice)
+        if found is not None:
+            return found
+        near, why = near or almost, why or stopped
+    if not possible or tried_launch:
+        raise _refused(runner, possible, why)
+    if near is not None:
+        return near
+    if runner.group and (other := _of_another_group(runner, shape)) is not None:
+        return other
+    first = possible[0]
+    like = next(first.meanings())
+    plain = not why and not _has_rows_apart(runner) and like.output.kind.itemsize > 1
+    kinds = like.stored[0].encoding.kind, like.stored[1].encoding.kind
+    plain = plain and all(each.encoding.is_plain for each in like.stored) and like.output.is_plain
+    counts = _counts(first, shape)
+    if plain and is_wrong_product(runner.neutral(shape, like, counts), kinds, shape, runner.parameters):
+        return _first_within_arrays(runner, shape, first)
+    raise _refused(runner, possible, why)
+
+
+def likeliest(runner: Runner) -> Meaning | None:
+    """The meaning that is tried first; None for no meaning at all."""
+    return next((meaning for choice in _possible(runner) for meaning in choice.meanings()), None)
+
+
+def _possible(runner: Runner, group: int | None = None) -> Iterator[Choices]:
+    """What the kernel may mean, for each kind of numbers that its arrays may hold."""
+    held = [encodings(runner.type_of(runner.of_role(role))) for role in "ABC"]
+    held[2] = tuple(each for each in held[2] if each.is_plain or each.kind.itemsize == 2)
+    scaled = [each for each in runner.parameters if each.role == "scale"]
+    for a, b, c in product(*held):
+        ways: tuple[Rounding | None, ...] = (None,)
+        fixed = any(each.multiplies_integers for each in scaled)
+        if (c.kind.itemsize == 1 and scaled) or fixed:
+            ways = roundings(fixed)
+        found = choices(runner.parameters, runner.group if group is None else group, (a, b, c), ways)
+        if found is not None and not (a.is_fp8 != b.is_fp8 and a.array == b.array and not a.is_plain):
+            yield found
+
+
+def _counts(choice: Choices, shape: Shape) -> dict[str, int]:
+    """The most values that each scale and zero point may have."""
+    return {name: max(each.count(shape) for each in ways) for name, ways in choice.sharings.items()}
+
+
+def _has_rows_apart(runner: Runner) -> bool:
+    return any(each.role in ("lda", "ldb") for each in runner.parameters)
+
+
+def _among(runner: Runner, shape: Shape, choice: Choices) -> tuple[Meaning | None, Meaning | None, str]:
+    """The meaning that gives every result; else one that gives nearly all; and why a launch stopped."""
+    near: Meaning | None = None
+    why = ""
+    counts = _counts(choice, shape)
+    for own in _by_layout(choice) if _has_rows_apart(runner) else (choice,):
+        try:
+            narrowed = _narrowed(runner, shape, own, counts) if own.count > _FEW else own
+            data = runner.data(shape, next(narrowed.meanings()), counts)
+            written = runner.written(shape, data)
+        except SimulationError as error:
+            why = why or f" (one launch of it stopped: {error.message.splitlines()[0]})"
+            continue
+        for meaning, _ in zip(narrowed.meanings(), range(_MOST_MEANINGS), strict=False):
+            got = runner.numbers_of(written, meaning.output, shape)
+            exact = result(meaning, runner.parameters, data, shape)
+            expected = converted(exact, got.dtype)
+            equal = _same(expected, got)
+            if equal.all():
+                return _as_meant(meaning), None, ""
+            near = near or (meaning if is_almost(equal, expected.astype(np.float64)) else None)
+            if near is None and got.dtype.kind in "iu" and got.dtype.itemsize == 1 and equal.any():
+                near = meaning if (exact.astype(np.int64).astype(got.dtype) == got).all() else None  # it wraps around
+    return None, None if near is None else _as_meant(near), why
+
+
+def _same(expected: Array, got: Array) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return expected.astype(np.float64) == got.astype(np.float64)
+
+
+def _as_meant(meaning: Meaning) -> Meaning:
+    """The meaning of a kernel without the mistake by which it was recognised."""
+    rounding = meaning.rounding
+    return meaning if rounding is None else replace(meaning, rounding=replace(rounding, mistake=""))
+
+
+def _by_layout(choice: Choices) -> Iterator[Choices]:
+    """The meanings of each layout: leading dimensions are passed for one."""
+    for layout in _LAYOUTS:
+        a, b = (tuple(each for each in stored if each.transposed == (letter == "T"))
+                for stored, letter in zip(choice.stored, layout, strict=True))  # fmt: skip
+        yield replace(choice, stored=(a, b))
+
+
+def _narrowed(runner: Runner, shape: Shape, choice: Choices, counts: Mapping[str, int]) -> Choices:
+    """Those parts of the meaning that launches of their own leave; all of a part where these leave none."""
+    like = next(choice.meanings())
+    data = runner.data(shape, like, counts)
+    one = {name: ways[:1] for name, ways in choice.sharings.items()}
+    bare = replace(choice, sharings=one, biases=choice.biases[:1])
+    left = _explaining(runner, shape, bare, runner.uniform(data))
+    if left:
+        stored = tuple(tuple(dict.fromkeys(each.stored[i] for each in left)) for i in (0, 1))
+        choice = replace(choice, stored=(stored[0], stored[1]),
+                         roundings=tuple(dict.fromkeys(each.rounding for each in left)))  # fmt: skip
+    for each in runner.parameters:
+        part = choice.sharings.get(each.name, ())
+        if len(part) > 1 and each.pointer:
+            alone = replace(choice, sharings={**one, each.name: part}, biases=choice.biases[:1])
+            if left := _explaining(runner, shape, alone, runner.uniform(data, each.name)):
+                ways = tuple(dict.fromkeys(meaning.sharing[each.name] for meaning in left))
+                choice = replace(choice, sharings={**choice.sharings, each.name: ways})
+        if each.role == "bias":
+            alone = replace(choice, sharings=one)
+            if left := _explaining(runner, shape, alone, runner.uniform(data, each.name)):
+                ways_of_bias = tuple(dict.fromkeys((meaning.bias, meaning.scaled_bias) for meaning in left))
+                choice = replace(choice, biases=ways_of_bias)
+    return choice
+
+
+def _explaining(runner: Runner, shape: Shape, choice: Choices, data: Mapping[str, Any]) -> list[Meaning]:
+    """The meanings that give every result of one launch."""
+    written = runner.written(shape, data)
+    found = []
+    for meaning in choice.meanings():
+        got = runner.numbers_of(written, meaning.output, shape)
+        if _same(converted(result(meaning, runner.parameters, data, shape), got.dtype), got).all():
+            found.append(meaning)
+    return found
+
+
+def _of_another_group(runner: Runner, shape: Shape) -> Meaning | None:
+    """What a kernel was meant to compute that is right for another length of a group than the one it is passed."""
+    for meant, group in product(_possible(runner), (x for x in _OTHER_GROUPS if x != runner.group)):
+        own = [each for each in meant.meanings() if each.group == runner.group]
+        for other in _possible(runner, group):
+            for meaning in other.meanings():
+                same = next((each for each in own if _is_same_but_for_groups(each, meaning)), None)
+                if meaning.group != group or same is None:
+                    continue
+                counts = {name: max(each.count(shape), same.sharing[name].count(shape))
+                          for name, each in meaning.sharing.items()}  # fmt: skip
+                data = runner.data(shape, meaning, counts)
+                with suppress(SimulationError):
+                    got = runner.numbers_of(runner.written(shape, data), meaning.output, shape)
+                    if _same(converted(result(meaning, runner.parameters, data, shape), got.dtype), got).all():
+                        return same
+    return None
+
+
+def _is_same_but_for_groups(one: Meaning, two: Meaning) -> bool:
+    ways = ({name: (way.kind, way.operand, way.order) for name, way in each.sharing.items()} for each in (one, two))
+    return next(ways) == next(ways) and replace(one, sharing={}) == replace(two, sharing={})
+
+
+def _first_within_arrays(runner: Runner, shape: Shape, choice: Choices) -> Meaning:
+    """The likeliest meaning under which scales and zero points have all the values that the kernel reads."""
+    tried = set[tuple[int, ...]]()
+    for meaning in choice.meanings():
+        counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
+        if (key := tuple(counts.values())) in tried:
+            continue
+        tried.add(key)
+        with suppress(SimulationError):
+            runner.written(shape, runner.data(shape, meaning, counts))
+            return meaning
+    return next(choice.meanings())
+
+
+def _refused(runner: Runner, possible: list[Choices], why: str) -> SignatureError:
+    takes = ", ".join(f"{each.name} {each.type}*" for each in runner.parameters if each.pointer)
+    shared = [each.name for each in runner.parameters if each.role in ("scale", "zero")]
+    count = sum(each.count for each in possible)
+    tried = f"{count} meanings of {', '.join(shared)}" if shared else "the four layouts of A and B"
+    packed = [each.name for each in runner.parameters if each.role in ("A", "B")
+              and runner.type_of(each).kind in "iu" and runner.type_of(each).itemsize > 1]  # fmt: skip
+    hint = f"{packed[0]} may hold packed numbers, which are not unpacked; " if packed else ""
+    return SignatureError(
+        f"{runner.spec.entry} takes {takes}: none of {tried} gives its result{why}",
+        f"{hint}run one launch with --grid … --block … --args … --expect FILE.py:FUNCTION, which computes what it "
+        "must write",
+    )
