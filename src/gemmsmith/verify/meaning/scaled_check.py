@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,13 @@ from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
-DISTINCT, WIDE, RAGGED, VECTORS, DEEPER, TINY = (
+DISTINCT, WIDE, RAGGED, VECTORS, DEEPER, TINY, GROUPS = (
     "M, N and K all different", "values of the whole range", "a shape that is no multiple of the tile",
-    "rows of whole vectors", "a longer K", "the smallest numbers of fp8",
+    "rows of whole vectors", "a longer K", "the smallest numbers of fp8", "groups of",
 )  # fmt: skip
 RIGHT, WRONG, RACY, WHOLE_TILES, ALIGNED = "right", "wrong", "racy", "whole_tiles", "aligned_rows"
-_GROUP = 32  # elements that share a scale, where a parameter says how many and host code passes no number
+_GROUP = 128  # elements that share a scale, where a parameter says how many and the file names no number
+_OTHER_GROUP = 32
 _VECTOR = 16  # elements of a vector access: 16 bytes of int8
 # The unit roundoff of what PTX computes in, the widest first that is found; sums of fp8 products keep about 14 bits.
 _COARSE = (
@@ -83,9 +84,13 @@ class ScaledCheck:
         return self.status not in (WRONG, RACY)
 
 
-def _trial(runner: Runner, label: str, shape: Shape, meaning: Meaning, kind: Data = EXACT, every: bool = False
-           ) -> ScaledTrial:  # fmt: skip
-    counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
+def _trial(
+    runner: Runner, label: str, shape: Shape, meaning: Meaning, kind: Data = EXACT, every: bool = False,
+    like: Meaning | None = None,
+) -> ScaledTrial:  # fmt: skip
+    """One launch, judged by ``meaning``; ``like``: another one that scales have values enough for."""
+    both = meaning, like or meaning
+    counts = {name: max(each.sharing[name].count(shape) for each in both) for name in meaning.sharing}
     data = runner.data(shape, meaning, counts, kind)
     expected = converted(result(meaning, runner.parameters, data, shape), meaning.output.kind)
     limits = _limits(runner, meaning, data, shape) if kind != EXACT else Tolerance(0.0, 0.0)
@@ -93,7 +98,10 @@ def _trial(runner: Runner, label: str, shape: Shape, meaning: Meaning, kind: Dat
         expected = expected.astype(np.float64)  # integers would have to be equal
     launch = runner.launch(shape, data, expected.reshape(-1), limits)
     found = check_launch(launch, runner.device, timeout=runner.timeout, cache=runner.cache, most=None if every else 1)
-    return ScaledTrial(label, shape, found)
+    own, shown = runner.output, runner.named("C")  # of a struct's array its place, and its name
+    told = tuple(replace(each, reasons=tuple(reason.replace(own, shown) for reason in each.reasons))
+                 for each in found.outcomes) if own != shown else found.outcomes  # fmt: skip
+    return ScaledTrial(label, shape, replace(found, outcomes=told))
 
 
 def _limits(runner: Runner, meaning: Meaning, data: Mapping[str, Any], shape: Shape) -> Tolerance:
@@ -110,12 +118,13 @@ def _limits(runner: Runner, meaning: Meaning, data: Mapping[str, Any], shape: Sh
 
 
 def check_scaled(
-    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, device: str, timeout: float,
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], groups: tuple[int, ...], device: str, timeout: float,
     cache: CompileCache | None, only: str = "", tried_launch: bool = False,
 ) -> ScaledCheck:  # fmt: skip
     """The verdict, or the outcome of the trial ``only``; raises ``SignatureError`` where no meaning that was tried
-    gives its result. ``tried_launch``: no one says that it is launched so, and only what it then computes can."""
-    runner = _runner(spec, parameters, passed_group, device, timeout, cache)
+    gives its result. ``groups``: the lengths that it is launched for, as far as its file says it; ``tried_launch``: no
+    one says that it is launched so, and only what it then computes can."""
+    runner = _runner(spec, parameters, groups, device, timeout, cache)
     shapes = check_shapes(spec, spec.config())
     may_be_grouped = any(each.role in ("scale", "zero") and each.pointer for each in parameters)
     depth = 2 * max(runner.group, 128) if may_be_grouped else 0
@@ -128,37 +137,57 @@ def check_scaled(
     planned = [(DISTINCT, shape, EXACT), (WIDE, shape, WIDE_DATA), (DEEPER, (m, n, 2 * shape[2]), EXACT)]
     if any(each.encoding.is_fp8 for each in meaning.stored):
         planned.insert(1, (TINY, shape, TINY_DATA))
-    if only and only not in (*(label for label, *_ in planned), RAGGED):
-        names = "; ".join((*(label for label, *_ in planned), RAGGED))
+    if only and only not in (*(label for label, *_ in planned), RAGGED, GROUPS):
+        names = "; ".join((*(label for label, *_ in planned), RAGGED, GROUPS))
         raise UsageError(f"check has no trial {only!r} for this kernel", f"its trials: {names}")
     for label, tried, kind in planned:
-        if only in ("", label) or (only == RAGGED and label == DISTINCT):  # edges are judged beside whole tiles
+        if only in ("", label) or (only in (RAGGED, GROUPS) and label == DISTINCT):  # edges are judged beside whole tiles
             found.trials.append(_trial(runner, label, tried, meaning, kind, every=label == DISTINCT and ordered))
             if not found.trials[-1].ok:
                 found.status = RACY if found.trials[-1].hazards else WRONG
                 return found
-    if only in ("", RAGGED):
+    if only in ("", GROUPS):
+        _with_other_groups(runner, found, shape, groups)
+    if only in ("", RAGGED) and found.ok:
         _ragged(runner, found, shape, step)
     return found
 
 
 def launches_of_scaled(
-    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, timeout: float,
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], groups: tuple[int, ...], timeout: float,
     cache: CompileCache | None,
 ) -> Iterator[KernelSpec]:  # fmt: skip
     """The kernel under launches that are found by running single blocks, where nothing says how it is launched."""
     if is_guessed(spec):
-        runner = _runner(spec, parameters, passed_group, "sim", timeout, cache)
+        runner = _runner(spec, parameters, groups, "sim", timeout, cache)
         if (like := likeliest(runner)) is not None:
             yield from searched(runner, like)
 
 
 def _runner(
-    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], passed_group: int, device: str, timeout: float,
+    spec: KernelSpec, parameters: tuple[ScaledParameter, ...], groups: tuple[int, ...], device: str, timeout: float,
     cache: CompileCache | None,
 ) -> Runner:  # fmt: skip
     has_group = any(each.role == "group" for each in parameters)
-    return Runner(spec, parameters, device, timeout, cache, (passed_group or _GROUP) if has_group else 0)
+    return Runner(spec, parameters, device, timeout, cache, (*groups, _GROUP)[0] if has_group else 0)
+
+
+def _with_other_groups(runner: Runner, found: ScaledCheck, shape: Shape, groups: tuple[int, ...]) -> None:
+    """Groups of other lengths. Where the file does not say for which it is launched, only a kernel that goes on with
+    the first length is wrong: others may need groups of whole tiles."""
+    for length in (groups or (_OTHER_GROUP,)) if runner.group else ():
+        if length == runner.group or not found.meaning.groups or not found.ok:
+            continue
+        meaning = found.meaning.of_group(length)
+        trial = _trial(replace(runner, group=length), f"{GROUPS} {length}", shape, meaning)
+        if groups or trial.ok or _keeps_length(replace(runner, group=length), found.meaning, shape):
+            found.trials.append(trial)
+            found.status = found.status if trial.ok else RACY if trial.hazards else WRONG
+
+
+def _keeps_length(runner: Runner, meaning: Meaning, shape: Shape) -> bool:
+    """Whether a kernel that is passed another length of groups computes the meaning that it had before."""
+    return _trial(runner, "", shape, meaning, like=meaning.of_group(runner.group)).ok
 
 
 def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int) -> None:

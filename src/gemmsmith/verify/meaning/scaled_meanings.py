@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -91,10 +91,19 @@ class Meaning:
         return any(each.encoding.codes for each in self.stored)
 
     @property
+    def groups(self) -> frozenset[int]:
+        """The lengths along K of what shares a scale."""
+        return frozenset(each.of for each in self.sharing.values() if each.of)
+
+    @property
     def group(self) -> int:
         """K must be a multiple of this."""
-        pieces = (self.stored[0].tile[1], self.stored[1].tile[0])
-        return math.lcm(max((each.of for each in self.sharing.values()), default=0) or 1, *pieces)
+        return math.lcm(*self.groups, self.stored[0].tile[1], self.stored[1].tile[0])
+
+    def of_group(self, length: int) -> Meaning:
+        """The same for groups of another length."""
+        return replace(self, sharing={name: replace(each, of=length if each.of else 0)
+                                      for name, each in self.sharing.items()})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -166,10 +175,19 @@ def _owners(parameter: ScaledParameter, narrow: Mapping[str, bool]) -> tuple[str
     return (quantised[0],) if len(quantised) == 1 else ("B", "A")
 
 
-def result(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape) -> Array:
-    """What the kernel must write, in float64: M×N."""
-    a, b = _operands(meaning, parameters, data, shape)
-    total: Array = a @ b
+def result(
+    meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape,
+    sums: dict[Any, Array] | None = None,
+) -> Array:  # fmt: skip
+    """What the kernel must write, in float64: M×N. ``sums``: of the same data, by what they depend on; it is added."""
+    sums = {} if sums is None else sums
+    inside = [meaning.sharing[each.name] for each in parameters if each.role in ("zero", "scale")
+              and not (each.role == "scale" and _is_of_lines(meaning.sharing[each.name]))]  # fmt: skip
+    key = meaning.stored, tuple(inside)
+    if key not in sums:
+        a, b = _operands(meaning, parameters, data, shape)
+        sums[key] = a @ b
+    total: Array = sums[key]
     total = total + _bias(meaning, parameters, data, shape) if meaning.scaled_bias else total
     for each in parameters:
         if each.role == "scale" and _is_of_lines(meaning.sharing[each.name]):

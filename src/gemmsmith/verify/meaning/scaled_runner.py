@@ -69,7 +69,7 @@ class Runner:
                 made[each.name] = data[each.name]
             else:
                 made[owner] = (*made.get(owner, ()), self._field(each, data[each.name]))
-        return made
+        return {name: _as_bytes(value) if isinstance(value, tuple) else value for name, value in made.items()}
 
     def _field(self, parameter: ScaledParameter, value: Any) -> Any:
         return value if parameter.pointer or value is None else np.asarray(value, self.type_of(parameter))[()]
@@ -197,3 +197,11 @@ class Runner:
     def numbers_of(self, written: Array, like: Encoding, shape: Shape) -> Array:
         """C as a matrix of what it holds."""
         return written.view(like.kind).reshape(shape[:2])
+
+
+def _as_bytes(fields: tuple[Any, ...]) -> Any:
+    """A struct of numbers alone as NumPy has it; one with arrays as its fields."""
+    if not all(isinstance(each, np.generic) for each in fields):
+        return fields
+    kinds = np.dtype([(f"field{i}", each.dtype) for i, each in enumerate(fields)], align=True)
+    return np.array([fields], kinds)[0]

@@ -6,6 +6,7 @@ that are all one value, then which elements share each scale with the others as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,18 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmsmith.errors import SignatureError, SimulationError
+from gemmsmith.errors import GemmsmithError, SignatureError, SimulationError
 from gemmsmith.shapes import Shape
+from gemmsmith.userfile.kernels.packed_weights import unpacks_nibbles
 from gemmsmith.verify.meaning.scaled_data import converted
 from gemmsmith.verify.meaning.scaled_evidence import is_almost, is_wrong_product
+from gemmsmith.verify.meaning.scaled_nibbles import packed_storage
 from gemmsmith.verify.meaning.scaled_meanings import Choices, Meaning, choices, result
 from gemmsmith.verify.meaning.scaled_rounding import Rounding, roundings
 from gemmsmith.verify.meaning.scaled_runner import Runner
-from gemmsmith.verify.meaning.scaled_storage import encodings
+from gemmsmith.verify.meaning.scaled_storage import Encoding, Storage, encodings
 
 Array = NDArray[Any]
 _OTHER_GROUPS = (32, 64, 128, 16)  # of a kernel that does not use what it is told
 _MOST_MEANINGS = 20_000
+_DEPTH = 128  # of the launch that shows how weights are packed: a multiple of most groups
 _FEW = 200  # meanings that are tried without narrowing them down
 _LAYOUTS = ("NN", "NT", "TN", "TT")
 
@@ -34,11 +38,11 @@ _LAYOUTS = ("NN", "NT", "TN", "TT")
 def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Meaning:
     """The meaning; raises ``SignatureError`` where none that was tried gives the result of a launch, and nothing shows
     that the kernel is wrong. ``tried_launch``: nobody says that it is launched so."""
-    possible = list(_possible(runner))
+    possible = list(_packed(runner, shape) if _unpacks(runner) else _possible(runner))
     near: Meaning | None = None
     why = ""
     for choice in possible:
-        found, almost, stopped = _among(runner, shape, choice)
+        found, almost, stopped = _among(runner, shape, choice, likeliest=choice is possible[0])
         if found is not None:
             return found
         near, why = near or almost, why or stopped
@@ -75,8 +79,38 @@ def _possible(runner: Runner, group: int | None = None) -> Iterator[Choices]:
         if (c.kind.itemsize == 1 and scaled) or fixed:
             ways = roundings(fixed)
         found = choices(runner.parameters, runner.group if group is None else group, (a, b, c), ways)
-        if found is not None and not (a.is_fp8 != b.is_fp8 and a.array == b.array and not a.is_plain):
+        if found is not None and (a.array != b.array or a.is_plain == b.is_plain):
             yield found
+
+
+def _unpacks(runner: Runner) -> bool:
+    """Whether the kernel takes numbers of four bits out of integers."""
+    facts = getattr(runner.spec.geometry, "facts", None)
+    weights = runner.of_role("B")
+    return facts is not None and runner.type_of(weights).kind in "iu" and unpacks_nibbles(facts.reached, [weights.name])
+
+
+def _packed(runner: Runner, shape: Shape) -> Iterator[Choices]:
+    """What it may mean if its weights have four bits: as they are packed for one launch whose A is the unit matrix."""
+    depth = shape[2] if runner.group > _DEPTH else _DEPTH
+    square = depth, shape[1], depth
+    for choice in _possible(runner):
+        plain = choice.stored[1][0].encoding
+        if not plain.is_plain or not choice.stored[0][0].encoding.is_plain or not choice.outputs[0].is_plain:
+            continue
+        codes = Encoding(plain.array, plain.array, tuple(map(float, range(16))))
+        like = replace(next(choice.meanings()), stored=(choice.stored[0][0], Storage(codes, False)))
+        data = runner.data(square, like, _counts(choice, square))
+        kind = data[runner.named("A")].dtype
+        unit = np.eye(depth).astype(kind).reshape(-1)
+        try:
+            written = runner.neutral(square, like, _counts(choice, square))((unit, data[runner.named("B")]), "")
+        except SimulationError:
+            continue
+        unpacked = runner.numbers_of(written, choice.outputs[0], square).astype(np.float64)
+        stored = packed_storage(data[runner.named("B")], unpacked)
+        if stored is not None:
+            yield replace(choice, stored=(choice.stored[0], (stored,)))
 
 
 def _counts(choice: Choices, shape: Shape) -> dict[str, int]:
@@ -88,30 +122,75 @@ def _has_rows_apart(runner: Runner) -> bool:
     return any(each.role in ("lda", "ldb") for each in runner.parameters)
 
 
-def _among(runner: Runner, shape: Shape, choice: Choices) -> tuple[Meaning | None, Meaning | None, str]:
-    """The meaning that gives every result; else one that gives nearly all; and why a launch stopped."""
+def _among(
+    runner: Runner, shape: Shape, choice: Choices, likeliest: bool
+) -> tuple[Meaning | None, Meaning | None, str]:
+    """The meaning that gives every result; else one that gives nearly all; and why a launch stopped. Where it is not
+    the ``likeliest`` choice, one launch that nothing explains ends the search."""
     near: Meaning | None = None
     why = ""
     counts = _counts(choice, shape)
     for own in _by_layout(choice) if _has_rows_apart(runner) else (choice,):
         try:
-            narrowed = _narrowed(runner, shape, own, counts) if own.count > _FEW else own
-            data = runner.data(shape, next(narrowed.meanings()), counts)
+            narrowed = own
+            if own.count > _FEW or not likeliest:
+                narrowed = _narrowed(runner, shape, own, counts, likeliest)
+            if not narrowed.count:
+                continue
+            data = _data(runner, shape, next(narrowed.meanings()), counts)
             written = runner.written(shape, data)
         except SimulationError as error:
             why = why or f" (one launch of it stopped: {error.message.splitlines()[0]})"
             continue
+        fitting: list[Meaning] = []
+        sums: dict[Any, Array] = {}
         for meaning, _ in zip(narrowed.meanings(), range(_MOST_MEANINGS), strict=False):
             got = runner.numbers_of(written, meaning.output, shape)
-            exact = result(meaning, runner.parameters, data, shape)
+            exact = result(meaning, runner.parameters, data, shape, sums)
             expected = converted(exact, got.dtype)
             equal = _same(expected, got)
             if equal.all():
-                return _as_meant(meaning), None, ""
+                fitting.append(meaning)
             near = near or (meaning if is_almost(equal, expected.astype(np.float64)) else None)
             if near is None and got.dtype.kind in "iu" and got.dtype.itemsize == 1 and equal.any():
                 near = meaning if (exact.astype(np.int64).astype(got.dtype) == got).all() else None  # it wraps around
+        if fitting:
+            return _as_meant(_settled(runner, shape, fitting)), None, ""
     return None, None if near is None else _as_meant(near), why
+
+
+def _settled(runner: Runner, shape: Shape, fitting: list[Meaning]) -> Meaning:
+    """The meaning among those that give every result of one launch: of blocks, the order of several must be seen."""
+    blocks = [way for meaning in fitting for way in meaning.sharing.values() if way.kind == "block"]
+    if not blocks or len(fitting) == 1:
+        return fitting[0]
+    m, n, k = shape
+    step = max(way.of for way in blocks)
+    larger = (m * math.ceil(2 * step / m), n * math.ceil(2 * step / n), k)
+    counts = {name: max(meaning.sharing[name].count(larger) for meaning in fitting) for name in fitting[0].sharing}
+    try:
+        data = _data(runner, larger, fitting[0], counts)
+        written = runner.written(larger, data)
+    except GemmsmithError:
+        return fitting[0]
+    left = (meaning for meaning in fitting if _gives(runner, larger, meaning, data, written))
+    return next(left, fitting[0])
+
+
+def _gives(
+    runner: Runner, shape: Shape, meaning: Meaning, data: Mapping[str, Any], written: Array,
+    sums: dict[Any, Array] | None = None,
+) -> bool:  # fmt: skip
+    """Whether a meaning gives every result of a launch."""
+    got = runner.numbers_of(written, meaning.output, shape)
+    return bool(_same(converted(result(meaning, runner.parameters, data, shape, sums), got.dtype), got).all())
+
+
+def _data(runner: Runner, shape: Shape, like: Meaning, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Data that a kernel with a mistake in its unpacking multiplies rightly, too."""
+    data = runner.data(shape, like, counts)
+    weights = runner.named("B")
+    return {**data, weights: like.stored[1].encoding.surest(data[weights])}
 
 
 def _same(expected: Array, got: Array) -> NDArray[np.bool_]:
@@ -133,13 +212,16 @@ def _by_layout(choice: Choices) -> Iterator[Choices]:
         yield replace(choice, stored=(a, b))
 
 
-def _narrowed(runner: Runner, shape: Shape, choice: Choices, counts: Mapping[str, int]) -> Choices:
+def _narrowed(
+    runner: Runner, shape: Shape, choice: Choices, counts: Mapping[str, int], likeliest: bool
+) -> Choices:  # fmt: skip
     """Those parts of the meaning that launches of their own leave; all of a part where these leave none."""
-    like = next(choice.meanings())
-    data = runner.data(shape, like, counts)
+    data = _data(runner, shape, next(choice.meanings()), counts)
     one = {name: ways[:1] for name, ways in choice.sharings.items()}
     bare = replace(choice, sharings=one, biases=choice.biases[:1])
     left = _explaining(runner, shape, bare, runner.uniform(data))
+    if not left and not likeliest:
+        return replace(choice, stored=((), ()))
     if left:
         stored = tuple(tuple(dict.fromkeys(each.stored[i] for each in left)) for i in (0, 1))
         choice = replace(choice, stored=(stored[0], stored[1]),
@@ -162,29 +244,24 @@ def _narrowed(runner: Runner, shape: Shape, choice: Choices, counts: Mapping[str
 def _explaining(runner: Runner, shape: Shape, choice: Choices, data: Mapping[str, Any]) -> list[Meaning]:
     """The meanings that give every result of one launch."""
     written = runner.written(shape, data)
-    found = []
-    for meaning in choice.meanings():
-        got = runner.numbers_of(written, meaning.output, shape)
-        if _same(converted(result(meaning, runner.parameters, data, shape), got.dtype), got).all():
-            found.append(meaning)
-    return found
+    sums: dict[Any, Array] = {}
+    return [meaning for meaning in choice.meanings() if _gives(runner, shape, meaning, data, written, sums)]
 
 
 def _of_another_group(runner: Runner, shape: Shape) -> Meaning | None:
     """What a kernel was meant to compute that is right for another length of a group than the one it is passed."""
     for meant, group in product(_possible(runner), (x for x in _OTHER_GROUPS if x != runner.group)):
-        own = [each for each in meant.meanings() if each.group == runner.group]
+        own = [each for each in meant.meanings() if runner.group in each.groups]
         for other in _possible(runner, group):
             for meaning in other.meanings():
                 same = next((each for each in own if _is_same_but_for_groups(each, meaning)), None)
-                if meaning.group != group or same is None:
+                if group not in meaning.groups or same is None:
                     continue
                 counts = {name: max(each.count(shape), same.sharing[name].count(shape))
                           for name, each in meaning.sharing.items()}  # fmt: skip
                 data = runner.data(shape, meaning, counts)
                 with suppress(SimulationError):
-                    got = runner.numbers_of(runner.written(shape, data), meaning.output, shape)
-                    if _same(converted(result(meaning, runner.parameters, data, shape), got.dtype), got).all():
+                    if _gives(runner, shape, meaning, data, runner.written(shape, data)):
                         return same
     return None
 
