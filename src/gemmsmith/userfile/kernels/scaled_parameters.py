@@ -17,7 +17,7 @@ from gemmsmith.kernel.role_names import extent_role, is_weight, pointer_role, wo
 from gemmsmith.kernel.signature import Argument, Signature, is_formula, is_number
 from gemmsmith.problem import OUTPUTS
 
-_SCALE = frozenset(("scale", "scales", "scaling", "dequant", "absmax", "mult", "multiplier", "multipliers", "scl"))
+_SCALE = frozenset(("scale", "scales", "scaling", "dequant", "absmax", "mult", "multiplier", "multipliers", "mul", "scl"))
 _ZERO = frozenset(("zero", "zeros", "zp", "zps", "zeropoint", "zeropoints", "zout", "zin"))
 _GROUP = frozenset(("group", "groupsize", "gs", "g"))
 _SHIFT = frozenset(("shift", "shifts", "rshift"))
@@ -96,7 +96,7 @@ def other_readings(parameters: tuple[ScaledParameter, ...]) -> Iterator[tuple[Sc
 
 
 def _without_lone_axes(found: list[ScaledParameter]) -> list[ScaledParameter]:
-    """``row_scale`` beside ``col_scale`` belongs to rows of C; alone it may be that of rows of weights, columns of C."""
+    """``row_scale`` beside ``col_scale`` belongs to rows of C; alone it may be that of rows of weights."""
     of_axes = [each for each in found if each.role in ("scale", "zero") and each.operand in _AXES
                and set(words(_leaf(each.name))) & _AXES[each.operand]]  # fmt: skip
     both = {each.operand for each in of_axes} == set(_AXES)

@@ -93,7 +93,8 @@ def _trial(
     counts = {name: max(each.sharing[name].count(shape) for each in both) for name in meaning.sharing}
     data = runner.data(shape, meaning, counts, kind)
     expected = converted(result(meaning, runner.parameters, data, shape), meaning.output.kind)
-    limits = _limits(runner, meaning, data, shape) if kind != EXACT else Tolerance(0.0, 0.0)
+    loose = meaning.rounding is not None and meaning.rounding.loose
+    limits = _limits(runner, meaning, data, shape) if kind != EXACT else Tolerance(0.0, float(loose))
     if limits.atol and expected.dtype.kind in "iu":
         expected = expected.astype(np.float64)  # integers would have to be equal
     launch = runner.launch(shape, data, expected.reshape(-1), limits)

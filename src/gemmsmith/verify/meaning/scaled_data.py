@@ -67,7 +67,7 @@ def fixed_scales(rng: np.random.Generator, count: int, fraction: int, wide: bool
 def shifts(rng: np.random.Generator, count: int, fraction: int, wide: bool) -> Array:
     """Shifts beside the bits of the multiplier: results are small; of the whole range they must be made smaller."""
     least = 0 if fraction else _SHORT
-    return rng.integers(least + 9, least + 11, count) if wide else rng.integers(least, least + 2, count)
+    return rng.integers(least + 9, least + 11, count) if wide else rng.integers(least + 1, least + 3, count)
 
 
 def unwritten(size: int, kind: np.dtype[Any]) -> Array:

@@ -43,10 +43,14 @@ def packed_storage(array: Array, unpacked: Array) -> Storage | None:
             continue
         placed = own[:, order]
         values = _values(placed, numbers)
-        if values is not None:
-            tile = (count, 1) if rows_in_tile else (1, count)
-            encoding = Encoding(array.dtype, array.dtype, tuple(map(float, values)), _sure(values, placed, numbers))
-            return Storage(encoding, transposed, tile, tuple(map(int, order)))
+        if values is None:
+            continue
+        tile = (count, 1) if rows_in_tile else (1, count)
+        encoding = Encoding(array.dtype, array.dtype, tuple(map(float, values)), _sure(values, placed, numbers))
+        found = Storage(encoding, transposed, tile, tuple(map(int, order)))
+        equal = found.matrix(array, *unpacked.shape) == unpacked
+        if max(equal.all(axis=0).mean(), equal.all(axis=1).mean()) >= 1 / 2:  # whole rows or columns are right
+            return found
     return None
 
 
@@ -95,8 +99,7 @@ def _values(codes: Array, numbers: Array) -> Array | None:
     usual = [np.asarray(way(np.arange(_CODES)), np.float64) for way in _USUAL]
     equal = [values[codes] == numbers for values in usual]
     best = max(range(len(usual)), key=lambda each: float(equal[each].mean()))
-    places = equal[best].mean(axis=0)
-    if equal[best].mean() >= _CLEAR and places.min() >= _LEAST and (places == 1).mean() >= 1 / 2:
+    if equal[best].mean() >= _CLEAR and equal[best].mean(axis=0).min() >= _LEAST:
         return usual[best]
     values = np.zeros(_CODES)
     for code in range(_CODES):

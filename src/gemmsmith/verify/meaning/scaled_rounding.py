@@ -7,7 +7,7 @@ with 31 bits of fraction before a further shift.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,18 +31,23 @@ _WAYS: dict[str, Callable[[Array], Array]] = {
     UP: lambda x: np.floor(x + 0.5),
     DOWN: np.floor,
 }
+NEAREST = (NEAREST_EVEN, AWAY, UP)
 _FRACTIONS = (0, 31, 15, 16, 30, 32)  # bits that an integer multiplier has behind its point, beside those of a shift
 _WORD = 32
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """One way. ``fraction``: bits that are dropped beside those of the kernel's shift. ``mistake``: what is known of a
-    kernel that rounds so by mistake; it is then meant to round as this one says."""
+    """One way. ``fraction``: bits that are dropped beside those of the kernel's shift; ``first``: the way in which they
+    are dropped before those of the shift, where that is done twice. ``loose``: results may be one step off, as
+    those of a kernel that rounds in yet another way. ``mistake``: what is known of a kernel that rounds so by mistake; it is then meant to
+    round as this one says."""
 
     name: str
     fixed: bool = False
     fraction: int = 0
+    first: str = ""
+    loose: bool = False
     mistake: str = ""
 
     def rounded(self, total: Array, shift: Array) -> Array:
@@ -51,7 +56,10 @@ class Rounding:
         if self.mistake == OVERFLOWS:
             half = 2 ** (_WORD - 1)
             total = np.mod(total + half, 2 * half) - half
-        return _WAYS[self.name](total / 2.0 ** (self.fraction + shift) if self.fixed else total)
+        way = _WAYS[self.name]
+        if self.first:
+            return way(_WAYS[self.first](total / 2.0**self.fraction) / 2.0**shift)
+        return way(total / 2.0 ** (self.fraction + shift) if self.fixed else total)
 
     def scaled(self, total: str) -> str:
         """A formula for what is rounded."""
@@ -66,8 +74,16 @@ OVERFLOWS = "the sum is multiplied in 32 bits"
 
 
 def roundings(fixed: bool) -> tuple[Rounding, ...]:
-    """Those that occur, the likeliest first; mistakes last. ``fixed``: the multiplier is an integer."""
+    """Those that occur, the likeliest first. ``fixed``: the multiplier is an integer."""
     if not fixed:
-        return (*(Rounding(name) for name in _WAYS), Rounding(AWAY, mistake=ONE_HALF))
-    ways = [Rounding(name, True, bits) for bits in _FRACTIONS for name in (UP, AWAY, NEAREST_EVEN, DOWN, CUT)]
-    return (*ways, *(Rounding(each.name, True, each.fraction, OVERFLOWS) for each in ways))
+        return tuple(Rounding(name) for name in _WAYS)
+    once = [Rounding(name, True, bits) for bits in _FRACTIONS for name in (UP, AWAY, NEAREST_EVEN, DOWN, CUT)]
+    pairs = ((UP, UP), (AWAY, UP), (AWAY, AWAY))
+    return (*once, *(Rounding(last, True, bits, before) for bits in _FRACTIONS if bits for last, before in pairs))
+
+
+def mistaken_roundings(fixed: bool) -> tuple[Rounding, ...]:
+    """Those of kernels that are known to be wrong."""
+    if not fixed:
+        return (Rounding(AWAY, mistake=ONE_HALF),)
+    return tuple(replace(each, mistake=OVERFLOWS) for each in roundings(fixed))

@@ -30,7 +30,9 @@ Array = NDArray[Any]
 _SCALARS = (2.0, 4.0, 0.5, 8.0)  # one after another: no two of them can stand for each other
 _SMALL_SCALARS = (0.5, 0.25, 2.0, 0.125)  # where results are bytes again
 _SUMS_HALVES = re.compile(r"\b(?:fma|add)\.[\w.]*\bb?f16|mma\.[\w.]*\.f16\.f16\.f16\.f16\b")
-_LIMITS = {"i": {"low": -100, "high": 90}, "u": {"low": 3, "high": 200}}  # within a byte of either kind
+# Of signed and of unsigned bytes, for small results and for those of the whole range: both are reached.
+_LIMITS = {("i", False): {"low": -9, "high": 11}, ("i", True): {"low": -100, "high": 90},
+           ("u", False): {"low": 2, "high": 13}, ("u", True): {"low": 3, "high": 200}}  # fmt: skip
 _SMALL = (16, 16, 256)
 
 
@@ -143,7 +145,7 @@ class Runner:
                 else:
                     made[each.name] = int(values[0]) + 1
             elif each.role in ("low", "high"):
-                made[each.name] = _LIMITS["u" if like.output.kind.kind == "u" else "i"][each.role]
+                made[each.name] = _LIMITS["u" if like.output.kind.kind == "u" else "i", kind.wide][each.role]
             elif is_formula(each.role):
                 made[each.name] = formula_value(each.role, {"M": m, "N": n, "K": k})
             else:
@@ -173,24 +175,26 @@ class Runner:
                 continue
             if each.role in ("zero", "bias"):
                 made[each.name] = np.zeros_like(made[each.name]) if each.pointer else 0
-            elif each.role == "scale" and each.pointer:
+            elif each.role in ("scale", "shift") and each.pointer:
                 made[each.name] = np.full_like(made[each.name], made[each.name][0])
         return made
 
     def neutral(self, shape: Shape, like: Meaning, counts: Mapping[str, int]) -> Callable[..., Array]:
-        """What the kernel writes for any A and B where scales change nothing, but for the first value of one."""
+        """What the kernel writes, as C holds it, for numbers of A and B as their arrays hold them, where scales change
+        nothing, but for one value of one of them: the first, or that at a place."""
         neutral = {"scale": 1, "zero": 0, "bias": 0}
 
         def run(values: Operands, changed: str, at: int = 0) -> Array:
             data = self.data(shape, like, counts)
-            data.update(zip((self.named("A"), self.named("B")), values, strict=True))
+            for role, own in zip("AB", values, strict=True):
+                data[self.named(role)] = own.view(self.type_of(self.of_role(role)))
             for each in self.parameters:
                 if each.role in neutral and data[each.name] is not None:
                     value, more = neutral[each.role], int(each.name == changed)
                     data[each.name] = np.full_like(data[each.name], value) if each.pointer else value + more
                     if each.pointer and more:
                         data[each.name][at] = value + 1
-            return self.written(shape, data)
+            return self.written(shape, data).view(like.output.kind)
 
         return run
 
