@@ -197,7 +197,8 @@ def _groups(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> tuple[
     passed = next((arg for arg, each in pairs if each.role == "group"), None)
     if passed is None or passed.passed.isdecimal():
         return (int(passed.passed),) if passed is not None else ()
-    return group_lengths(passed.name.rpartition(".")[2], edited_text(spec.source, spec.edited) or read_text(spec.source))
+    text = edited_text(spec.source, spec.edited) or read_text(spec.source)
+    return group_lengths(passed.name.rpartition(".")[2], text)
 
 
 def _roles(parameters: tuple[ScaledParameter, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _COMPARED = r"(?<![\w.]){name}\s*[!=]=\s*(\d+)\b|\b(\d+)\s*[!=]=\s*{name}\b"
-_LISTED = re.compile(r"\bgroup\w*\b[^;{}\n]{0,40}?((?:\b\d+(?:\s*,\s*|\s+or\s+|\s*/\s*|\s*,\s*or\s+|\s*\|\s*))+\d+)\b", re.I)
+_LISTED = re.compile(r"\bgroup\w*\b[^;{}\n]{0,40}?((?:\b\d+(?:\s*[,/|]\s*(?:or\s+)?|\s+or\s+))+\d+)\b", re.I)
 _LENGTHS = (16, 32, 64, 128, 256)
 
 

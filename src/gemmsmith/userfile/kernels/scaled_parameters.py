@@ -17,7 +17,9 @@ from gemmsmith.kernel.role_names import extent_role, is_weight, pointer_role, wo
 from gemmsmith.kernel.signature import Argument, Signature, is_formula, is_number
 from gemmsmith.problem import OUTPUTS
 
-_SCALE = frozenset(("scale", "scales", "scaling", "dequant", "absmax", "mult", "multiplier", "multipliers", "mul", "scl"))
+_SCALE = frozenset((
+    "scale", "scales", "scaling", "dequant", "absmax", "mult", "multiplier", "multipliers", "mul", "scl",
+))  # fmt: skip
 _ZERO = frozenset(("zero", "zeros", "zp", "zps", "zeropoint", "zeropoints", "zout", "zin"))
 _GROUP = frozenset(("group", "groupsize", "gs", "g"))
 _SHIFT = frozenset(("shift", "shifts", "rshift"))
@@ -76,7 +78,9 @@ def scaled_parameters(signature: Signature, body: str) -> tuple[ScaledParameter,
     if roles is None:
         return None
     for i, role in zip(matrices, roles, strict=True):
-        found[i] = replace(found[i], role=role, **({"operand": "", "guessed": True} if role == "scale" else {}))
+        found[i] = replace(found[i], role=role)
+        if role == "scale":
+            found[i] = replace(found[i], operand=_axis(arguments[i]), guessed=True)
     found = _without_lone_axes(found)
     present = [each.role for each in found]
     if not all(present) or any(present.count(role) != 1 for role in "ABC"):
@@ -103,6 +107,12 @@ def _without_lone_axes(found: list[ScaledParameter]) -> list[ScaledParameter]:
     return found if both else [replace(each, operand="") if each in of_axes else each for each in found]
 
 
+def _axis(arg: Argument) -> str:
+    """The operand whose rows or columns a name says; empty for none."""
+    sides = [role for role, names in _AXES.items() if set(words(_leaf(arg.name))) & names]
+    return sides[0] if len(sides) == 1 else ""
+
+
 def _has_extents(present: Sequence[str]) -> bool:
     """Whether N and K are told, or formulas of them; rows may stand in the grid alone."""
     told = " ".join(each for each in present if each in _EXTENTS or is_formula(each))
@@ -119,8 +129,7 @@ def _by_name(arg: Argument) -> ScaledParameter:
     told, is_pointer = _words(_leaf(arg.name)), arg.code == "P"
     made = ScaledParameter(arg.name, "", arg.ctype, is_pointer, _operand(told))
     if told & (_ZERO | _SCALE) and not made.operand:
-        sides = [role for role, names in _AXES.items() if told & names]
-        made = replace(made, operand=sides[0] if len(sides) == 1 else "")
+        made = replace(made, operand=_axis(arg))
     if told & _ZERO or _is_short(told, "z", arg, "iIbBhH"):
         return replace(made, role="zero")
     if told & _SCALE or (arg.role == "alpha" and not is_pointer) or _is_short(told, "s", arg, "fd"):

@@ -142,7 +142,8 @@ def check_scaled(
         names = "; ".join((*(label for label, *_ in planned), RAGGED, GROUPS))
         raise UsageError(f"check has no trial {only!r} for this kernel", f"its trials: {names}")
     for label, tried, kind in planned:
-        if only in ("", label) or (only in (RAGGED, GROUPS) and label == DISTINCT):  # edges are judged beside whole tiles
+        beside = only in (RAGGED, GROUPS) and label == DISTINCT  # edges are judged beside whole tiles
+        if only in ("", label) or beside:
             found.trials.append(_trial(runner, label, tried, meaning, kind, every=label == DISTINCT and ordered))
             if not found.trials[-1].ok:
                 found.status = RACY if found.trials[-1].hazards else WRONG

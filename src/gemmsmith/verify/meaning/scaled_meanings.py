@@ -281,4 +281,6 @@ def formula(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> str:
         outside = [meaning.sharing[each.name].text(each.name) for each in scales]
         inner = [factor for factor in factors if factor not in outside]
         total = "·".join((f"(Σ {'·'.join(inner)}{bias})", *outside))
-    return total if meaning.rounding is None else f"the rounded {meaning.rounding.scaled(total)}{after} ({meaning.rounding.name})"
+    if meaning.rounding is None:
+        return total
+    return f"the rounded {meaning.rounding.scaled(total)}{after} ({meaning.rounding.name})"

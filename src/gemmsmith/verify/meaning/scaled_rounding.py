@@ -39,9 +39,9 @@ _WORD = 32
 @dataclass(frozen=True)
 class Rounding:
     """One way. ``fraction``: bits that are dropped beside those of the kernel's shift; ``first``: the way in which they
-    are dropped before those of the shift, where that is done twice. ``loose``: results may be one step off, as
-    those of a kernel that rounds in yet another way. ``mistake``: what is known of a kernel that rounds so by mistake; it is then meant to
-    round as this one says."""
+    are dropped before those of the shift, where that is done twice. ``loose``: results may be one step off, as those of
+    a kernel that rounds in yet another way. ``mistake``: what is known of a kernel that rounds so by mistake; it is
+    then meant to round as this one says."""
 
     name: str
     fixed: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,7 @@ _SUMS_HALVES = re.compile(r"\b(?:fma|add)\.[\w.]*\bb?f16|mma\.[\w.]*\.f16\.f16\.
 # Of signed and of unsigned bytes, for small results and for those of the whole range: both are reached.
 _LIMITS = {("i", False): {"low": -9, "high": 11}, ("i", True): {"low": -100, "high": 90},
            ("u", False): {"low": 2, "high": 13}, ("u", True): {"low": 3, "high": 200}}  # fmt: skip
+_SECONDS = 12  # of CPU time for finding the meaning
 _SMALL = (16, 16, 256)
 
 
@@ -46,6 +48,12 @@ class Runner:
     timeout: float
     cache: CompileCache | None
     group: int
+    end: float = field(default_factory=lambda: time.process_time() + _SECONDS)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether meanings may still be compared."""
+        return time.process_time() < self.end
 
     def launch(
         self, shape: Shape, data: Mapping[str, Any], expected: Array | None = None, limits: Tolerance | None = None

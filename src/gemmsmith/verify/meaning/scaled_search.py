@@ -7,7 +7,6 @@ that are all one value, then which elements share each scale with the others as 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -22,15 +21,14 @@ from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.packed_weights import unpacks_nibbles
 from gemmsmith.verify.meaning.scaled_data import converted
 from gemmsmith.verify.meaning.scaled_evidence import has_misplaced_scale, is_almost, is_wrong_product
-from gemmsmith.verify.meaning.scaled_nibbles import packed_storage
 from gemmsmith.verify.meaning.scaled_meanings import Choices, Meaning, choices, result
+from gemmsmith.verify.meaning.scaled_nibbles import packed_storage
 from gemmsmith.verify.meaning.scaled_rounding import NEAREST, Rounding, mistaken_roundings, roundings
 from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_storage import Encoding, Storage, encodings
 
 Array = NDArray[Any]
 _OTHER_GROUPS = (32, 64, 128, 16)  # of a kernel that does not use what it is told
-_SECONDS = 8  # of comparing meanings with one launch
 _MANY_ROUNDINGS = 10  # those of fixed-point numbers
 _MOST = 0.75  # of the results
 _DEPTH = 128  # of the launch that shows how weights are packed: a multiple of most groups
@@ -43,21 +41,24 @@ def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Me
     that the kernel is wrong. ``tried_launch``: nobody says that it is launched so."""
     possible = list(_packed(runner, shape) if _unpacks(runner) else _possible(runner))
     near: Meaning | None = None
+    loose: Meaning | None = None
     why = ""
     for choice in possible:
         found, almost, stopped = _among(runner, shape, choice, likeliest=choice is possible[0])
-        if found is not None:
+        if found is not None and not (found.rounding is not None and found.rounding.loose):
             return found
-        near, why = near or almost, why or stopped
+        loose, near, why = loose or found, near or almost, why or stopped
+    if loose is not None:
+        return loose
     if not possible or tried_launch:
         raise _refused(runner, possible, why)
     if near is not None:
         return near
-    if runner.group and (other := _of_another_group(runner, shape)) is not None:
-        return other
     for choice in possible if not why and not _has_rows_apart(runner) else ():
         if _is_wrong(runner, shape, choice):
             return _first_within_arrays(runner, shape, choice)
+    if runner.group and (other := _of_another_group(runner, shape)) is not None:
+        return other
     raise _refused(runner, possible, why)
 
 
@@ -147,7 +148,6 @@ def _among(
     loose: Meaning | None = None
     why = ""
     counts = _counts(choice, shape)
-    end = time.process_time() + _SECONDS
     for own in _by_layout(choice) if _has_rows_apart(runner) else (choice,):
         try:
             narrowed = own
@@ -163,7 +163,7 @@ def _among(
         fitting: list[Meaning] = []
         sums: dict[Any, Array] = {}
         for meaning in narrowed.meanings():
-            if time.process_time() > end:
+            if not runner.has_time:
                 break
             got = runner.numbers_of(written, meaning.output, shape)
             exact = result(meaning, runner.parameters, data, shape, sums)
@@ -226,7 +226,8 @@ def _data(runner: Runner, shape: Shape, like: Meaning, counts: Mapping[str, int]
 
 def _same(expected: Array, got: Array) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
-        return expected.astype(np.float64) == got.astype(np.float64)
+        same: NDArray[np.bool_] = expected.astype(np.float64) == got.astype(np.float64)
+    return same
 
 
 def _as_meant(meaning: Meaning) -> Meaning:
@@ -276,14 +277,15 @@ def _explaining(runner: Runner, shape: Shape, choice: Choices, data: Mapping[str
     """The meanings that give every result of one launch."""
     written = runner.written(shape, data)
     sums: dict[Any, Array] = {}
-    return [meaning for meaning in choice.meanings() if _gives(runner, shape, meaning, data, written, sums)]
+    return [meaning for meaning in choice.meanings()
+            if runner.has_time and _gives(runner, shape, meaning, data, written, sums)]  # fmt: skip
 
 
 def _of_another_group(runner: Runner, shape: Shape) -> Meaning | None:
     """What a kernel was meant to compute that is right for another length of a group than the one it is passed."""
     for meant, group in product(_possible(runner), (x for x in _OTHER_GROUPS if x != runner.group)):
-        own = [each for each in meant.meanings() if runner.group in each.groups]
-        for other in _possible(runner, group):
+        own = [each for each in meant.meanings() if runner.group in each.groups] if runner.has_time else []
+        for other in _possible(runner, group) if own else ():
             for meaning in other.meanings():
                 same = next((each for each in own if _is_same_but_for_groups(each, meaning)), None)
                 if group not in meaning.groups or same is None:
