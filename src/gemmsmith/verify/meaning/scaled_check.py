@@ -22,7 +22,8 @@ from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
-from gemmsmith.verify.meaning.scaled_data import EXACT, TINY_DATA, WIDE_DATA, Data, converted
+from gemmsmith.verify.meaning.scaled_data import converted
+from gemmsmith.verify.meaning.scaled_kinds import EXACT, TINY_DATA, WIDE_DATA, Data
 from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
 from gemmsmith.verify.meaning.scaled_meanings import Meaning, magnitude, result
 from gemmsmith.verify.meaning.scaled_runner import Runner

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from gemmsmith.verify.meaning.scaled_storage import Encoding
-
 Array = NDArray[Any]
 _LARGE = 1000  # of integers of more than a byte, which may be packed numbers
-_FEW = 16  # one of so many elements is not 0 where the other operand's sums would be rounded
 _LONG, _SHORT = 31, 15  # bits of integer multipliers with a fraction of as many bits
-
-
-@dataclass(frozen=True)
-class Data:
-    """A kind of values. ``wide``: of the whole range; ``tiny``: the smallest that fp8 has, whose sums are exact."""
-
-    wide: bool = False
-    tiny: bool = False
-
-    def filled(self, encoding: Encoding, rng: np.random.Generator, count: int, most: int, sparse: bool) -> Array:
-        """The array of an operand; ``sparse``: exact sums need many zeros in this one."""
-        if self.tiny and encoding.is_fp8:
-            return encoding.tiny(rng, count)
-        made = encoding.filled(rng, count, most if self.wide else 0)
-        if sparse and not self.wide and not encoding.codes:
-            made[rng.integers(0, _FEW, made.size) > 0] = 0
-        return made
-
-    def bias(self, rng: np.random.Generator, count: int, kind: np.dtype[Any]) -> Array:
-        return elements(rng, count, kind, 0)
-
-
-EXACT, WIDE_DATA, TINY_DATA = Data(), Data(wide=True), Data(tiny=True)
 
 
 def elements(rng: np.random.Generator, size: int, kind: np.dtype[Any], most: int) -> Array:

@@ -23,7 +23,8 @@ from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_probe import Operands
-from gemmsmith.verify.meaning.scaled_data import EXACT, Data, fixed_scales, number_of, scales, shifts, unwritten
+from gemmsmith.verify.meaning.scaled_data import fixed_scales, number_of, scales, shifts, unwritten
+from gemmsmith.verify.meaning.scaled_kinds import EXACT, Data
 from gemmsmith.verify.meaning.scaled_meanings import Meaning
 from gemmsmith.verify.meaning.scaled_storage import Encoding
 
