@@ -190,3 +190,18 @@ def test_unclear_packing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
                    "int k = w * 8 + j, code = ((q >> (4 * j)) ^ (q >> (4 * (j ^ 1)))) & 0xF;")  # fmt: skip
     code, found = check(tmp_path, mixed, capsys, *QUICK)
     assert code == 2, found
+
+
+def test_rows_that_the_size_of_a_tensor_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``x.size(0)`` is not known, and not 0: M is what the grid has under that name."""
+    host = (
+        source(NIBBLES.partition("void run")[0])
+        + """
+    void run(Tensor x, Tensor q, const half* s, half* y, int group) {
+        const int M = x.size(0), K = x.size(1), N = q.size(1);
+        w4<<<dim3((N + 63) / 64, M), 64>>>((const half*)x.data_ptr(), (const uint32_t*)q.data_ptr(), s, y, N, K, group);
+    }
+    """
+    )
+    code, found = check(tmp_path, host, capsys, *QUICK)
+    assert (code, found["status"]) == (0, "right"), found
