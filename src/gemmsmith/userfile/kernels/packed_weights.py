@@ -1,4 +1,4 @@
-"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): only `check` judges them, as products with scales."""
+"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): check alone judges them, as products with scales."""
 
 from __future__ import annotations
 
