@@ -53,7 +53,7 @@ RIGHT = {
     ),
     "weights with scales of groups": (
         kernel("__half,signed char,__half", "const __half* scales, int group_size", GROUPED, "__float2half(sum)"),
-        "Σ A·B·scales[k/32, n]",
+        "Σ A·B·scales[k/128, n]",
     ),
     "fp8 with one scale each": (
         kernel("__nv_fp8_e4m3,__nv_fp8_e5m2,float", "float scale_a, float scale_b",
@@ -151,11 +151,11 @@ def test_what_no_meaning_explains_is_refused(name: str, tmp_path: Path, capsys: 
     assert "meanings of" in found
 
 
-def test_packed_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packed_numbers_are_unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packed = kernel("__half,unsigned char,float", "const float* scale_b", PACKED, "sum * scale_b[col]")
     code, found = check(tmp_path, packed, capsys, *QUICK)
-    assert code == 2
-    assert "unpacks numbers of 4 bits from B" in found
+    assert (code, found["status"]) == (0, "right"), found
+    assert "as Σ A·B·scale_b[n]:" in found["verdict"]
 
 
 def test_the_cause_is_named_with_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

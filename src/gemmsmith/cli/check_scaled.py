@@ -22,9 +22,12 @@ from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.errors import GemmsmithError, SignatureError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.files.edited import edited_text
+from gemmsmith.userfile.kernels.group_lengths import group_lengths
 from gemmsmith.userfile.kernels.options import UserOptions
-from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter, other_readings
 from gemmsmith.userfile.kernels.user_kernel import found_values, scaled_kernel
+from gemmsmith.userfile.text.source import read_text
 from gemmsmith.verify.meaning.launch_search import TileLaunch
 from gemmsmith.verify.meaning.scaled_check import (
     ALIGNED,
@@ -152,7 +155,7 @@ class _Judge:
         read = scaled_kernel(file, self.asked)
         if read is None:
             raise self.refused
-        group = _passed_group(read[0].signature.arguments, read[1])
+        group = _groups(read[0], read[1])
         first: GemmsmithError | None = None
         for each in _readings(*read):
             try:
@@ -174,7 +177,8 @@ def _readings(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> list
     described = getattr(spec.geometry, "as_described", lambda: None)()
     own = (spec, parameters)
     found = [own] if described is None else [(replace(spec, geometry=described), parameters), own]
-    return [*found, _with_columns_last(*found[0])]
+    others = [(found[0][0], each) for each in other_readings(parameters)]
+    return [*found, *others, _with_columns_last(*found[0])]
 
 
 def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> ScaledReading:
@@ -187,10 +191,14 @@ def _with_columns_last(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]
     )
 
 
-def _passed_group(arguments: Any, parameters: tuple[ScaledParameter, ...]) -> int:
-    """The number that host code passes for the size of a group; 0 if it is not known."""
-    texts = [arg.passed for arg, each in zip(arguments, parameters, strict=True) if each.role == "group"]
-    return int(texts[0]) if texts and texts[0].isdecimal() else 0
+def _groups(spec: KernelSpec, parameters: tuple[ScaledParameter, ...]) -> tuple[int, ...]:
+    """The lengths of groups that host code passes, or that the file names; empty if it names none."""
+    pairs = zip(spec.signature.arguments, parameters, strict=True)
+    passed = next((arg for arg, each in pairs if each.role == "group"), None)
+    if passed is None or passed.passed.isdecimal():
+        return (int(passed.passed),) if passed is not None else ()
+    text = edited_text(spec.source, spec.edited) or read_text(spec.source)
+    return group_lengths(passed.name.rpartition(".")[2], text)
 
 
 def _roles(parameters: tuple[ScaledParameter, ...]) -> str:

@@ -265,11 +265,11 @@ def _changed(arguments: Sequence[Argument], result: LaunchResult) -> list[str]:
     """The arrays whose bytes the launch changed."""
     found = []
     for argument in arguments:
-        if argument.writable:
-            before = np.stack([host.values for host in argument.arrays]) if argument.is_table else None
-            old = before if before is not None else argument.arrays[0].values
-            if np.ascontiguousarray(old).tobytes() != np.ascontiguousarray(_stacked(result[argument.name])).tobytes():
-                found.append(argument.name)
+        table = np.stack([host.values for host in argument.arrays]) if argument.is_table else None
+        for name, host in argument.outputs:
+            old = host.values if table is None else table
+            if np.ascontiguousarray(old).tobytes() != np.ascontiguousarray(_stacked(result[name])).tobytes():
+                found.append(name)
     return found
 
 

@@ -59,7 +59,7 @@ def expected_arrays(
             f"{_named(expect)} failed: {type(error).__name__}: {error}",
             f"it was called with {', '.join(asked) or 'no arguments'}",
         ) from error
-    outputs = [argument.name for argument in arguments if argument.writable]
+    outputs = [name for argument in arguments for name, _ in argument.outputs]
     if isinstance(answer, Mapping):
         unknown = [name for name in answer if name not in outputs]
         if unknown:
@@ -118,6 +118,8 @@ def differences(name: str, got: Any, expected: NDArray[Any], tolerance: Toleranc
     ``exact_data``: the inputs were small integers or eighths. Where the expected numbers are too, they must be met.
     """
     found = _values(name, got)
+    if found.dtype.kind == "u" and expected.dtype.kind not in "iub" and expected.itemsize == found.itemsize == 2:
+        found = found.view(expected.dtype)  # raw bits of bf16 or fp16
     if found.size != expected.size:
         return f"{name} has {found.size} elements, and {expected.size} are expected"
     expected = expected.reshape(found.shape)

@@ -60,6 +60,14 @@ class Argument:
             return any(map(self.writes, range(len(self.held))))
         return bool(self.arrays) and not self.parameter.type.const
 
+    @property
+    def outputs(self) -> tuple[tuple[str, HostArray], ...]:
+        """The arrays that the kernel may write, by their names in a result; not those of a table of pointers."""
+        if not self.writable:
+            return ()
+        names = [each.name for each in self.held] or [self.name]
+        return tuple(pair for i, pair in enumerate(zip(names, self.arrays, strict=False)) if self.writes(i))
+
     def writes(self, number: int) -> bool:
         """Whether the kernel may write array ``number`` of ``arrays``."""
         if not self.held:

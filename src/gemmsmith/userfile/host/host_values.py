@@ -348,6 +348,8 @@ class HostScope(HostObjects):
         except UnknownValueError:
             if (found := self._asked_of(name, arguments)) is not None:
                 return found
+            if re.search(r"\.|->", name):  # CuTe's size(x) is not a tensor's: x.size(0)
+                raise
             usual = _usual_function(short)
             if usual is None or len(arguments) != 2:
                 return cute_call(short, template, arguments, self)

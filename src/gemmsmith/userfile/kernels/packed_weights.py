@@ -1,4 +1,4 @@
-"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): they are refused, as no such operands are made."""
+"""Kernels that unpack weights of 4 bits from integers (GPTQ, AWQ): check alone judges them, as products with scales."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refuse_packed(entry: str, parameters: Sequence[KernelParameter], body: str, 
     integers = [name for name, kind in kinds.items() if kind in (INT32, INT8, UINT8)]
     packed = [name for name in integers if types[name].const]
     real = [name for name in kinds if name not in integers and name not in stored]
-    if not packed or not real or not _SHIFT.search(body) or not _NIBBLE.search(_without_places(body, packed)):
+    if not packed or not real or not unpacks_nibbles(body, packed):
         return
     raise SignatureError(
         f"{entry} unpacks numbers of 4 bits from {' and '.join(packed)}: its types do not say how they are packed, "
@@ -33,6 +33,11 @@ def refuse_packed(entry: str, parameters: Sequence[KernelParameter], body: str, 
         "pack operands of your own and run one launch: gemmsmith.launch, or --grid … --block … --args '…' --expect "
         "FILE.py:FUNCTION, which computes what is expected",
     )
+
+
+def unpacks_nibbles(body: str, packed: Sequence[str]) -> bool:
+    """Whether a kernel takes apart numbers of the arrays ``packed``, four bits at a time."""
+    return bool(_SHIFT.search(body) and _NIBBLE.search(_without_places(body, packed)))
 
 
 def _without_places(body: str, packed: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.roles import EXTENTS, recognise
-from gemmsmith.kernel.signature import SCRATCH, Signature
+from gemmsmith.kernel.signature import SCRATCH, Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import FP32, Problem
 from gemmsmith.userfile.files.edited import edited_text
@@ -120,6 +120,8 @@ def prepared_kernel(
 def user_kernel(path: Path, options: UserOptions, chain: KernelChain | None = None) -> KernelSpec:
     """The kernel in ``path``; of a chain, both of its kernels as one."""
     read = _read(path, options) if chain is None else _read_now(path, options, chain)
+    if not read.options.signature:
+        refuse_packed(read.entry.kernel.name, read.entry.kernel.parameters, read.launch.facts.reached, read.aliases)
     launch = read.launch.with_products_along_z()
     dtype, out_dtype = element_types(launch.signature, launch.facts.reached, read.aliases)
     layout = layout_named(read.options.layout) if read.options.layout else ROW_MAJOR
@@ -174,7 +176,7 @@ def scaled_kernel(path: Path, options: UserOptions) -> tuple[KernelSpec, tuple[S
     if parameters is None or launch.maps:
         return None
     known = (*EXTENTS, "A", "B", "C", "lda", "ldb", "ldc")
-    arguments = tuple(replace(arg, role=each.role if each.role in known else "0")
+    arguments = tuple(replace(arg, role=each.role if each.role in known or is_formula(each.role) else "0")
                       for arg, each in zip(launch.signature.arguments, parameters, strict=True))  # fmt: skip
     signature = replace(launch.signature, arguments=arguments, square=False)
     spec = KernelSpec(
@@ -295,8 +297,6 @@ def _recognised(
 ) -> Signature:  # fmt: skip
     passed, computed = (site.site.arguments, site.computed()) if site is not None else ((), ())
     refuse_pointed(facts.kernel.name, facts.kernel.parameters, facts.sources)
-    if not declared:
-        refuse_packed(facts.kernel.name, facts.kernel.parameters, facts.reached, aliases)
     refuse_row_pointers(facts.kernel.name, facts.kernel.parameters, facts.kernel.body, aliases)
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
@@ -391,6 +391,7 @@ def is_product(project: Project, kernel: KernelSource) -> bool:
     facts = KernelFacts(project, kernel, ())
     aliases = facts.aliases({})
     try:
+        refuse_packed(kernel.name, kernel.parameters, facts.reached, aliases)
         signature = _recognised(facts, "", aliases, facts.values({}), named_maps(kernel.parameters, aliases))
     except GemmsmithError:
         return False

@@ -5,7 +5,7 @@ A and in B, has a mistake in its indices or its loop. Operands that are not what
 that hold fp8) are not linear: such a kernel is not judged.
 
 Where it gives A·B, a scale or zero point that is named after an operand must count, and for whole rows of A or whole
-columns of B, that lie side by side.
+columns of B, that lie side by side. Of weights that are unpacked the sums of two are not known: only this is seen.
 """
 
 from __future__ import annotations
@@ -56,12 +56,29 @@ def is_wrong_product(run: Run, kinds: tuple[Any, Any], shape: Shape, parameters:
     if not any(_is_near(c, product, error) for _, product, c in products):
         return True
     # No meaning has a column-major C.
-    if not any(np.array_equal(c, product) for layout, product, c in products if not layout.stored[2]):
+    rounded = [(c, product.astype(written.dtype)) for layout, product, c in products if not layout.stored[2]]
+    if not any(np.array_equal(c, product) for c, product in rounded):
         return False
     if all(kind.kind == "i" and kind.itemsize == 1 for kind in kinds) and _lacks_signs(run, one, written):
         return True
-    named = [each for each in parameters if each.role in ("scale", "zero") and each.operand in ("A", "B")]
-    return any(_is_misplaced(run(one, each.name).reshape(m, n) != written, each.operand) for each in named)
+    return has_misplaced_scale(run, one, shape, parameters)
+
+
+def has_misplaced_scale(run: Run, values: Operands, shape: Shape, parameters: Sequence[ScaledParameter]) -> bool:
+    """Whether a scale or zero point does not count for whole rows or columns, as its name says; or whether one of its
+    values counts for columns that do not lie side by side."""
+    m, n, _ = shape
+    written = run(values, "").reshape(m, n)
+    for each in parameters:
+        if each.role not in ("scale", "zero") or each.operand == "C":
+            continue
+        if each.operand and _is_misplaced(run(values, each.name).reshape(m, n) != written, each.operand):
+            return True
+        if each.pointer and each.operand != "A":
+            counts = (run(values, each.name, at).reshape(m, n) != written for at in {min(m, n) // 2, min(m, n)})
+            if any(_are_apart(np.flatnonzero(changed.any(axis=0)), n) for changed in counts):
+                return True
+    return False
 
 
 def _is_misplaced(changed: Array, operand: str) -> bool:
@@ -69,8 +86,13 @@ def _is_misplaced(changed: Array, operand: str) -> bool:
     shares = changed.mean(axis=1 if operand == "A" else 0)
     if not changed.any() or bool(((shares > 0) & (shares < _MOST)).any()):
         return True
-    lines = np.flatnonzero(shares)  # those of a block lie side by side; of a row or column there is one
-    return bool(lines.size < shares.size and lines[-1] - lines[0] >= lines.size)
+    return _are_apart(np.flatnonzero(shares), shares.size)
+
+
+def _are_apart(lines: Array, of: int) -> bool:
+    """Whether the rows or columns that one value counts for lie apart: those of a block lie side by side; of a row or
+    column there is one."""
+    return bool(0 < lines.size < of and lines[-1] - lines[0] >= lines.size)
 
 
 def _lacks_signs(run: Run, values: Operands, written: Array) -> bool:

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gemmsmith.call.any_kernel.arguments import match_arguments
-from gemmsmith.call.launch import Launch, open_device, run_kernel
-from gemmsmith.compile.cache import CompileCache
+from gemmsmith.call.launch import open_device, run_kernel
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
-from gemmsmith.shapes import Shape
 from gemmsmith.verify.meaning.launch_search import DEPTH, SIDE, launches_by_writes
+from gemmsmith.verify.meaning.scaled_meanings import Meaning
+from gemmsmith.verify.meaning.scaled_runner import Runner
 
 _SHAPE = (SIDE, SIDE, DEPTH)
 _MOST = 4  # launches that are tried
-
-
-class Runner(Protocol):
-    """Launches of the product."""
-
-    @property
-    def spec(self) -> KernelSpec: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def cache(self) -> CompileCache | None: ...
-    @property
-    def ptx(self) -> str: ...
-    def named(self, role: str) -> str: ...
-    def launch(self, shape: Shape, data: Mapping[str, Any]) -> Launch: ...
-    def data(self, shape: Shape, wide: bool, counts: Mapping[str, int]) -> dict[str, Any]: ...
 
 
 def is_guessed(spec: KernelSpec) -> bool:
@@ -46,22 +29,24 @@ def is_guessed(spec: KernelSpec) -> bool:
     return sources is not None and sources(Problem(*_SHAPE)) == ("guessed", "guessed")
 
 
-def searched(runner: Runner, scales: tuple[str, ...]) -> Iterator[KernelSpec]:
-    """The kernel under launches that write whole tiles of C, the likeliest first."""
+def searched(runner: Runner, like: Meaning) -> Iterator[KernelSpec]:
+    """The kernel under launches that write whole tiles of C, the likeliest first; ``like``: what its arrays hold."""
     spec = runner.spec
-    data = runner.data(_SHAPE, False, dict.fromkeys(scales, SIDE * DEPTH))
+    scales = [each.name for each in runner.parameters if each.role in ("scale", "zero")]
+    data = runner.data(_SHAPE, like, dict.fromkeys(scales, SIDE * DEPTH))
     compiled = runner.launch(_SHAPE, data).compile(cache=runner.cache)
 
     def written(geometry: Geometry, block: int) -> NDArray[np.bool_] | None:
         device = open_device("sim", "", "lockstep", False, False, runner.timeout)
         try:
-            ran = run_kernel(compiled, geometry, match_arguments(compiled, data), device, blocks=[block])
+            ran = run_kernel(compiled, geometry, match_arguments(compiled, runner.arguments(data)), device,
+                             blocks=[block])  # fmt: skip
         except GemmsmithError:
             return None
-        before, after = (np.ascontiguousarray(c).view(np.uint8) for c in (data[output], np.asarray(ran[output])))
+        before, after = (np.ascontiguousarray(c).view(np.uint8)
+                         for c in (data[runner.named("C")], np.asarray(ran[runner.output])))  # fmt: skip
         changed: NDArray[np.bool_] = (before != after).reshape(SIDE * SIDE, -1).any(axis=1)
         return changed
 
-    output = runner.named("C")
     found = launches_by_writes(spec, spec.config(), runner.ptx, written)
     yield from (replace(spec, geometry=launch) for launch in islice(found, _MOST))

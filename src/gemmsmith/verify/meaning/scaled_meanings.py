@@ -6,8 +6,8 @@ One launch on data whose sums are exact in every type decides between them: smal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -16,14 +16,10 @@ from numpy.typing import NDArray
 
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.verify.meaning.scaled_rounding import Rounding
+from gemmsmith.verify.meaning.scaled_storage import Encoding, Storage, storages
 
 Array = NDArray[Any]
-_LAYOUTS = ((False, False), (False, True), (True, False), (True, True))
-_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
-    "to the nearest even": np.rint,
-    "half away from zero": lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5),
-    "towards zero": np.trunc,
-}
 _GROUPS = (32, 64, 128)  # elements of K that share a scale, where no parameter says so
 
 
@@ -74,43 +70,85 @@ class Sharing:
 
 @dataclass(frozen=True)
 class Meaning:
-    """One of them: whether A and B are stored transposed, which elements share each scale and zero point, by name, and
-    whether the bias belongs to rows or columns. ``rounding``: of results that are integers again, as a name in
-    ``_ROUNDINGS``."""
+    """One of them: how A and B lie in memory, which elements share each scale and zero point, by name, whether the bias
+    belongs to rows or columns, and whether it is added to the plain sum (``scaled_bias``), so that scales multiply it,
+    too. ``output``: what C holds. ``rounding``: of results that are integers again."""
 
-    transposed: tuple[bool, bool]
+    stored: tuple[Storage, Storage]
+    output: Encoding
     sharing: Mapping[str, Sharing]
     bias: str = ""
-    rounding: str = ""
+    scaled_bias: bool = False
+    rounding: Rounding | None = None
 
     @property
     def layout(self) -> str:
-        return "".join("T" if each else "N" for each in self.transposed)
+        return "".join("T" if each.transposed else "N" for each in self.stored)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether an operand holds numbers of four bits, of any size."""
+        return any(each.encoding.codes for each in self.stored)
+
+    @property
+    def groups(self) -> frozenset[int]:
+        """The lengths along K of what shares a scale."""
+        return frozenset(each.of for each in self.sharing.values() if each.of)
 
     @property
     def group(self) -> int:
         """K must be a multiple of this."""
-        return max((each.of for each in self.sharing.values()), default=0) or 1
+        return math.lcm(*self.groups, self.stored[0].tile[1], self.stored[1].tile[0])
+
+    def of_group(self, length: int) -> Meaning:
+        """The same for groups of another length."""
+        return replace(self, sharing={name: replace(each, of=length if each.of else 0)
+                                      for name, each in self.sharing.items()})  # fmt: skip
 
 
-def meanings(parameters: Sequence[ScaledParameter], group: int, narrow: Mapping[str, bool]) -> Iterator[Meaning]:
-    """Every meaning that names allow, the likeliest first. ``group``: the value of a parameter that says how many
-    elements share a scale, 0 if there is none; ``narrow``: whether A, B and C have elements of one byte."""
+@dataclass(frozen=True)
+class Choices:
+    """What a kernel may mean, part by part: the likeliest first."""
+
+    stored: tuple[tuple[Storage, ...], tuple[Storage, ...]]
+    outputs: tuple[Encoding, ...]
+    sharings: Mapping[str, tuple[Sharing, ...]]
+    biases: tuple[tuple[str, bool], ...] = (("", False),)
+    roundings: tuple[Rounding | None, ...] = (None,)
+
+    @property
+    def count(self) -> int:
+        ways = math.prod(len(each) for each in (*self.sharings.values(), *self.stored))
+        return ways * len(self.outputs) * len(self.biases) * len(self.roundings)
+
+    def meanings(self) -> Iterator[Meaning]:
+        """Every meaning, the likeliest first."""
+        for ways in product(*self.sharings.values()):
+            if len({way.of for way in ways if way.of}) > 1:
+                continue
+            sharing = dict(zip(self.sharings, ways, strict=True))
+            for a, b, output, (bias, inside), rounding in product(*self.stored, self.outputs, self.biases,
+                                                                  self.roundings):  # fmt: skip
+                yield Meaning((a, b), output, sharing, bias, inside, rounding)
+
+
+def choices(
+    parameters: Sequence[ScaledParameter], group: int, held: tuple[Encoding, Encoding, Encoding],
+    roundings: tuple[Rounding | None, ...],
+) -> Choices | None:  # fmt: skip
+    """What names allow; None where they contradict each other. ``group``: the value of a parameter that says how many
+    elements share a scale, 0 if there is none; ``held``: what A, B and C hold."""
+    narrow = {role: each.kind.itemsize == 1 for role, each in zip("ABC", held, strict=True)}
     to_output = [each for each in parameters if each.role == "zero" and each.operand == "C"]
     if to_output and not (narrow["C"] and all(not each.pointer for each in to_output)):
-        return
-    rounded = narrow["C"] and any(each.role == "scale" for each in parameters)
-    roundings = tuple(_ROUNDINGS) if rounded else ("",)
+        return None
     shared = [each for each in parameters if each.role in ("scale", "zero")]
-    choices = [list(_sharings(each, group, narrow)) for each in shared]
-    biases = ("column", "row") if any(each.role == "bias" for each in parameters) else ("",)
-    for ways in product(*choices):
-        groups = {way.of for way in ways if way.of}
-        if len(groups) > 1:
-            continue
-        sharing = {each.name: way for each, way in zip(shared, ways, strict=True)}
-        for transposed, bias, rounding in product(_LAYOUTS, biases, roundings):
-            yield Meaning(transposed, sharing, bias, rounding)
+    sharings = {each.name: tuple(_sharings(each, group, narrow)) for each in shared}
+    bias = next((each for each in parameters if each.role == "bias"), None)
+    inside = bias is not None and any(each.role == "scale" for each in parameters)
+    biases = tuple((line, scaled) for scaled in (False, True)[: 1 + inside] for line in ("column", "row"))
+    return Choices((tuple(storages(held[0], "A")), tuple(storages(held[1], "B"))), (held[2],), sharings,
+                   biases if bias is not None else (("", False),), roundings)  # fmt: skip
 
 
 def _sharings(parameter: ScaledParameter, group: int, narrow: Mapping[str, bool]) -> Iterator[Sharing]:
@@ -130,30 +168,57 @@ def _sharings(parameter: ScaledParameter, group: int, narrow: Mapping[str, bool]
 
 
 def _owners(parameter: ScaledParameter, narrow: Mapping[str, bool]) -> tuple[str, ...]:
-    """Whose scale it may be: as its name says; else that of the one operand with narrow elements, or of B."""
+    """Whose scale it may be: as its name says; else that of the one operand with narrow elements, or of B first."""
     if parameter.operand in ("A", "B"):
         return (parameter.operand,)
     quantised = [operand for operand in "AB" if narrow[operand]]
-    if parameter.role == "zero" and len(quantised) == 2:
-        return ("B", "A")
-    return (quantised[0],) if len(quantised) == 1 else ("B",)
+    return (quantised[0],) if len(quantised) == 1 else ("B", "A")
 
 
-def result(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape) -> Array:
-    """What the kernel must write, in float64: M×N."""
-    a, b = _operands(meaning, parameters, data, shape)
-    total: Array = a @ b
+def result(
+    meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape,
+    sums: dict[Any, Array] | None = None,
+) -> Array:  # fmt: skip
+    """What the kernel must write, in float64: M×N. ``sums``: of the same data, by what they depend on; it is added."""
+    sums = {} if sums is None else sums
+    inside = [meaning.sharing[each.name] for each in parameters if each.role in ("zero", "scale")
+              and not (each.role == "scale" and _is_of_lines(meaning.sharing[each.name]))]  # fmt: skip
+    key = meaning.stored, tuple(inside)
+    if key not in sums:
+        a, b = _operands(meaning, parameters, data, shape)
+        sums[key] = a @ b
+    total: Array = sums[key]
+    total = total + _bias(meaning, parameters, data, shape) if meaning.scaled_bias else total
     for each in parameters:
-        if each.role == "bias":
-            bias = np.asarray(data[each.name]).astype(np.float64)
-            total = total + (bias[None, : shape[1]] if meaning.bias == "column" else bias[: shape[0], None])
-    of_result = _of_result(meaning, parameters)
-    for each in of_result:
-        total = total / float(data[each.name]) if each.role == "scale" else total
-    if meaning.rounding:
-        total = _ROUNDINGS[meaning.rounding](total)
-        total = total + sum(float(data[each.name]) for each in of_result if each.role == "zero")
-    return total
+        if each.role == "scale" and _is_of_lines(meaning.sharing[each.name]):
+            values = np.atleast_1d(np.asarray(data[each.name])).astype(np.float64)
+            total = total * _along_lines(meaning.sharing[each.name], values, shape)
+    total = total + _bias(meaning, parameters, data, shape) if meaning.bias and not meaning.scaled_bias else total
+    for each in (each for each in _of_result(meaning, parameters) if each.role == "scale"):
+        total = total / float(data[each.name])
+    if meaning.rounding is None:
+        return total
+    shift = next((data[each.name] for each in parameters if each.role == "shift"), 0)
+    total = meaning.rounding.rounded(total, np.atleast_1d(np.asarray(shift, np.float64))[: shape[1]])
+    total = total + sum(float(data[each.name]) for each in _of_result(meaning, parameters) if each.role == "zero")
+    limits = [next((data[each.name] for each in parameters if each.role == role), None) for role in ("low", "high")]
+    return total if limits == [None, None] else np.clip(total, *limits)
+
+
+def _is_of_lines(sharing: Sharing) -> bool:
+    """Whether a scale multiplies whole rows or columns of C."""
+    return sharing.kind in ("one", "line") and sharing.operand != "C"
+
+
+def _along_lines(sharing: Sharing, values: Array, shape: Shape) -> Array:
+    kept = values[: sharing.count(shape)]
+    return kept[:, None] if sharing.operand == "A" else kept[None, :]
+
+
+def _bias(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape) -> Array:
+    name = next(each.name for each in parameters if each.role == "bias")
+    bias = np.asarray(data[name]).astype(np.float64)
+    return bias[None, : shape[1]] if meaning.bias == "column" else bias[: shape[0], None]
 
 
 def _of_result(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> list[ScaledParameter]:
@@ -164,24 +229,30 @@ def _of_result(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> list[
 def magnitude(meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape) -> float:
     """The largest sum of the terms' magnitudes, that roundings are measured by."""
     a, b = _operands(meaning, parameters, data, shape)
-    return float((np.abs(a) @ np.abs(b)).max(initial=0.0))
+    total = np.abs(a) @ np.abs(b)
+    for each in parameters:
+        if each.role == "scale" and _is_of_lines(meaning.sharing[each.name]):
+            values = np.abs(np.atleast_1d(np.asarray(data[each.name])).astype(np.float64))
+            total = total * _along_lines(meaning.sharing[each.name], values, shape)
+    return float(total.max(initial=0.0))
 
 
 def _operands(
     meaning: Meaning, parameters: Sequence[ScaledParameter], data: Mapping[str, Any], shape: Shape
 ) -> tuple[Array, Array]:
+    """A and B with their zero points and the scales that change along K."""
     m, n, k = shape
     sides = {"A": (m, k), "B": (k, n)}
     made: dict[str, Array] = {}
     for each in parameters:
         if each.role in sides:
-            rows, columns = sides[each.role]
-            flat = np.asarray(data[each.name]).astype(np.float64)[: rows * columns]
-            stored_turned = meaning.transposed["AB".index(each.role)]
-            made[each.role] = flat.reshape(columns, rows).T if stored_turned else flat.reshape(rows, columns)
+            stored = meaning.stored["AB".index(each.role)]
+            made[each.role] = stored.matrix(np.asarray(data[each.name]), *sides[each.role])
     for role in ("zero", "scale"):
         for each in parameters:
-            if each.role == role and (sharing := meaning.sharing[each.name]).operand != "C":
+            if each.role != role or (sharing := meaning.sharing[each.name]).operand == "C":
+                continue
+            if role == "zero" or not _is_of_lines(sharing):
                 values = np.atleast_1d(np.asarray(data[each.name])).astype(np.float64)
                 whole = sharing.spread(values, shape)
                 own = made[sharing.operand]
@@ -200,10 +271,16 @@ def formula(meaning: Meaning, parameters: Sequence[ScaledParameter]) -> str:
         factors.append(f"({name} − {' − '.join(zeros)})" if zeros else name)
         factors += [meaning.sharing[each.name].text(each.name) for each in own if each.role == "scale"]
     bias = next((each.name for each in parameters if each.role == "bias"), "")
-    line = "n" if meaning.bias == "column" else "m"
+    bias = f" + {bias}[{'n' if meaning.bias == 'column' else 'm'}]" if bias else ""
     of_result = _of_result(meaning, parameters)
     factors[-1] += "".join(f" / {each.name}" for each in of_result if each.role == "scale")
     after = "".join(f" + {each.name}" for each in of_result if each.role == "zero")
-    if meaning.rounding:
-        return f"the rounded Σ {'·'.join(factors)}{f' + {bias}[{line}]' if bias else ''}{after} ({meaning.rounding})"
-    return f"Σ {'·'.join(factors)}" + (f" + {bias}[{line}]" if bias else "")
+    total = f"Σ {'·'.join(factors)}{bias}"
+    if meaning.scaled_bias:
+        scales = [each for each in parameters if each.role == "scale" and _is_of_lines(meaning.sharing[each.name])]
+        outside = [meaning.sharing[each.name].text(each.name) for each in scales]
+        inner = [factor for factor in factors if factor not in outside]
+        total = "·".join((f"(Σ {'·'.join(inner)}{bias})", *outside))
+    if meaning.rounding is None:
+        return total
+    return f"the rounded {meaning.rounding.scaled(total)}{after} ({meaning.rounding.name})"
