@@ -33,14 +33,16 @@ _NEAR = 120  # characters before an element in which that is looked for
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
-def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None, body: str = "") -> frozenset[str]:
-    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name.
+def scratch_names(
+    parameters: Sequence[tuple[str, str]], passed: Sequence[str], site: SiteValues | None, body: str = ""
+) -> frozenset[str]:
+    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, which passes these
+    texts, or by name.
 
     Integers that the kernel's ``body`` only reads are none: they say where something is, as in a sparse matrix.
     """
     pointers = [(i, kind, name) for i, (kind, name) in enumerate(parameters) if parameter_type(kind, {}).stars == 1]
     free = [(i, name) for i, kind, name in pointers if "const" not in kind.split() and not pointer_role(name)]
-    passed = site.site.arguments if site is not None else ()
     found = {name for i, name in free if site is not None and i < len(passed) and _only_shared(passed[i], site)}
     found |= {name for _, name in free if set(words(name)) & _NAMES}
     counts = {name for _, kind, name in pointers if _is_count(kind)}

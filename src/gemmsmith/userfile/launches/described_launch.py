@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
 _MOST_TEXT = 1 << 14  # characters of comments
 _LONGEST = 200  # characters of a grid or block
-_SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2}
+_SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2, "batch": 2}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
@@ -40,6 +41,13 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         if self.site is None or output is None or not output.at_launch:
             return ""
         return reader_after(self.site.site, output.at_launch)
+
+    @property
+    def workspace_read_by(self) -> str:
+        """Which kernel host code launches on what this one leaves in an array that blocks share: partial sums."""
+        shared = [arg.at_launch for arg in self.signature.arguments if arg.role == SCRATCH and arg.at_launch]
+        readers = (reader_after(self.site.site, name) for name in shared) if self.site is not None else ()
+        return next(filter(None, readers), "")
 
     @property
     def zeroes_output(self) -> bool:

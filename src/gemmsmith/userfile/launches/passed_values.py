@@ -7,7 +7,8 @@ are fractions. So they are computed for every product anew, as host code does it
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 
@@ -34,6 +35,7 @@ class PassedValues:
     site: SiteValues | None
     second: LaunchSite | None
     swapped: bool
+    computed: frozenset[int]
     passed: frozenset[int] = frozenset()
 
     def read_as(self, signature: Signature) -> Self:
@@ -73,14 +75,33 @@ class PassedValues:
         own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
         return {place: self._value(place, own) for place in sorted(self.passed)}
 
-    def _value(self, place: int, problem: Problem) -> Number:
+    def shares_out(self, problem: Problem) -> bool:
+        """Whether host code divides the work by the number of blocks, which its caller chooses: ``ceil(total / blocks)``
+        is passed as a share."""
+        return any(True for _ in self._shares(problem))
+
+    def shares_nothing(self, problem: Problem) -> bool:
+        """Whether these shares are of no work, as where K is 0."""
+        shares = list(self._shares(problem))
+        return bool(shares) and not any(shares)
+
+    def _shares(self, problem: Problem) -> Iterator[Number]:
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        for place in sorted(self.passed | self.computed):
+            asked = Asked()
+            with suppress(UsageError):
+                value = self._value(place, own, asked)
+                if asked.assumed:
+                    yield value
+
+    def _value(self, place: int, problem: Problem, asked: Asked | None = None) -> Number:
         assert self.site is not None
         texts, roles = self.site.site.arguments, self.site.roles
         texts = flat_arguments(texts, roles.names, roles.places) if roles.places else texts
         if place >= len(texts) or not texts[place]:
             raise UsageError(f"{self.site.site.shown()} passes nothing for {roles.names[place]}")
         try:
-            return number(evaluate(texts[place], self.site.scope(problem_sizes(problem), Asked())))
+            return number(evaluate(texts[place], self.site.scope(problem_sizes(problem), asked or Asked())))
         except (RecursionError, ArithmeticError, TypeError) as error:
             raise UsageError(f"what {self.site.site.shown()} passes is not understood: {error}") from None
 
