@@ -59,7 +59,7 @@ def expected_arrays(
             f"{_named(expect)} failed: {type(error).__name__}: {error}",
             f"it was called with {', '.join(asked) or 'no arguments'}",
         ) from error
-    outputs = [argument.name for argument in arguments if argument.writable]
+    outputs = [name for argument in arguments if argument.writable for name in _outputs_of(argument)]
     if isinstance(answer, Mapping):
         unknown = [name for name in answer if name not in outputs]
         if unknown:
@@ -77,6 +77,13 @@ def expected_arrays(
         f"{len(outputs)}: {', '.join(outputs) or 'none'}",
         'return a dict by name: {"out": ...}',
     )
+
+
+def _outputs_of(argument: Argument) -> list[str]:
+    """The names of the arrays that the kernel may write: of a struct, those of its members."""
+    if not argument.held:
+        return [argument.name]
+    return [held.name for number, held in enumerate(argument.held) if argument.writes(number)]
 
 
 def _named(expect: Callable[..., Any]) -> str:

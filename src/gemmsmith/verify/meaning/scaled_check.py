@@ -26,58 +26,42 @@ from gemmsmith.problem import Problem
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
-from gemmsmith.verify.launch_check import LaunchCheck, check_launch
+from gemmsmith.verify.launch_check import check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_probe import Operands
+from gemmsmith.verify.meaning.launch_trial import (
+    ALIGNED,
+    DEEPER,
+    DISTINCT,
+    RACY,
+    RAGGED,
+    RIGHT,
+    UNITS,
+    VECTORS,
+    WHOLE_TILES,
+    WIDE,
+    WRONG,
+    LaunchTrial,
+    roundoff,
+)
 from gemmsmith.verify.meaning.scaled_data import converted, elements, number_of, scales, unwritten
 from gemmsmith.verify.meaning.scaled_evidence import Run, is_almost, is_wrong_product
 from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
-from gemmsmith.verify.meaning.scaled_meanings import Meaning, magnitude, meanings, result
+from gemmsmith.verify.meaning.scaled_meanings import Meaning, formula, magnitude, meanings, result
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
 Array = NDArray[Any]
-DISTINCT, WIDE, RAGGED, VECTORS, DEEPER = (
-    "M, N and K all different", "values of the whole range", "a shape that is no multiple of the tile",
-    "rows of whole vectors", "a longer K",
-)  # fmt: skip
-RIGHT, WRONG, RACY, WHOLE_TILES, ALIGNED = "right", "wrong", "racy", "whole_tiles", "aligned_rows"
 _GROUP = 32  # elements that share a scale, where a parameter says how many and host code passes no number
 _VECTOR = 16  # elements of a vector access: 16 bytes of int8
 _SCALARS = (2.0, 4.0, 0.5, 8.0)  # one after another: no two of them can stand for each other
 _OTHER_GROUPS = (32, 64, 128, 16)  # of a kernel that does not use what it is told
 _SMALL_SCALARS = (0.5, 0.25, 2.0, 0.125)  # where results are bytes again
-# The unit roundoff of what PTX computes in, the widest first that is found; sums of fp8 products keep about 14 bits.
-_COARSE = (
-    (re.compile(r"\b(?:fma|add|mul|sub|cvt)\.[\w.]*\bbf16"), 2.0**-8),
-    (re.compile(r"\b(?:fma|add|mul|sub|cvt)\.[\w.]*\bf16|mma\.[\w.]*\.f16|\btf32\b"), 2.0**-11),
-    (re.compile(r"mma\.[\w.]*\.e[45]m[32]\b"), 2.0**-13),
-)
 _SUMS_HALVES = re.compile(r"\b(?:fma|add)\.[\w.]*\bb?f16|mma\.[\w.]*\.f16\.f16\.f16\.f16\b")
 _VECTORS = re.compile(r"\b(?:ld|st)\.global\.[\w.]*v[248]|\bcp\.async|\bwmma\.|\bld\.global\.[\w.]*[bsu](?:32|64)\b")
 _ORDERED = re.compile(r"\.shared\b|\b(?:atom|red)\.|\bbar(?:rier)?\.")  # else warps have no order to vary
 _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for ordinary products
-_UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
 _MOST_MEANINGS = 20_000
 _SMALL = (16, 16, 256)
-
-
-@dataclass(frozen=True)
-class ScaledTrial:
-    """One shape and its data, with what was found."""
-
-    label: str
-    shape: Shape
-    check: LaunchCheck
-
-    @property
-    def ok(self) -> bool:
-        return self.check.ok
-
-    @property
-    def hazards(self) -> bool:
-        """Whether it failed for races alone."""
-        failed = [outcome for outcome in self.check.outcomes if not outcome.ok]
-        return bool(failed) and all(len(outcome.hazards) == len(outcome.reasons) for outcome in failed)
 
 
 @dataclass
@@ -87,13 +71,25 @@ class ScaledCheck:
     spec: KernelSpec
     parameters: tuple[ScaledParameter, ...]
     meaning: Meaning
-    trials: list[ScaledTrial] = field(default_factory=list)
+    trials: list[LaunchTrial] = field(default_factory=list)
     status: str = RIGHT
     multiples: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return self.status not in (WRONG, RACY)
+
+    @property
+    def entry(self) -> str:
+        return self.spec.entry
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def formula(self) -> str:
+        return formula(self.meaning, self.parameters)
 
 
 @dataclass(frozen=True)
@@ -202,7 +198,7 @@ class _Runner:
 
         return run
 
-    def trial(self, label: str, shape: Shape, meaning: Meaning, wide: bool = False, every: bool = False) -> ScaledTrial:
+    def trial(self, label: str, shape: Shape, meaning: Meaning, wide: bool = False, every: bool = False) -> LaunchTrial:
         counts = {name: each.count(shape) for name, each in meaning.sharing.items()}
         data = self.data(shape, wide, counts, meaning.layout)
         output = next(each for each in self.parameters if each.role == "C")
@@ -210,16 +206,16 @@ class _Runner:
         limits = self._limits(meaning, data, shape) if wide else Tolerance(0.0, 0.0)
         launch = self.launch(shape, data, expected.reshape(-1), limits)
         found = check_launch(launch, self.device, timeout=self.timeout, cache=self.cache, most=None if every else 1)
-        return ScaledTrial(label, shape, found)
+        return LaunchTrial(label, shape, found)
 
     def _limits(self, meaning: Meaning, data: Mapping[str, Any], shape: Shape) -> Tolerance:
         """Tolerances for data whose sums are rounded."""
         output = str(self.type_of(next(each for each in self.parameters if each.role == "C")))
         total = magnitude(meaning, self.parameters, data, shape)
         scaled = any(each.role == "scale" for each in self.parameters)
-        whole = 1.0 if output not in _UNITS and scaled else 0.0  # a sum near one half may round either way
-        unit = next((unit for pattern, unit in _COARSE if pattern.search(self.ptx)), _UNITS["float32"])
-        relative = 4 * _UNITS.get(output, 0.0) + _ROUNDINGS * _UNITS["float32"]
+        whole = 1.0 if output not in UNITS and scaled else 0.0  # a sum near one half may round either way
+        unit = roundoff(self.ptx)
+        relative = 4 * UNITS.get(output, 0.0) + _ROUNDINGS * UNITS["float32"]
         return Tolerance(relative, _ROUNDINGS * unit * total + whole)
 
 
@@ -399,7 +395,7 @@ def _is_guarded(spec: KernelSpec, axis: str) -> bool:
     return re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>]=?", without_loop_heads(text)) is not None
 
 
-def _tried(runner: _Runner, label: str, shape: Shape, meaning: Meaning) -> ScaledTrial | None:
+def _tried(runner: _Runner, label: str, shape: Shape, meaning: Meaning) -> LaunchTrial | None:
     """A trial; None where host code has no launch for the shape."""
     try:
         return runner.trial(label, shape, meaning)
