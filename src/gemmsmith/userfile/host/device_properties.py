@@ -12,7 +12,8 @@ _PROPERTIES = {
 }  # fmt: skip
 # What a launcher calls the number of SMs, or of blocks for them, that its caller passes it.
 _COUNT = re.compile(r"(?:n|num|number_?of|total|device|gpu)_?sms?|sms|sms?_?(?:count|num|total)"
-                  r"|(?:(?:n|num|number_?of)_?)?(?:multi_?processors?|workers|ctas|blocks)(?:_?count)?", re.I)  # fmt: skip
+                  r"|(?:(?:n|num|number_?of)_?)?(?:multi_?processors?|workers|ctas|blocks)(?:_?count)?",
+                  re.I)  # fmt: skip
 
 
 def is_of_device(name: str) -> bool:

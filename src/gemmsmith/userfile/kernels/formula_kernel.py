@@ -13,7 +13,7 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.field_roles import own_name
 from gemmsmith.kernel.geometry import Geometry
-from gemmsmith.kernel.role_names import extent_role
+from gemmsmith.kernel.role_names import extent_role, leading_role
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.files.project import Project
@@ -29,7 +29,7 @@ from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.userfile.text.source import read_text
 
-EXTENTS = ("M", "N", "K")
+EXTENTS, LEADING = ("M", "N", "K"), ("lda", "ldb", "ldc")
 _OF_WHAT = re.compile(r"ld|stride|pitch|batch|lead|step|flag|^[rc]s", re.I)  # no extents, whatever else the name has
 
 
@@ -69,8 +69,8 @@ class Member:
 
 @dataclass(frozen=True)
 class FormulaKernel:
-    """The kernel, its members and its launch. ``bound``: the extents by which host code's expressions are evaluated, as
-    M, N or K."""
+    """The kernel, its members and its launch. ``bound``: the extents and leading dimensions by which host code's
+    expressions are evaluated, as M, N, K, lda, ldb or ldc."""
 
     path: Path
     options: UserOptions
@@ -102,10 +102,11 @@ class FormulaKernel:
 
     def problem(self, sizes: Mapping[str, int]) -> Problem:
         """Extents by the members' names as M, N and K; one that the kernel does not take is like another."""
-        known = {role: sizes[name] for name, role in self.bound.items()}
-        first = next(iter(known.values()))
-        n = known.get("N", known.get("M", first))
-        return Problem(known.get("M", n), n, known.get("K", known.get("M", n)), batch=sizes.get("batch", 1))
+        known = {role: sizes[name] for name, role in self.bound.items() if name in sizes}
+        first = next(known[role] for role in ("N", "M", "K") if role in known)
+        m, n = known.get("M", first), known.get("N", known.get("M", first))
+        leading = {role: value for role, value in known.items() if role in LEADING}
+        return Problem(m, n, known.get("K", m), **leading).with_(batch=sizes.get("batch", 1), **leading)
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         return self.launch(self.problem(sizes), Config(()))
@@ -119,6 +120,10 @@ class FormulaKernel:
             return number(evaluate(member.passed, site.scope(problem_sizes(self.problem(sizes)), Asked())))
         except (GemmsmithError, RecursionError, ArithmeticError, TypeError):
             return None
+
+    def is_excluded(self, sizes: Mapping[str, int]) -> bool:
+        """Whether host code does not make the launch for these extents."""
+        return self.launch.launched(self.problem(sizes)).excluded is not None
 
     def is_launched(self, sizes: Mapping[str, int]) -> bool:
         """Whether nothing in host code may rule the launch out for these extents."""
@@ -151,7 +156,7 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
         code = "P" if kind.stars else kind.scalar_code
         members.append(Member(each.name, each.place, code, kind.element, kind.const, text))
     bound = _bound(members)
-    if not bound:
+    if not set(EXTENTS) & set(bound.values()):
         return None
     launch = _launch(UserLaunch(facts, site, template, options), members, bound)
     if launch is None:
@@ -165,10 +170,18 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
 
 
 def _bound(members: list[Member]) -> dict[str, str]:
-    """Up to three extents with the letters that host code's expressions are evaluated by: as they are called, the
-    others in order."""
+    """Up to three extents, and as many leading dimensions, with the letters that host code's expressions are evaluated
+    by: as they are called, the others in order."""
     named = [each for each in members if each.is_integer and not _OF_WHAT.search(each.own)]
     roles: dict[str, str] = {}
+    for each in members:
+        role = leading_role(each.own, batched=False) if each.is_integer else ""
+        if role in LEADING and role not in roles.values():
+            roles[each.name] = role
+    for each in members:
+        left = [role for role in LEADING if role not in roles.values()]
+        if left and each.is_integer and re.match(r"ld[a-z]?$", each.own) and each.name not in roles:
+            roles[each.name] = left[0]
     for each in named:
         role = extent_role(each.own)
         if role and role not in roles.values():
@@ -185,7 +198,7 @@ def _launch(launch: UserLaunch, members: list[Member], bound: Mapping[str, str])
     arguments = tuple(Argument(each.name, bound.get(each.name, "batch" if "batch" in each.own.lower() else "0"),
                                each.code, "", each.passed, each.place) for each in members)  # fmt: skip
     lacking = [role for role in EXTENTS if role not in bound.values()]
-    signature = Signature(launch.facts.kernel.name, arguments, tied="".join(lacking), square=len(bound) == 1)
+    signature = Signature(launch.facts.kernel.name, arguments, tied="".join(lacking), square=len(lacking) == 2)
     read = launch.read_as(signature)
     described = read.as_described()
     if described is not None:

@@ -30,6 +30,7 @@ _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 # What an element is bound to: an object made from it (atomic_ref<int> flag(flags[i])), or a reference.
 _REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
 _NEAR = 120  # characters before an element in which that is looked for
+_ZEROS, _UNSET = re.compile(r"\bzeros(?:_like)?\s*\("), re.compile(r"\bempty(?:_like)?\s*\(")  # PyTorch's tensors
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
@@ -113,9 +114,12 @@ def adds_into(name: str, code: str) -> bool:
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)
-    if owner is None or owner.function is None or not allocates(name, owner):
+    variable = owner.locals.variables.get(name) if owner is not None else None
+    if variable is not None and _ZEROS.search(variable.value):
         return True
-    return _memset(name).search(owner.function.body) is not None
+    if owner is None or owner.function is None or not allocates(name, owner):
+        return variable is None or not _UNSET.search(variable.value)
+    return sets_to_zero(text, frame)
 
 
 def is_never_set(text: str, frame: Frame) -> bool:

@@ -24,7 +24,8 @@ _WRITTEN = re.compile(
 _DIM3 = re.compile(r"\s*dim3\s*\((.*)\)\s*", re.S)
 _LINES = 4  # over which it may be written
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
+_ROUNDED = re.compile(r"ceil|div|up\b|floor", re.I)
+_DIVISION = re.compile(r"(?<!/)/(?!/)")
 _MOST_TEXT = 1 << 14  # characters of comments
 _LONGEST = 200  # characters of a grid or block
 _SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2, "batch": 2}
@@ -136,7 +137,7 @@ def _as_roles(text: str, names: Mapping[str, str]) -> str:
 
 
 def _as_option(text: str, names: Mapping[str, str]) -> str:
-    """``n / 64, batch`` as an option: "floor(N / 64),BATCH"."""
+    """``n / 64, batch`` as an option: "N // 64,BATCH". Without a word for how it is rounded a division cuts."""
     text = _as_roles(text, names)
     parts = [part.strip() for part in split(text)] if text.strip() else []
-    return ",".join(part if _ROUNDED.search(part) or "/" not in part else f"floor({part})" for part in parts)
+    return ",".join(part if _ROUNDED.search(part) else _DIVISION.sub("//", part) for part in parts)

@@ -60,6 +60,8 @@ class LaunchVersions(LaunchCertainty):
         text = edited_text(kernel.file, self.options.edited) or read_text(kernel.file)
         ends = [each.line + each.body.count("\n") for each in self.facts.own.kernels if each.line < kernel.line]
         last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
+        if all(each.line <= kernel.line for each in self.facts.own.kernels):
+            last = text.count("\n") + 1  # of the last kernel they may stand anywhere behind it
         names = {arg.name: arg.role for arg in self.signature.arguments if arg.role in ("M", "N", "K")}
         first, parameters = max(ends, default=0) + 1, {arg.name: arg.name for arg in self.signature.arguments} | names
         found = written_launch(text, kernel.name, range(first, last + 1), parameters)

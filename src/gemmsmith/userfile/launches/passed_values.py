@@ -76,8 +76,8 @@ class PassedValues:
         return {place: self._value(place, own) for place in sorted(self.passed)}
 
     def shares_out(self, problem: Problem) -> bool:
-        """Whether host code divides the work by the number of blocks, which its caller chooses: ``ceil(total / blocks)``
-        is passed as a share."""
+        """Whether host code divides the work by a number of blocks that its caller chooses: ``ceil(total / blocks)`` is
+        passed as a share."""
         return any(True for _ in self._shares(problem))
 
     def shares_nothing(self, problem: Problem) -> bool:

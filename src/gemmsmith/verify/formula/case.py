@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from gemmsmith.call.launch import Launch
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.problem import DType
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, Member
-from gemmsmith.verify.formula.formula import ONE
+from gemmsmith.verify.code.float_constants import adds_in_memory
 from gemmsmith.verify.formula.takes import Takes
 from gemmsmith.verify.launch_expected import Tolerance
 
@@ -59,6 +60,13 @@ class Runner:
     def values(self) -> dict[str, float]:
         return scalars(self.taken)
 
+    @cached_property
+    def ptx(self) -> str:
+        """The compiled kernel."""
+        launch = Launch(self.kernel.launch.facts.project.path, self.kernel.entry, defines=dict(self.kernel.defines),
+                        include=self.kernel.options.include)  # fmt: skip
+        return str(launch.compile(cache=self.cache).compiled.ptx)
+
     def member(self, name: str) -> Member:
         return next(each for each in self.kernel.members if each.name == name)
 
@@ -71,8 +79,9 @@ class Runner:
             assert element is not None
             values = _filled(rng, room, element, case)
             scaled = values * case.scale if name == self.taken.inputs[0] else values
-            untouched = np.full(room, UNTOUCHED)
-            made[name] = (untouched if name == self.taken.output and not keeps else scaled).astype(element.numpy)
+            if name == self.taken.output and not keeps:
+                scaled = np.full(room, 0.0 if adds_in_memory(self.ptx) else UNTOUCHED)
+            made[name] = scaled.astype(element.numpy)
         return made
 
     def launch(
@@ -140,7 +149,3 @@ def _filled(rng: np.random.Generator, room: int, element: DType, case: Case) -> 
             element.numpy.kind == "i"]  # fmt: skip
         return rng.integers(low, high, room).astype(np.float64)
     return rng.standard_normal(room) if case.wide else rng.integers(-2, 3, room) / _HALVES
-
-
-def extents_of(case: Case, names: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(case.sizes[name] for name in names if name != ONE)

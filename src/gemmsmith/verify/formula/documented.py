@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _COMMENT = re.compile(r"//([^\n]*)|/\*(.*?)\*/", re.S)
-_MULTIPLE = re.compile(r"(?:multiples?\s+of|divisible\s+by|%|×|whole\s+(?:tiles?|blocks?)\s+of)\s*(\d+)", re.I)
-_WORDS = re.compile(
-    r"\b(?:multiples?|divisible|whole\s+tiles?|powers?\s+of\s+two|even|exact\s+tiles?|aligned)\b|%", re.I
-)
+_CLAUSE = re.compile(r"[.;()]|,\s(?=[a-z]{3,})")  # what divides a comment into statements
+_MULTIPLE = re.compile(r"(?:multiples?\s+of|divisible\s+by|%|whole\s+(?:tiles?|blocks?)\s+of)\s*(\d+)", re.I)
+_WORDS = re.compile(r"\b(?:multiples?|divisible|whole\s+tiles?|powers?\s+of\s+two|even|exact\s+tiles?)\b|%", re.I)
+_SIZES = ("sizes?", "dim(?:ension)?s?", "shapes?", "extents?", "everything", "all", "matrices")
 _MOST_MULTIPLE = 256
 
 
@@ -40,5 +40,13 @@ def documented(text: str, extents: Sequence[str]) -> Documented:
         own = re.escape(name.rpartition(".")[2])
         found = re.findall(rf"(?<![\w.]){own}\s*(<=|>=|==|<|>)\s*(\d+)\b(?!\s*[-+*/])", said)
         limits += [(name, sign, int(number)) for sign, number in found]
-    multiples = [int(each) for each in _MULTIPLE.findall(said) if 1 < int(each) <= _MOST_MULTIPLE]
-    return Documented(tuple(limits), max(multiples, default=1), not multiples and _WORDS.search(said) is not None)
+    subject = re.compile(rf"\b(?:{'|'.join([*(re.escape(name.rpartition('.')[2]) for name in extents), *_SIZES])})\b")
+    multiples, vague = list[int](), False
+    for clause in _CLAUSE.split(said):
+        word = _WORDS.search(clause)
+        if word is None or subject.search(clause[: word.start()]) is None:
+            continue
+        found = [int(each) for each in _MULTIPLE.findall(clause) if 1 < int(each) <= _MOST_MULTIPLE]
+        multiples += found
+        vague = vague or not found
+    return Documented(tuple(limits), max(multiples, default=1), vague)

@@ -6,6 +6,7 @@ named after their matrices are equal: a kernel that takes the one for the other 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,19 @@ from numpy.typing import NDArray
 
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.problem import BF16, FP16
-from gemmsmith.verify.formula.candidates import Axes, axes, finished, formulas
+from gemmsmith.verify.code.float_constants import adds_in_memory
+from gemmsmith.verify.formula.candidates import axes, finished, formulas
 from gemmsmith.verify.formula.case import Case, Runner
 from gemmsmith.verify.formula.documented import Documented
-from gemmsmith.verify.formula.formula import ONE, Formula
+from gemmsmith.verify.formula.formula import ONE, Formula, Stored
+from gemmsmith.verify.formula.structure import structure_by_name
 from gemmsmith.verify.formula.takes import Takes
 
 Array = NDArray[Any]
 _BASES = (64, 32, 16, 8)
 _APART = 32  # a leading dimension is a multiple of this
-_FEW = (0, 1)  # rows that are compared first
+_FEW = 2  # rows that are compared first
+SEARCH_S = 8.0  # of one core
 _ERRORS = {FP16: 2.0**-9, BF16: 2.0**-6}  # of a result, relative to it plus one
 _ERROR = 2.0**-14
 _TELLING = 3  # different results at least
@@ -32,24 +36,28 @@ _TELLING = 3  # different results at least
 
 @dataclass(frozen=True)
 class Found:
-    """A formula, and the launch that it explains."""
+    """A formula, and the launch that it explains. ``sure``: the kernel's name tells it, or it explains the first launch
+    that could be made, not just a smaller one."""
 
     formula: Formula
     case: Case
+    sure: bool
 
 
 def find_formula(runner: Runner, documented: Documented) -> Found | None:
     """The formula that explains every result of a launch; None where none does."""
+    end, launched = time.process_time() + SEARCH_S, False
     for base in _BASES:
         for case in _cases(runner.taken, base):
-            if not (documented.allows(case.sizes) and runner.kernel.is_launched(case.sizes)):
+            if time.process_time() > end or not documented.allows(case.sizes) or runner.kernel.is_excluded(case.sizes):
                 continue
             try:
-                found = _by_launch(runner, case)
+                found = _Search(runner, case, end).found(not launched)
             except TimeLimitError:
                 return None
             except GemmsmithError:
                 continue
+            launched = True
             if found is not None:
                 return found
     return None
@@ -73,75 +81,94 @@ def with_room(taken: Takes, case: Case, owned: Sequence[int] = (1, 1, 1, 1, 1)) 
     return case.with_sizes(**sizes)
 
 
-def _by_launch(runner: Runner, case: Case) -> Found | None:
-    taken, constants = runner.taken, runner.kernel.integers
-    case = case.with_sizes(**{name: value for name, value in constants.items() if name not in case.sizes})
-    most = max(case.sizes[name] for name in (*taken.extents, *taken.leading))
-    room = most * max(case.sizes[name] for name in taken.extents) * case.sizes["batch"]
-    names = (taken.output, *taken.inputs, *taken.biases)
-    arrays = runner.arrays(case, dict.fromkeys(names, room), keeps=True)
-    got = runner.written(case, arrays).astype(np.float64)
-    before = {name: values.astype(np.float64) for name, values in arrays.items()}
-    changed = got != before[taken.output]
-    if np.unique(got[changed]).size < _TELLING:
+@dataclass
+class _Search:
+    """Launches of one size, and the formulas that may explain them."""
+
+    runner: Runner
+    case: Case
+    end: float
+
+    def __post_init__(self) -> None:
+        constants = self.runner.kernel.integers.items()
+        self.case = self.case.with_sizes(**{name: value for name, value in constants if name not in self.case.sizes})
+        element = self.runner.member(self.runner.taken.output).element
+        self.error = _ERRORS.get(element, _ERROR) if element is not None else _ERROR
+
+    def found(self, first: bool) -> Found | None:
+        arrays, taken = self._arrays(), self.runner.taken
+        structure = structure_by_name(self.runner.kernel)
+        every = axes(taken, self.runner.kernel.integers)
+        plain = (each for found in every for each in formulas(taken, found, self._ways)
+                 if self._fits_memory(each, arrays))  # fmt: skip
+        if structure is None:
+            formula = self._explained(plain, arrays)
+            return None if formula is None else Found(formula, self.case, first)
+        by_operand: dict[Stored, list[Formula]] = {}
+        for each in filter(structure.fits, plain):
+            by_operand.setdefault(each.structured, []).append(each)
+        for alike in by_operand.values():
+            friendly = {name: values.copy() for name, values in arrays.items()}
+            structure.befriend(friendly, alike[0], self.case.sizes)
+            formula = self._explained(iter(alike), friendly)
+            if formula is not None:
+                return Found(formula, self.case, True)
         return None
-    element = runner.member(taken.output).element
-    error = _ERRORS.get(element, _ERROR) if element is not None else _ERROR
-    ways = tuple(name for name, owner in taken.leading.items() if not owner)
-    for each in axes(taken, constants):
-        if not _fits(each, case.sizes, changed):
-            continue
-        for found in _matching(runner, each, ways, before, got, case.sizes, error):
-            return Found(found, case)
-    return None
 
+    @property
+    def _ways(self) -> tuple[str, ...]:
+        """Leading dimensions that are named after no matrix, and none."""
+        return (*(name for name, owner in self.runner.taken.leading.items() if not owner), "")
 
-def _fits(found: Axes, sizes: Mapping[str, int], changed: NDArray[np.bool_]) -> bool:
-    """Whether the launch changed about as many numbers as C has, or as a half of it."""
-    outputs = sizes[found[0]] * sizes[found[1]] * sizes["batch"]
-    return outputs / 3 <= int(changed.sum()) <= outputs
+    def _arrays(self) -> dict[str, Array]:
+        taken, sizes = self.runner.taken, self.case.sizes
+        most = max(sizes[name] for name in (*taken.extents, *taken.leading))
+        room = most * max(sizes[name] for name in taken.extents) * sizes["batch"]
+        names = (taken.output, *taken.inputs, *taken.biases)
+        return self.runner.arrays(self.case, dict.fromkeys(names, room), keeps=not adds_in_memory(self.runner.ptx))
 
+    def _fits_memory(self, plain: Formula, arrays: Mapping[str, Array]) -> bool:
+        return all(each.room(self.case.sizes) <= arrays[each.member].size for each in plain.matrices())
 
-def _matching(
-    runner: Runner, found: Axes, ways: tuple[str, ...], before: Mapping[str, Array], got: Array,
-    sizes: Mapping[str, int], error: float,
-) -> Iterator[Formula]:  # fmt: skip
-    last = sizes["batch"] - 1
-    for plain in formulas(runner.taken, found, (*ways, "")):
-        if any(each.room(sizes) > got.size for each in plain.matrices()):
-            continue
+    def _explained(self, candidates: Iterator[Formula], arrays: Mapping[str, Array]) -> Formula | None:
+        """The first of the products that explains, with all that is done to it, what a launch gives."""
+        got = self.runner.written(self.case, arrays).astype(np.float64)
+        before = {name: values.astype(np.float64) for name, values in arrays.items()}
+        output = self.runner.taken.output
+        if np.unique(got[got != before[output]]).size < _TELLING:
+            return None
+        for plain in candidates:
+            if time.process_time() > self.end:
+                return None
+            formula = self._explaining(plain, before, got)
+            if formula is not None:
+                return formula
+        return None
+
+    def _explaining(self, plain: Formula, before: Mapping[str, Array], got: Array) -> Formula | None:
+        sizes = self.case.sizes
         written = plain.c.of(got, sizes)
         wanted = plain.written(written)
-        if not _leaves_the_rest(plain, before, got, sizes):
-            continue
-        rows = slice(written.shape[0] - len(_FEW), None) if plain.half else slice(0, len(_FEW))
+        if plain.half and not (written == plain.c.of(before[plain.c.member], sizes))[~wanted].all():
+            return None
+        rows = slice(written.shape[0] - _FEW, None) if plain.half else slice(0, _FEW)
         few = tuple(each[rows] for each in plain.product(before, sizes))
-        whole: tuple[Array, ...] | None = None
-        for formula in finished(runner.taken, plain):
-            if not _near(formula.finished(few, before, runner.values, sizes, rows), written[rows], wanted[rows], error):
-                continue
-            whole = plain.product(before, sizes) if whole is None else whole
-            every = slice(None)
-            if _near(formula.finished(whole, before, runner.values, sizes, every), written, wanted, error) and (
-                last == 0 or _explains(formula, runner, before, got, sizes, last, error)
-            ):
-                yield formula
+        for formula in finished(self.runner.taken, plain):
+            made = formula.finished(few, before, self.runner.values, sizes, rows)
+            if _near(made, written[rows], wanted[rows], self.error) and self._explains(formula, before, got):
+                return formula
+        return None
 
-
-def _leaves_the_rest(plain: Formula, before: Mapping[str, Array], got: Array, sizes: Mapping[str, int]) -> bool:
-    """Whether what is no result is as before, where a half of C is left alone."""
-    written, old = plain.c.of(got, sizes), plain.c.of(before[plain.c.member], sizes)
-    return not plain.half or bool((written == old)[~plain.written(written)].all())
-
-
-def _explains(
-    formula: Formula, runner: Runner, before: Mapping[str, Array], got: Array, sizes: Mapping[str, int], number: int,
-    error: float,
-) -> bool:  # fmt: skip
-    products = formula.product(before, sizes, number)
-    expected = formula.finished(products, before, runner.values, sizes, slice(None), number)
-    written = formula.c.of(got, sizes, number)
-    return _near(expected, written, formula.written(written), error)
+    def _explains(self, formula: Formula, before: Mapping[str, Array], got: Array) -> bool:
+        """Whether it gives all results, of every product of a batch."""
+        sizes = self.case.sizes
+        for number in range(sizes["batch"]):
+            products = formula.product(before, sizes, number)
+            made = formula.finished(products, before, self.runner.values, sizes, slice(None), number)
+            written = formula.c.of(got, sizes, number)
+            if not _near(made, written, formula.written(written), self.error):
+                return False
+        return True
 
 
 def _near(expected: Array, got: Array, wanted: NDArray[np.bool_], error: float) -> bool:

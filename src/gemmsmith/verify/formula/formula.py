@@ -99,6 +99,11 @@ class Formula:
     def depth(self) -> str:
         return self.lefts[0].columns
 
+    @property
+    def structured(self) -> Stored:
+        """The operand of which a triangle counts, if one does."""
+        return (self.rights if self.triangle is not None and self.triangle.right else self.lefts)[0]
+
     def product(self, arrays: Mapping[str, Array], sizes: Mapping[str, int], number: int = 0) -> tuple[Array, ...]:
         """The products of which the result is made, of one matrix of a batch."""
         lefts, rights = ([each.of(arrays[each.member], sizes, number) for each in side]

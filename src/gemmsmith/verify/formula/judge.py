@@ -7,7 +7,9 @@ for whole tiles.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -46,6 +48,7 @@ _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
 _EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
 _ROUNDINGS = 16
+_LONGEST_S, _BUDGET_S = 6.0, 15.0  # of one core: for a trial, and for all but the one that runs
 
 
 @dataclass
@@ -87,7 +90,7 @@ def check_formula(
     found = find_formula(runner, told)
     if found is None:
         raise refused
-    return _Judge(runner, told, FormulaCheck(kernel, found), only).judged()
+    return _Judge(runner, told, FormulaCheck(kernel, found), refused, only).judged()
 
 
 @dataclass
@@ -95,7 +98,10 @@ class _Judge:
     runner: Runner
     told: Documented
     check: FormulaCheck
+    refused: GemmsmithError
     only: str
+    pace: float = 0.0  # seconds for each multiply-add, in the slowest launch
+    start: float = field(default_factory=time.process_time)
 
     def judged(self) -> FormulaCheck:
         for label, case, every in self._planned():
@@ -105,6 +111,8 @@ class _Judge:
             if trial is None or (not trial.ok and label != DISTINCT and self._may_be_too_large(case)):
                 continue
             self.check.trials.append(trial)
+            if not (trial.ok or trial.hazards or self.check.found.sure):
+                raise self.refused  # what explains a small launch alone may be another product
             if not trial.ok:
                 self.check.status = RACY if trial.hazards else WRONG
                 return self.check
@@ -118,6 +126,8 @@ class _Judge:
         taken, found = self.runner.taken, self.check.found.case
         whole = [with_room(taken, found, each) for each in _LEADINGS]
         yield DISTINCT, whole[0], True
+        if taken.batch or taken.strides:
+            yield OTHERS, whole[1].with_sizes(batch=3), False
         for factors in ((3, 1, 2), (2, 5, 1), (5, 3, 7)):
             base = found.sizes[taken.extents[0]]
             sizes = {name: base * factor for name, factor in zip(taken.extents, factors, strict=False)}
@@ -136,6 +146,9 @@ class _Judge:
     def _tried(self, label: str, case: Case, every: bool = False) -> LaunchTrial | None:
         """A trial; None where host code or comments rule the sizes out, or there is no such launch."""
         runner, formula = self.runner, self.check.found.formula
+        begun, work = time.process_time(), math.prod(self._shape(case)) * case.sizes["batch"]
+        if self.check.trials and (work * self.pace > _LONGEST_S or begun - self.start > _BUDGET_S):
+            return None
         if not (self.told.allows(case.sizes) and runner.kernel.is_launched(case.sizes)):
             return None
         try:
@@ -151,6 +164,7 @@ class _Judge:
                                  most=None if every else 1)  # fmt: skip
         except (UsageError, LaunchError):
             return None
+        self.pace = max(self.pace, (time.process_time() - begun) / max(1, work * len(found.outcomes)))
         return LaunchTrial(label, self._shape(case), found)
 
     def _shape(self, case: Case) -> tuple[int, int, int]:
@@ -164,48 +178,56 @@ class _Judge:
         exact = _EXACT.get(element, 2.0**-14) if element is not None else 2.0**-14
         if not case.wide:
             return Tolerance(exact, exact)
-        unit = max(roundoff(self._ptx()), 2.0**-24 if kind != "float64" else 2.0**-53)
+        unit = max(roundoff(self.runner.ptx), 2.0**-24 if kind != "float64" else 2.0**-53)
         depth = self._shape(case)[2]
         largest = float(np.abs(wanted).max(initial=1.0))
         factor = max(map(abs, self.runner.values.values()), default=1.0)
         return Tolerance(exact, _ROUNDINGS * unit * (depth + largest) * factor)
-
-    def _ptx(self) -> str:
-        return str(self.check.trials[0].check.kernel.compiled.ptx) if self.check.trials else ""
 
     # --- edges
 
     def _judge_edges(self) -> None:
         """Extents that are no multiples of the tile; rows of whole vectors; one extent after another."""
         step = self.told.multiple
-        extents = self.runner.taken.extents
-        for label, by, status in ((RAGGED, step if step > 1 else 1, RIGHT), (VECTORS, max(step, _VECTOR), ALIGNED)):
-            trial = self._edge(label, dict.fromkeys(extents, by))
+        for label, by, status in ((RAGGED, step, RIGHT), (VECTORS, max(step, _VECTOR), ALIGNED)):
+            trial = self._edge(label, *self.runner.taken.extents, by=by)
             if trial is None:
                 return
             self.check.trials.append(trial)
             if trial.ok or trial.hazards:
                 self.check.status = RACY if trial.hazards else status
                 return
-        failing = []
-        for name in extents:
-            alone = self._edge(f"{RAGGED} in {name}", {name: max(step, _VECTOR)})
-            if alone is not None and not alone.ok:
-                failing.append(name)
-        guarded = [name for name in failing if self._is_guarded(name)]
-        self.check.status = WRONG if guarded else WHOLE_TILES
-        self.check.multiples = tuple(failing)
+            if self._fails_beside_guards(trial, by):
+                self.check.status = WRONG
+                return
+        failing = [
+            name
+            for name in self.runner.taken.extents
+            if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
+        ]
+        self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
 
-    def _edge(self, label: str, more: dict[str, int]) -> LaunchTrial | None:
+    def _fails_beside_guards(self, trial: LaunchTrial, by: int) -> bool:
+        """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none: they
+        may be of vectors that begin or end at any element."""
+        if any(outcome.faults for outcome in trial.check.outcomes) or not self.check.found.sure:
+            return False
+        for name in filter(self._is_guarded, self.runner.taken.extents):
+            alone = self._edge(RAGGED, name, by=by)
+            if alone is not None and not alone.ok and not any(outcome.faults for outcome in alone.check.outcomes):
+                return True
+        return False
+
+    def _edge(self, label: str, *names: str, by: int) -> LaunchTrial | None:
         found = self.check.found.case
-        grown = {name: found.sizes[name] + by for name, by in more.items()}
+        grown = {name: found.sizes[name] + by for name in names}
         return self._tried(label, with_room(self.runner.taken, found.with_sizes(**grown), _LEADINGS[0]))
 
     def _is_guarded(self, name: str) -> bool:
         """Whether the kernel compares anything with an extent, beside the ends of loops; a depth with what depends on a
-        thread."""
+        thread, or by its remainder."""
         text, own = self.runner.kernel.body, re.escape(name)
         formula = self.check.found.formula
         if name == formula.depth and name not in (formula.c.rows, formula.c.columns):
-            return threads_compare(text, name)
+            return threads_compare(text, name) or re.search(rf"\b{own}\s*(?:%|&\s*\d)", text) is not None
         return re.search(rf"[<>]=?\s*{own}\b|\b{own}\s*[<>]=?", without_loop_heads(text)) is not None

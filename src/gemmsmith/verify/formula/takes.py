@@ -10,7 +10,7 @@ from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import extent_role, is_batch, leading_role, pointer_role, scalar_role, words
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, UINT8
-from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, Member
+from gemmsmith.userfile.kernels.formula_kernel import EXTENTS, FormulaKernel, Member
 from gemmsmith.userfile.kernels.scratch import scratch_names
 
 _LEADING = re.compile(r"(?:ld|lead(?:ing)?(?:_?dim)?|pitch|stride)_?(\w*)|(\w+?)_?(?:ld|pitch|stride)", re.I)
@@ -64,7 +64,7 @@ def takes(kernel: FormulaKernel) -> Takes:
             strides[each.name] = owner or _leading_owner(each, pointers)
         elif _is_leading(each):
             leading[each.name] = _leading_owner(each, pointers)
-        elif each.name in kernel.bound or (extent_role(each.own) and each.own.lower() not in ("lo", "hi")):
+        elif kernel.bound.get(each.name) in EXTENTS or (extent_role(each.own) and each.own.lower() not in ("lo", "hi")):
             extents.append(each.name)
         else:
             computed.append(each.name)
