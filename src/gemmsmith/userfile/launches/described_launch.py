@@ -21,6 +21,7 @@ _OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
 _WRITTEN = re.compile(
     r"(?:\b(?P<name>[A-Za-z_]\w*)\s*(?:<[^<>;]{0,80}>)?)?\s*<<<(?P<how>[^;]{1,200}?)>>>\s*(?:\((?P<passed>[^;()]{0,400})\))?"
 )
+_TILES = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*(?:ceil\w*|cdiv|div_?up)\s*\(\s*(\w+)\s*[/,]\s*(\w+)\s*\)")
 _DIM3 = re.compile(r"\s*dim3\s*\((.*)\)\s*", re.S)
 _LINES = 4  # over which it may be written
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -47,7 +48,9 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     """
     grids: dict[str, int] = {}
     blocks: dict[str, int] = {}
-    for line, comment in _comments(text, first, last):
+    comments = _comments(text, first, last)
+    names = _defined(comments, names)
+    for line, comment in comments:
         for match in _GRID.finditer(comment):
             grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
         threads = _THREADS.finditer(comment) if _OF_LAUNCH.search(comment) else ()  # else of a part of the block
@@ -71,6 +74,7 @@ def written_launch(text: str, name: str, near: range, parameters: Mapping[str, s
     ``parameters``: what the kernel's parameters are, in order: M, N, K, or themselves.
     """
     comments = _comments(text, 1, text.count("\n") + 1)
+    parameters = _defined(comments, parameters)
     found: dict[tuple[str, str], int] = {}
     for number, (line, comment) in enumerate(comments):
         following = " ".join(each for _, each in comments[number + 1 : number + _LINES])
@@ -116,6 +120,16 @@ def _comments(text: str, first: int, last: int) -> list[tuple[int, str]]:
     return found
 
 
+def _defined(comments: list[tuple[int, str]], names: Mapping[str, str]) -> dict[str, str]:
+    """The names, and those that comments define as numbers of tiles: ``with t = ceil(n / 16)``."""
+    found = dict(names)
+    for _, comment in comments:
+        for name, size, tile in _TILES.findall(comment):
+            size, tile = (_as_roles(each, names) for each in (size, tile))
+            found.setdefault(name, f"(({size} + {tile} - 1) // {tile})")
+    return found
+
+
 def _inside(text: str, start: int) -> str:
     """What stands between the bracket before ``start`` and the one that closes it."""
     depth = 1
@@ -128,7 +142,7 @@ def _inside(text: str, start: int) -> str:
 
 def _of_code(text: str, names: Mapping[str, str]) -> str:
     """C++ as an option: its division cuts."""
-    parts = split(_as_roles(text, names).replace("/", "//")) if text.strip() else []
+    parts = split(_as_roles(text.replace("/", "//"), names)) if text.strip() else []
     return ",".join(" ".join(part.split()) for part in parts)
 
 
