@@ -50,7 +50,17 @@ def formulas(taken: Takes, found_axes: Axes, ways: Sequence[str]) -> Iterator[Fo
                     c = Stored(taken.output, rows, columns, by_column[0], leading[taken.output],
                                taken_stride(taken, taken.output))  # fmt: skip
                     plain = Formula(c, *made, kind=kind)
-                    yield from _halves(plain, rows, columns, depth)
+                    if _shares_pitches(plain, taken):
+                        yield from _halves(plain, rows, columns, depth)
+
+
+def _shares_pitches(plain: Formula, taken: Takes) -> bool:
+    """Whether operands with lines along the same extent have the same leading dimension, where none is named after one
+    of them."""
+    owned = set(taken.leading.values())
+    free = [each for each in (*plain.lefts, *plain.rights) if each.member not in owned]
+    pitches = {(each.rows if each.by_column else each.columns, each.leading) for each in free}
+    return len(pitches) == len({line for line, _ in pitches})
 
 
 def taken_stride(taken: Takes, member: str) -> str:
