@@ -106,7 +106,7 @@ class FormulaKernel:
         first = next(known[role] for role in ("N", "M", "K") if role in known)
         m, n = known.get("M", first), known.get("N", known.get("M", first))
         leading = {role: value for role, value in known.items() if role in LEADING}
-        return Problem(m, n, known.get("K", m), **leading).with_(batch=sizes.get("batch", 1), **leading)
+        return Problem(m, n, known.get("K", m)).with_(batch=sizes.get("batch", 1), **leading)
 
     def geometry(self, sizes: Mapping[str, int]) -> Geometry:
         return self.launch(self.problem(sizes), Config(()))

@@ -52,7 +52,7 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
 
     @property
     def zeroes_output(self) -> bool:
-        """Whether host code sets the result to zero before it launches the kernel, or does not show who allocates it."""
+        """Whether host code sets the result to zero before the launch, or does not show who allocates it."""
         places = [i for i, arg in enumerate(self.signature.arguments) if arg.role == self.signature.output]
         if self.site is None or not places:
             return False

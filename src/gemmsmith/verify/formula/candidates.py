@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations, product
 
 from gemmsmith.kernel.field_roles import own_name
@@ -40,18 +41,15 @@ def formulas(taken: Takes, found_axes: Axes, ways: Sequence[str]) -> Iterator[Fo
     matrix by their names, and "" for none."""
     rows, columns, depth = found_axes
     for inputs in _orders(taken.inputs):
-        for lefts, rights, kind in _sides(inputs, taken.output):
-            for by_column in product((False, True), repeat=3):
-                sides = ((lefts, rows, depth), (rights, depth, columns))
-                for leading in _leadings(taken, (taken.output, *lefts, *rights), ways):
-                    made = [tuple(Stored(each, one, two, turned, leading[each], taken_stride(taken, each))
-                                  for each in members)
-                            for (members, one, two), turned in zip(sides, by_column[1:], strict=True)]  # fmt: skip
-                    c = Stored(taken.output, rows, columns, by_column[0], leading[taken.output],
-                               taken_stride(taken, taken.output))  # fmt: skip
-                    plain = Formula(c, *made, kind=kind)
-                    if _shares_pitches(plain, taken):
-                        yield from _halves(plain, rows, columns, depth)
+        for (lefts, rights, kind), turned in product(_sides(inputs, taken.output), product((False, True), repeat=3)):
+            for leading in _leadings(taken, (taken.output, *lefts, *rights), ways):
+                stored = partial(_stored, taken, leading)
+                c = stored(taken.output, rows, columns, turned[0])
+                left = tuple(stored(each, rows, depth, turned[1]) for each in lefts)
+                right = tuple(stored(each, depth, columns, turned[2]) for each in rights)
+                plain = Formula(c, left, right, kind)
+                if _shares_pitches(plain, taken):
+                    yield from _halves(plain, rows, columns, depth)
 
 
 def _shares_pitches(plain: Formula, taken: Takes) -> bool:
@@ -63,8 +61,11 @@ def _shares_pitches(plain: Formula, taken: Takes) -> bool:
     return len(pitches) == len({line for line, _ in pitches})
 
 
-def taken_stride(taken: Takes, member: str) -> str:
-    return next((name for name, owner in taken.strides.items() if owner == member), "")
+def _stored(
+    taken: Takes, leading: Mapping[str, str], member: str, rows: str, columns: str, by_column: bool = False
+) -> Stored:
+    stride = next((name for name, owner in taken.strides.items() if owner == member), "")
+    return Stored(member, rows, columns, by_column, leading.get(member, ""), stride)
 
 
 def _orders(inputs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -122,9 +123,9 @@ def finished(taken: Takes, plain: Formula) -> Iterator[Formula]:
         others = [each for each in rest if each not in biases]
         if len(others) > 1 or (others and plain.kind):
             continue
-        residual = [replace(plain.c, member=each, leading=owned.get(each, ""), stride=taken_stride(taken, each))
-                    for each in others]  # fmt: skip
-        addends = residual or [old if beta else None, *([old] if old is not None and not beta else [])]
+        c = plain.c
+        residual = [_stored(taken, owned, each, c.rows, c.columns, c.by_column) for each in others]
+        addends: list[Stored | None] = [*residual] or ([old] if beta else [None, old] if old is not None else [None])
         for addend, bias_of in product(addends, ("column", "row") if biases else ("",)):
             with_sum = replace(plain, alpha=alpha, beta=beta if addend is not None else "", addend=addend,
                                bias=biases[0] if biases else "", bias_of=bias_of)  # fmt: skip
@@ -140,7 +141,8 @@ def _biases(rest: list[str], named: tuple[str, ...]) -> Iterator[tuple[str, ...]
 
 
 def _activated(taken: Takes, plain: Formula) -> Iterator[Formula]:
-    functions = [(name, ()) for name, each in FUNCTIONS.items() if each.parameters == 0]
+    plainly = (name for name, each in FUNCTIONS.items() if each.parameters == 0)
+    functions: list[tuple[str, tuple[str, ...]]] = [(name, ()) for name in plainly]
     low, high, slope = (taken.scalars.get(role, "") for role in ("low", "high", "slope"))
     for each in (slope, *taken.reals):
         functions += [(name, (each,)) for name in ("leaky", "elu") if each]

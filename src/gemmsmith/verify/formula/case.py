@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gemmsmith.call.launch import Launch
 from gemmsmith.compile.cache import CompileCache
+from gemmsmith.errors import UsageError
 from gemmsmith.problem import DType
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, Member
 from gemmsmith.verify.code.float_constants import adds_in_memory
@@ -132,7 +133,10 @@ class Runner:
             return case.sizes[member.name]
         if member.name in self.values:
             return self.values[member.name]
-        return float(self.kernel.value(member, case.sizes) or 0)
+        value = self.kernel.value(member, case.sizes)
+        if value is None:
+            raise UsageError(f"what host code passes for {member.name} is not understood")
+        return float(value)
 
     def _shared(self, member: Member, case: Case) -> Array | None:
         """An array that blocks share, set to zero: room for parts of C in whole tiles."""

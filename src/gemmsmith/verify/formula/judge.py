@@ -25,7 +25,7 @@ from gemmsmith.verify.formula.case import Case, Runner
 from gemmsmith.verify.formula.documented import Documented, documented
 from gemmsmith.verify.formula.find import Found, expected, find_formula, rooms, with_room
 from gemmsmith.verify.formula.takes import takes
-from gemmsmith.verify.launch_check import check_launch
+from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_trial import (
     ALIGNED,
@@ -48,6 +48,7 @@ _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
 _EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
 _ROUNDINGS = 16
+_WRONG = re.compile(r"elements of [\w.]+ are wrong")
 _LONGEST_S, _BUDGET_S = 6.0, 15.0  # of one core: for a trial, and for all but the one that runs
 
 
@@ -116,6 +117,8 @@ class _Judge:
             if not trial.ok:
                 self.check.status = RACY if trial.hazards else WRONG
                 return self.check
+        if not self.check.trials and not self.only:
+            raise self.refused
         if not self.check.trials:
             raise UsageError(f"check has no trial {self.only!r} for this kernel", f"its trials: {DISTINCT}; {RAGGED}")
         if self.only in ("", RAGGED) and not self.told.vague:
@@ -133,7 +136,8 @@ class _Judge:
             sizes = {name: base * factor for name, factor in zip(taken.extents, factors, strict=False)}
             yield OTHERS, with_room(taken, found.with_sizes(**sizes), _LEADINGS[1]), False
         yield WIDE, replace(whole[0], wide=True), False
-        if self.check.found.formula.function in _SMOOTH:
+        narrow = self.runner.member(taken.output).element == FP16  # whose largest number a gate may exceed
+        if self.check.found.formula.function in _SMOOTH and not narrow:
             yield LARGE, replace(whole[0], scale=_LARGE_SCALE), False
 
     def _may_be_too_large(self, case: Case) -> bool:
@@ -165,7 +169,18 @@ class _Judge:
         except (UsageError, LaunchError):
             return None
         self.pace = max(self.pace, (time.process_time() - begun) / max(1, work * len(found.outcomes)))
-        return LaunchTrial(label, self._shape(case), found)
+        return LaunchTrial(label, self._shape(case), found) if self._tells(found) else None
+
+    def _tells(self, found: LaunchCheck) -> bool:
+        """Whether a launch says anything of the kernel: not where it took too long, nor where it may have needed more
+        of an array that its blocks share."""
+        failed = [outcome for outcome in found.outcomes if not outcome.ok]
+        for outcome in failed:
+            if outcome.faults and self.runner.taken.scratch:
+                return False
+            if not (outcome.faults or outcome.hazards or any(_WRONG.search(reason) for reason in outcome.reasons)):
+                return False
+        return True
 
     def _shape(self, case: Case) -> tuple[int, int, int]:
         formula = self.check.found.formula

@@ -46,8 +46,8 @@ def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn
 
 
 def fits_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
-    """Whether a launch that is known fits, or its first block faults, though there is room behind every matrix. One that
-    a GPU refuses, or that takes too long, says nothing of the kernel."""
+    """Whether a launch that is known fits, or its first block faults, though there is room behind every matrix. One
+    that a GPU refuses, or that takes too long, says nothing of the kernel."""
     if not isinstance(device, SimDevice):
         return False
     try:
