@@ -85,3 +85,32 @@ void run(const Call& p) { strided<<<dim3((p.N + 15) / 16, (p.M + 15) / 16, p.bat
 def test_leading_dimensions_beside_strides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = check(tmp_path, LEADING, capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
+
+
+CHUNKS = """
+__global__ void tiny(int m, int n, int k, const float* A, int lda, long long strideA, const float* B, int ldb,
+                     long long strideB, float* C, int ldc, long long strideC, int batch, int chunk) {
+    int first = blockIdx.x * chunk, i = threadIdx.x % m, j = threadIdx.x / m;
+    const float *a = A + first * strideA, *b = B + first * strideB;
+    for (int z = first; z < min(first + chunk, batch); ++z) {
+        float sum = 0.0f;
+        for (int p = 0; p < k; ++p) sum += a[i + p * lda] * b[p + j * ldb];
+        C[z * strideC + i + j * ldc] = sum;
+        a += STEP;
+        b += strideB;
+    }
+}
+void run(int m, int n, int k, const float* A, int lda, long long sA, const float* B, int ldb, long long sB, float* C,
+         int ldc, long long sC, int batch) {
+    tiny<<<(batch + 3) / 4, m * n>>>(m, n, k, A, lda, sA, B, ldb, sB, C, ldc, sC, batch, 4);
+}
+"""
+
+
+@pytest.mark.parametrize(("step", "expected"), [("strideA", 0), ("(long long)lda * k", 1)])
+def test_strides_of_a_batch_in_chunks(
+    step: str, expected: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The block has a thread for each element of C, so that only small products have a launch."""
+    code, found = check(tmp_path, CHUNKS.replace("STEP", step), capsys)
+    assert code == expected, found
