@@ -46,9 +46,17 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
     @property
     def workspace_read_by(self) -> str:
         """Which kernel host code launches on what this one leaves in an array that blocks share: partial sums."""
-        shared = [arg.at_launch for arg in self.signature.arguments if arg.role == SCRATCH and arg.at_launch]
-        readers = (reader_after(self.site.site, name) for name in shared) if self.site is not None else ()
+        if self.site is None:
+            return ""
+        shared = [i for i, arg in enumerate(self.signature.arguments) if arg.role == SCRATCH]
+        readers = (reader_after(self.site.site, self.array_passed(i)) for i in shared if self.array_passed(i))
         return next(filter(None, readers), "")
+
+    def array_passed(self, index: int) -> str:
+        """What host code passes for an argument that is an array: its name, or that of the struct that holds it."""
+        argument, passed = self.signature.arguments[index], self.site.site.arguments if self.site is not None else ()
+        place = self.signature.place(index)
+        return argument.at_launch or (passed[place] if "." in argument.name and place < len(passed) else "")
 
     @property
     def zeroes_output(self) -> bool:
