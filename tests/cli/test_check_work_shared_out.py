@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,27 @@ def test_slices_from_the_command_line(
 ) -> None:
     code, found = check(tmp_path, SLICES.replace("LENGTH", length), capsys, "--entry", "part")
     assert code == expected, found
+
+
+STRUCT = "struct Args { const float *A, *B; float *C, *ws; int M, N, K, share; };\n"
+MEMBERS = ("    const float *A = g.A, *B = g.B;\n    float *C = g.C, *ws = g.ws;\n"
+           "    int M = g.M, N = g.N, K = g.K, share = g.share;")  # fmt: skip
+
+
+def in_a_struct(text: str) -> str:
+    """Both kernels take one struct that holds all of their arguments."""
+    kernels, run, host = text.partition("void run")
+    kernels = re.sub(r"(?s)(__global__ void \w+)\(.*?\) \{", rf"\1(Args g) {{\n{MEMBERS}", kernels)
+    host = host.replace("    const int tiles", "    Args g{A, B, C, ws, M, N, K};\n    const int tiles")
+    host = host.replace(", share = up(tiles * up(K, T), workers);", ";\n    g.share = up(tiles * up(K, T), workers);")
+    return STRUCT + kernels + run + re.sub(r">>>\([^)]*\)", ">>>(g)", host)
+
+
+@pytest.mark.parametrize(("first", "expected"), [("first + 1", 0), ("last", 1)])
+def test_two_passes_that_take_one_struct(
+    first: str, expected: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = in_a_struct(TWO_PASSES.replace("FIRST", first))
+    code, found = check(tmp_path, text, capsys, "--entry", "work")
+    assert code == expected, found
+    assert found["entry"] == "work_then_fixup"

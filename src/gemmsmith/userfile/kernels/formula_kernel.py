@@ -19,6 +19,7 @@ from gemmsmith.problem import FP32, DType, Problem
 from gemmsmith.userfile.files.project import Project
 from gemmsmith.userfile.files.translation_unit import translation_unit
 from gemmsmith.userfile.host.host_frame import Asked
+from gemmsmith.userfile.host.host_loops import reader_after
 from gemmsmith.userfile.host.values import Number, evaluate, number
 from gemmsmith.userfile.kernels.entry_choice import choose_entry
 from gemmsmith.userfile.kernels.kernel_facts import KernelFacts, problem_sizes
@@ -120,6 +121,16 @@ class FormulaKernel:
             return number(evaluate(member.passed, site.scope(problem_sizes(self.problem(sizes)), Asked())))
         except (GemmsmithError, RecursionError, ArithmeticError, TypeError):
             return None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether host code launches another kernel later with an array that this one may write: it may go on with the
+        sums."""
+        site = self.launch.site
+        if site is None:
+            return False
+        free = [each for each in self.members if each.is_pointer and not each.const]
+        return any(reader_after(site.site, each.passed.partition(".")[0]) for each in free if each.passed)
 
     def is_excluded(self, sizes: Mapping[str, int]) -> bool:
         """Whether host code does not make the launch for these extents."""

@@ -76,7 +76,8 @@ def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
     launch = _read(path, options).launch
     if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
         return None
-    left = [arg.at_launch for arg in launch.signature.arguments if arg.role in (launch.signature.output, SCRATCH)]
+    left = [launch.array_passed(i) for i, arg in enumerate(launch.signature.arguments)
+            if arg.role in (launch.signature.output, SCRATCH)]  # fmt: skip
     chains = (kernel_chain(launch.site, launch.template, array, options.edited) for array in left)
     if (chain := next(filter(None, chains), None)) is None:
         return None

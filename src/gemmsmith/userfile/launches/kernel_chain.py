@@ -226,6 +226,8 @@ def _joined(halves: list[_Half], output: str, added_to: bool) -> list[_Parameter
     shared = [p for p in found if p.passed == output]
     if len(shared) != 1 or set(shared[0].places) != {0, 1}:
         return None
+    if not shared[0].pointer:  # a struct with all arrays, which both take
+        return found
     if added_to:
         return found if not any("const" in kind.split() for kind in shared[0].types.values()) else None
     # What the first kernel leaves is no result of the second: another array is, which the first may write as well.

@@ -44,8 +44,9 @@ class PassedValues:
     def with_passed(self, signature: Signature) -> tuple[Self, Signature]:
         """The launch and the signature where numbers without a meaning are those that host code computes."""
         roles = {arg.role for arg in signature.arguments}
-        places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)]
-        if self.site is None or self.second is not None or not places or not roles >= _EXTENTS:
+        places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)
+                  and (self.second is None or "." in arg.name)]  # fmt: skip
+        if self.site is None or not places or not roles >= _EXTENTS:
             return self, signature
         plain = (replace(arg, role="0") if i in places else arg for i, arg in enumerate(signature.arguments))
         found = replace(signature, arguments=tuple(plain))

@@ -112,8 +112,7 @@ class _Judge:
             if trial is None or (not trial.ok and label != DISTINCT and self._may_be_too_large(case)):
                 continue
             self.check.trials.append(trial)
-            if not (trial.ok or trial.hazards or self.check.found.sure):
-                raise self.refused  # what explains a small launch alone may be another product
+            self._refuse_doubtful(trial)
             if not trial.ok:
                 self.check.status = RACY if trial.hazards else WRONG
                 return self.check
@@ -139,6 +138,13 @@ class _Judge:
         narrow = self.runner.member(taken.output).element == FP16  # whose largest number a gate may exceed
         if self.check.found.formula.function in _SMOOTH and not narrow:
             yield LARGE, replace(whole[0], scale=_LARGE_SCALE), False
+
+    def _refuse_doubtful(self, trial: LaunchTrial) -> None:
+        """Raise for a failure that may not be one: what explains a small launch alone may be another product, and
+        another kernel may go on with the result. A race is one all the same."""
+        doubtful = not self.check.found.sure or self.runner.kernel.is_unfinished
+        if doubtful and not (trial.ok or trial.hazards):
+            raise self.refused
 
     def _may_be_too_large(self, case: Case) -> bool:
         """Whether the launch has no more blocks than the one that the formula explains: a kernel may be made for what
@@ -213,6 +219,7 @@ class _Judge:
                 self.check.status = RACY if trial.hazards else status
                 return
             if self._fails_beside_guards(trial, by):
+                self._refuse_doubtful(trial)
                 self.check.status = WRONG
                 return
         failing = [
@@ -225,7 +232,7 @@ class _Judge:
     def _fails_beside_guards(self, trial: LaunchTrial, by: int) -> bool:
         """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none: they
         may be of vectors that begin or end at any element."""
-        if any(outcome.faults for outcome in trial.check.outcomes) or not self.check.found.sure:
+        if any(outcome.faults for outcome in trial.check.outcomes):
             return False
         for name in filter(self._is_guarded, self.runner.taken.extents):
             alone = self._edge(RAGGED, name, by=by)
