@@ -6,6 +6,7 @@ named after their matrices are equal: a kernel that takes the one for the other 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ SEARCH_S = 8.0  # of one core
 _ERRORS = {FP16: 2.0**-9, BF16: 2.0**-6}  # of a result, relative to it plus one
 _ERROR = 2.0**-14
 _TELLING = 3  # different results at least
+_FEWEST = 1 / 3  # of C that a launch changes: a half of it, of which some is as before by chance
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,13 @@ class _Search:
         """The first of the products that explains, with all that is done to it, what a launch gives."""
         got = self.runner.written(self.case, arrays).astype(np.float64)
         before = {name: values.astype(np.float64) for name, values in arrays.items()}
-        output = self.runner.taken.output
-        if np.unique(got[got != before[output]]).size < _TELLING:
+        changed = got != before[self.runner.taken.output]
+        if np.unique(got[changed]).size < _TELLING:
             return None
         for plain in candidates:
+            outputs = math.prod(self.case.sizes[name] for name in (plain.c.rows, plain.c.columns, "batch"))
+            if not outputs * _FEWEST <= int(changed.sum()) <= outputs:
+                continue
             if time.process_time() > self.end:
                 return None
             formula = self._explaining(plain, before, got)
