@@ -68,6 +68,15 @@ CASES = {
         source("act", f"{AB}float* C, {SIZES}, float slope", PLAIN, "C[row * N + col] = sum > 0 ? sum : slope * sum;"),
         "leaky_relu(A·B, slope)",
     ),
+    "a soft cap": (
+        source("capped", f"{AB}float* C, {SIZES}, float cap", PLAIN, "C[row * N + col] = cap * tanhf(sum / cap);"),
+        "softcap(A·B, cap)",
+    ),
+    "hardswish": (
+        source("layer", f"{AB}float* C, {SIZES}", PLAIN,
+               "C[row * N + col] = sum * fminf(fmaxf(sum + 3.0f, 0.0f), 6.0f) / 6.0f;"),
+        "hardswish(A·B)",
+    ),
     "two bounds": (
         source("clamped", CLAMP, PLAIN, "C[row * N + col] = fminf(fmaxf(sum + bias[col], lo), hi);"),
         "clamp(A·B + bias, lo, hi)",

@@ -146,6 +146,7 @@ def _activated(taken: Takes, plain: Formula) -> Iterator[Formula]:
     low, high, slope = (taken.scalars.get(role, "") for role in ("low", "high", "slope"))
     for each in (slope, *taken.reals):
         functions += [(name, (each,)) for name in ("leaky", "elu") if each]
+    functions += [("softcap", (each,)) for each in (high, *taken.reals) if each]
     bounds = (low or "0", high) if high else ()
     functions += [("clamp", bounds)] if bounds else [("clamp", ("0", each)) for each in taken.reals]
     functions += [("clamp", pair) for pair in permutations(taken.reals, 2)]

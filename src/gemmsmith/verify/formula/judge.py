@@ -42,7 +42,7 @@ from gemmsmith.verify.meaning.launch_trial import (
 )
 
 OTHERS, LARGE = "other extents", "large results"
-_SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu"))
+_SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
