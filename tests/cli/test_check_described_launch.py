@@ -18,7 +18,12 @@ NAMES = {"m": "M", "n": "N", "k": "K"}
     ("comment", "grid", "block"),
     [
         ("// launch: block (32, 8), grid (ceil(N/32), ceil(M/8))", "ceil(N/32),ceil(M/8)", "32,8"),
-        ("/* grid = dim3((n + 15) / 16, m / 16)\n   block = 16 x 16 */", "(N + 15) / 16,floor(M / 16)", "16,16"),
+        ("/* grid = dim3((n + 15) / 16, m / 16)\n   block = 16 x 16 */", "(N + 15) // 16,M // 16", "16,16"),
+        (
+            "// block (16, 16), grid (t * (t + 1) / 2) with t = ceil(n / 16)",
+            "((N + 16 - 1) // 16) * (((N + 16 - 1) // 16) + 1) // 2",
+            "16,16",
+        ),
         ("// 128 threads, grid (ceil(n/4), m)", "ceil(N/4),M", "128"),
         ("// consumers: 128 threads, 2 outputs each", "", ""),
         ("// blocks are regrouped, 8 block rows at a time", "", ""),
@@ -51,6 +56,7 @@ def test_comments_of_another_kernel() -> None:
          "(N + 31) // 32,M", "256"),
         ("/* mine<<<dim3((n + 31) / 32,\n        (m + 7) / 8), 64>>>(...) */", "(N + 31) // 32,(M + 7) // 8", "64"),
         ("// <<<(m * n + 255) / 256, 256>>>", "(M * N + 255) // 256", "256"),
+        ("// t = cdiv(n, 32): mine<<<dim3(t, m / 8), 256>>>(...)", "((N + 32 - 1) // 32),M // 8", "256"),
         ("// other<<<m, 256>>>(A, B, C, m, n, k);", "", ""),
         ("// mine<<<m, 256>>>(A, B, C, m, n, k)\n// mine<<<m, 512>>>(A, B, C, m, n, k)", "", ""),
         ("// shifts: x <<< 3", "", ""),
@@ -134,6 +140,12 @@ def test_a_comment_that_does_not_fit_is_not_believed(tmp_path: Path, capsys: pyt
         "b[i][lane];\n            }", "b[i][lane ^ 1];\n            }"
     )
     code, found = check(tmp_path, stale, capsys, *QUICK)
+    assert code == 2, found
+
+
+def test_a_launch_that_a_gpu_refuses_is_not_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says nothing of the kernel."""
+    code, found = check(tmp_path, SWAPPED.replace("96 threads", "2048 threads"), capsys, *QUICK)
     assert code == 2, found
 
 

@@ -108,9 +108,9 @@ def test_a_sparse_product_gets_no_verdict(tmp_path: Path, capsys: pytest.Capture
 
 def test_index_arrays_are_no_counters() -> None:
     kinds = [("float*", "A"), ("float*", "B"), ("float*", "C"), ("int*", "turn")]
-    assert scratch_names(kinds, None, "int t = turn[0]; C[t] = 0;") == frozenset()
+    assert scratch_names(kinds, (), None, "int t = turn[0]; C[t] = 0;") == frozenset()
     for body in ("turn[0] = 1;", "atomicAdd(&turn[0], 1);", "atomicAdd(turn, 1);", "++turn[0];", "int t = turn[0]++;"):
-        assert scratch_names(kinds, None, body) == {"turn"}, body
+        assert scratch_names(kinds, (), None, body) == {"turn"}, body
 
 
 @pytest.mark.parametrize(

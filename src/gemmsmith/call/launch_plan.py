@@ -147,17 +147,19 @@ def _in_rounds(kernel: PlannedLaunch, problem: Problem) -> list[PlannedLaunch]:
     found = described(problem) if described is not None else ()
     if not found:
         return [kernel]
-    launches = []
+    launches, signature = [], kernel.spec.signature
+    order = _parameter_order(signature)
     for each in found:
         arguments = list(kernel.arguments)
-        for i, argument in enumerate(kernel.spec.signature.arguments):
-            known = arguments[i]
+        for i, argument in enumerate(signature.arguments):
+            number = order[signature.place(i)]
+            known = arguments[number]
             if i in each.offsets and isinstance(known, SlotBytes):
                 (_, start), *_ = known.slots
                 element = problem.dtype if argument.role in ("A", "B") else problem.out_dtype
-                arguments[i] = pack("<Q", start + each.offsets[i] * element.itemsize)
+                arguments[number] = pack("<Q", start + each.offsets[i] * element.itemsize)
             elif i in each.numbers:
-                arguments[i] = kernel.spec.signature.packed(argument, each.numbers[i])
+                arguments[number] = signature.packed(argument, each.numbers[i])
         geometry = replace(kernel.geometry, grid=each.grid, block=each.block, smem=each.smem)
         launches.append(replace(kernel, geometry=geometry, arguments=tuple(arguments)))
     return launches
@@ -206,6 +208,12 @@ def _placed(spec: KernelSpec, problem: Problem, used: int) -> tuple[PlacedArray,
     return tuple(found)
 
 
+def _parameter_order(signature: Signature) -> dict[int, int]:
+    """The number of each parameter by its place."""
+    places = dict.fromkeys(map(signature.place, range(len(signature.arguments))))
+    return {place: number for number, place in enumerate(places)}
+
+
 def _with_scratch(
     signature: Signature, arguments: tuple[bytes | MapArgument, ...], scratch: tuple[PlacedArray, ...]
 ) -> tuple[bytes | MapArgument, ...]:
@@ -213,10 +221,7 @@ def _with_scratch(
     if not scratch:
         return arguments
     at = {each.array.name: SlotAddress(Slot.WORKSPACE) + each.offset for each in scratch}
-    order = {
-        place: number
-        for number, place in enumerate(dict.fromkeys(map(signature.place, range(len(signature.arguments)))))
-    }
+    order = _parameter_order(signature)
     found = list(arguments)
     for index, named in enumerate(signature.arguments):
         if named.name in at:

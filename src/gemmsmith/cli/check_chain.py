@@ -39,12 +39,15 @@ _OTHER_FUNCTIONS = re.compile(r"(?<!\w)(?:__)?(?:exp|tanh|erf|log|sqrt|rsqrt|pow
 def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -> Report | None:
     """The report on ``spec`` and the kernel that finishes its product; None where it is to be judged by itself."""
     first = spec.geometry
-    if not isinstance(first, UserLaunch) or first.second is not None or not first.passed_on:
+    if not isinstance(first, UserLaunch) or first.second is not None:
+        return None
+    by_workspace = bool(first.workspace_read_by)
+    if not (first.passed_on or by_workspace):
         return None
     if spec.batched and not first.products:  # a number that the grid has as its last extent may be of parts of K
         return None
     try:
-        if first(SAMPLE.with_(batch=2) if spec.batched else SAMPLE, config).grid[2] == 1:
+        if not by_workspace and first(SAMPLE.with_(batch=2) if spec.batched else SAMPLE, config).grid[2] == 1:
             return None
         options = replace(asked.options.launch, defines=asked.options.pairs, edited=spec.edited)
         joined = joined_kernel(Path(spec.source), replace(options, entry=options.entry or first.facts.kernel.qualified))
@@ -52,7 +55,7 @@ def chain_report(spec: KernelSpec, config: Config, asked: Asked, check: Check) -
             return None
         assert isinstance(joined.geometry, UserLaunch)
         assert joined.geometry.second is not None
-        divided, added = divides_sums(first.facts.kernel), adds_up(joined.geometry.second.kernel)
+        divided, added = by_workspace or divides_sums(first.facts.kernel), adds_up(joined.geometry.second.kernel)
         report = check(joined, joined.config(), asked)
     except TimeLimitError:
         raise

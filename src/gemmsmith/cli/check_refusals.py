@@ -84,15 +84,18 @@ def _refuse_unread_condition(report: Report) -> None:
 
 
 def _refuse_unfinished(report: Report, config: Config) -> None:
-    """Raise for a kernel that leaves a part of every sum in each of its slices, if another one adds them up.
+    """Raise for a kernel that leaves a part of every sum in each of its slices or in a workspace, if another one adds
+    them up.
 
     What it writes may be read by others too, which compare or print it: blocks along z tell the slices.
     """
-    after = getattr(report.spec.geometry, "passed_on", "")
-    failed = first_failure(report)
+    launch, failed = report.spec.geometry, first_failure(report)
+    joined = getattr(launch, "second", None) is not None
+    workspace = "" if joined else getattr(launch, "workspace_read_by", "")
+    after = workspace or getattr(launch, "passed_on", "")
     if not after or failed is None or is_hazard(failed) or report.verdicts[0][1].trusted or report.spec.batched:
         return
-    if report.spec.geometry(report.base, config).grid[2] > 1:
+    if workspace or launch(report.base, config).grid[2] > 1:
         raise UsageError(
             f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
             "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",

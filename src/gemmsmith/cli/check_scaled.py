@@ -5,15 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
-from gemmsmith.cli.render.excerpt import print_fault
-from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
-from gemmsmith.cli.render.output import item, patch, say
+from gemmsmith.cli.product_report import ProductReport
 from gemmsmith.cli.scaled_reading import ScaledReading, asked_of, scaled_parameters
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
@@ -30,92 +27,16 @@ from gemmsmith.userfile.kernels.user_kernel import found_values, scaled_kernel
 from gemmsmith.userfile.text.source import read_text
 from gemmsmith.verify.meaning.launch_search import TileLaunch
 from gemmsmith.verify.meaning.scaled_check import (
-    ALIGNED,
-    RIGHT,
-    WHOLE_TILES,
     ScaledCheck,
-    ScaledTrial,
     check_scaled,
     launches_of_scaled,
 )
-from gemmsmith.verify.meaning.scaled_meanings import formula
-
-_MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
-
-
-@dataclass(frozen=True)
-class ScaledReport:
-    """What check found, as text and as JSON."""
-
-    check: ScaledCheck
-    lines: tuple[str, ...]
-    seconds: float
-    verbose: bool = False
-    causes: tuple[Suggestion, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return self.check.ok
-
-    @property
-    def entry(self) -> str:
-        return self.check.spec.entry
-
-    def conclusion(self) -> str:
-        """The verdict in one line."""
-        found = self.check
-        as_what = f"as {formula(found.meaning, found.parameters)}"
-        passed = sum(trial.ok for trial in found.trials)
-        if found.status == RIGHT:
-            return f"{self.entry} is right, {as_what}: {passed} trials passed"
-        if found.ok:
-            extents = f" of {' and '.join(found.multiples)}" if found.multiples else ""
-            return f"{self.entry} is right, {as_what}, for {_MULTIPLES[found.status]}{extents} only"
-        failed = next(trial for trial in found.trials if not trial.ok)
-        verb = "races" if found.status == "racy" else "is wrong"
-        return f"{self.entry} {verb}, {as_what}: {failed.label} ({_shape(failed)})"
-
-    def to_json(self) -> dict[str, Any]:
-        kernel, geometry = self.check.trials[0].check.kernel, self.check.trials[0].check.launch.geometry
-        used = kernel.compiled.resources
-        return {
-            "kernel": self.check.spec.name, "entry": self.entry, "symbol": kernel.compiled.entry, "ok": self.ok,
-            "status": self.check.status, "arch": kernel.compiled.arch, "found": list(self.lines),
-            "registers": used.registers, "static_smem": used.static_smem,
-            "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem},
-            "trials": [_trial_json(trial) for trial in self.check.trials],
-            "causes": [cause.to_json() for cause in self.causes], "remedies": [], "hints": [],
-            "note": "", "verdict": self.conclusion(), "next": "", "notes": [], "skipped": [], "not_run": [],
-            "warnings": [self.conclusion()] if self.ok and self.check.status != RIGHT else [],
-            "seconds": round(self.seconds, 2), "certificate": None,
-        }  # fmt: skip
-
-    def show(self) -> None:
-        """For people: the trials, what is wrong, and the verdict."""
-        for line in self.lines:
-            item(line, "cyan")
-        first = self.check.trials[0].check
-        item(kernel_line(first.kernel))
-        item(geometry_line(first.launch.geometry))
-        limited = self.check.ok
-        for trial in self.check.trials:
-            mark, style = ("ok   ", "green") if trial.ok else ("limit", "yellow") if limited else ("WRONG", "red")
-            say(f"  {mark} {trial.label} ({_shape(trial)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
-        item(self.conclusion(), "green" if self.check.status == RIGHT else "yellow" if self.ok else "red")
-        for cause in self.causes:
-            item(cause.sentence, "green")
-            patch(cause.diff)
-        for outcome in (each for trial in self.check.trials if not trial.ok for each in trial.check.outcomes):
-            for fault in outcome.faults:
-                print_fault(fault, "yellow" if limited else "red", self.verbose)
-            for reason in outcome.reasons[outcome.told :]:
-                item(f"  {reason}", "yellow" if limited else "red")
 
 
 def scaled_report(
     word: str, options: KernelOptions, device: DeviceOptions, timeout: float, cache: CacheOptions, trial: TrialOptions,
     refused: SignatureError, started: float, cures: float,
-) -> ScaledReport:  # fmt: skip
+) -> ProductReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
     spec, parameters = scaled_parameters(word, options, refused)
     path, asked = asked_of(word, options)
@@ -138,7 +59,7 @@ def scaled_report(
     lines = f"{spec.entry}: {_roles(parameters)}", *(f"  {each}" for each in found_values(path, asked, sizes))
     if isinstance(meant.geometry, TileLaunch):
         lines = (f"{spec.entry}: its launch was found by trying: {meant.geometry}", *lines)
-    return ScaledReport(check, lines, seconds_used() - started, trial.verbose, causes)
+    return ProductReport(check, lines, seconds_used() - started, trial.verbose, causes)
 
 
 @dataclass(frozen=True)
@@ -206,14 +127,3 @@ def _roles(parameters: tuple[ScaledParameter, ...]) -> str:
     said = [f"{each.name} is {words.get(each.role, each.role)}" for each in parameters
             if each.name != each.role and (each.role in words or each.role in ("A", "B", "C"))]  # fmt: skip
     return f"taken as a product with scales or mixed types{': ' if said else ''}{', '.join(said)}"
-
-
-def _shape(trial: ScaledTrial) -> str:
-    return "x".join(map(str, trial.shape))
-
-
-def _trial_json(trial: ScaledTrial) -> dict[str, Any]:
-    m, n, k = trial.shape
-    reasons = [reason for outcome in trial.check.outcomes for reason in outcome.reasons]
-    return {"label": trial.label, "schedule": "lockstep", "ok": trial.ok, "problem": {"m": m, "n": n, "k": k},
-            "reasons": reasons, "hazards": [], "mistrusted": False, "damage": []}  # fmt: skip

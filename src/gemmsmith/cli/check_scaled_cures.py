@@ -15,7 +15,7 @@ from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.files.edited import Edited
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
-from gemmsmith.verify.meaning.scaled_check import RIGHT
+from gemmsmith.verify.meaning.launch_trial import RIGHT
 from gemmsmith.verify.meaning.scaled_check import ScaledCheck as Check
 from gemmsmith.verify.meaning.scaled_meanings import formula
 from gemmsmith.verify.trials.trial import DISTINCT, Trial

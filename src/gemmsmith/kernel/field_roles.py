@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gemmsmith.kernel.role_names import extent_role, field_role, leading_role, scalar_role
+from gemmsmith.kernel.role_names import extent_role, field_role, is_batch, leading_role, scalar_role
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,11 @@ def own_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def field_roles(fields: Sequence[Field], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
-    """Roles of the numbers, by index. ``pointers``: those of the pointers; ``taken``: of parameters of their own.
+def field_roles(
+    fields: Sequence[Field], pointers: Mapping[int, str], taken: set[str], batched: bool = False
+) -> dict[int, str]:
+    """Roles of the numbers, by index. ``pointers``: those of the pointers; ``taken``: of parameters of their own;
+    ``batched``: blocks have a third index.
 
     Beside one pointer a number belongs to that matrix. Beside several, or none, its name must tell; a size that is told
     elsewhere is then a tile's, and stays open.
@@ -35,6 +38,7 @@ def field_roles(fields: Sequence[Field], pointers: Mapping[int, str], taken: set
         if field.is_pointer and field.index in pointers:
             matrices.setdefault(field.place, []).append(pointers[field.index])
     numbers = [field for field in fields if not field.is_pointer]
+    strides = _strides({field.index: own_name(field.name) for field in numbers if field.is_integer}, batched)
     roles = {field.index: field_role(own_name(field.name), matrices[field.place][0]) for field in numbers
              if len(matrices.get(field.place, ())) == 1}  # fmt: skip
     for field in numbers:
@@ -43,6 +47,15 @@ def field_roles(fields: Sequence[Field], pointers: Mapping[int, str], taken: set
         name = own_name(field.name)
         role = scalar_role(name)
         if not role and field.is_integer:
-            role = leading_role(name, batched=False) or extent_role(name)
+            role = strides.get(field.index, "") or ("batch" if is_batch(name) else extent_role(name))
         roles[field.index] = "" if role in taken | set(roles.values()) else role
     return roles
+
+
+def _strides(names: Mapping[int, str], batched: bool) -> dict[int, str]:
+    """Leading dimensions and the strides of a batch: a stride is a batch's where there are several products, or beside
+    the same matrix's leading dimension."""
+    batched = batched or any(map(is_batch, names.values()))
+    found = {i: leading_role(name, batched) for i, name in names.items()}
+    twice = {role for role in found.values() if role and list(found.values()).count(role) > 1}
+    return {i: leading_role(names[i], True) if role in twice else role for i, role in found.items()}

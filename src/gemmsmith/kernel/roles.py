@@ -93,7 +93,7 @@ def _roles_by_name(
 ) -> dict[int, str]:
     """Roles of the pointers, and of what is called or used in a way that tells its role."""
     roles = pointers | _scalar_roles(found, body, pointers, counters)
-    roles |= _field_roles(found, pointers, set(roles.values()))
+    roles |= _field_roles(found, pointers, set(roles.values()), body)
     sizes = {role: kind.itemsize for i, role in pointers.items() if (kind := found[i].type.element)}
     roles = with_byte_pitches(roles, {i: parameter.name for i, parameter in enumerate(found)}, sizes, body)
     return roles | {i: f"map{parameter.map}" for i, parameter in enumerate(found) if parameter.map}
@@ -244,9 +244,11 @@ def _extents_of(found: list[WrittenParameter], places: list[int]) -> set[str]:
     return set(extents_by_name({i: found[i].name for i in places}).values())
 
 
-def _field_roles(found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str]) -> dict[int, str]:
+def _field_roles(
+    found: list[WrittenParameter], pointers: Mapping[int, str], taken: set[str], body: str
+) -> dict[int, str]:
     fields = [Field(i, p.name, p.place, p.is_pointer, p.type.is_integer) for i, p in enumerate(found) if "." in p.name]
-    return field_roles(fields, pointers, taken)
+    return field_roles(fields, pointers, taken, "blockIdx.z" in body)
 
 
 def _role_at_launch(parameter: WrittenParameter, taken: set[str]) -> str:

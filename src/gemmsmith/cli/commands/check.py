@@ -26,6 +26,7 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
+from gemmsmith.cli.product_report import ProductReport
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.output import print_json
@@ -46,7 +47,6 @@ from gemmsmith.userfile.files.read_once import files_read_once
 
 if TYPE_CHECKING:
     from gemmsmith.cli.check_races import BlockRaces
-    from gemmsmith.cli.check_scaled import ScaledReport
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
@@ -206,23 +206,38 @@ def _check_as_product(asked: _Asked) -> bool:
         return _check_plain_product(asked)
     except SeveralKernelsError:
         raise
-    except SignatureError as error:
-        scaled_parameters(asked.kernel, asked.options, error)  # a refusal comes before slow imports
-        from gemmsmith.cli.check_scaled import scaled_report
-
-        report = scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
-                               asked.trial, error, asked.clock.started, asked.cure_seconds)  # fmt: skip
+    except (SignatureError, UsageError) as error:
+        report = _other_report(asked, error)
     _show(asked, report)
     return report.ok
 
 
-def _show(asked: _Asked, report: ScaledReport | BlockRaces) -> None:
+def _show(asked: _Asked, report: ProductReport | BlockRaces) -> None:
     if asked.form.is_document:
         _print_document(asked, [report.to_json()])
     elif asked.form is Format.JSON:
         print_json(report.to_json())
     else:
         report.show()
+
+
+def _other_report(asked: _Asked, refused: SignatureError | UsageError) -> ProductReport:
+    """The report on a product that is refused as a plain one: with scales, or as a formula has it."""
+    if isinstance(refused, SignatureError):
+        try:
+            scaled_parameters(asked.kernel, asked.options, refused)  # a refusal comes before slow imports
+            from gemmsmith.cli.check_scaled import scaled_report
+
+            return scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
+                                 asked.trial, refused, asked.clock.started, asked.cure_seconds)  # fmt: skip
+        except SignatureError as error:
+            refused = error
+    if asked.device.wants_gpu or not asked.shape.is_free or asked.options.signature:
+        raise refused
+    from gemmsmith.cli.check_formula import formula_report
+
+    return formula_report(asked.kernel, asked.options, asked.timeout, asked.cache, asked.trial.trial,
+                          asked.trial.verbose, refused, asked.clock.started)  # fmt: skip
 
 
 def _check_plain_product(asked: _Asked) -> bool:

@@ -10,9 +10,10 @@ _PROPERTIES = {
     SMS: ASSUMED_SMS, "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiProcessor": 2048,
     "sharedMemPerBlock": 49_152, "sharedMemPerBlockOptin": 232_448, "sharedMemPerMultiprocessor": 233_472,
 }  # fmt: skip
-# What a launcher calls the number of SMs that its caller passes it.
+# What a launcher calls the number of SMs, or of blocks for them, that its caller passes it.
 _COUNT = re.compile(r"(?:n|num|number_?of|total|device|gpu)_?sms?|sms|sms?_?(?:count|num|total)"
-                  r"|(?:(?:n|num|number_?of)_?)?multi_?processors?(?:_?count)?", re.I)  # fmt: skip
+                  r"|(?:(?:n|num|number_?of)_?)?(?:multi_?processors?|workers|ctas|blocks)(?:_?count)?",
+                  re.I)  # fmt: skip
 
 
 def is_of_device(name: str) -> bool:

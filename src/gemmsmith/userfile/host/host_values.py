@@ -37,6 +37,9 @@ _PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slic
                     r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
 
 
+_COMMAND_LINE = re.compile(r"\bargv\b|\bgetenv\b")
+
+
 class HostScope(HostObjects):
     """The scope of a frame. ``given`` are the user's own values by name, ``overrides`` those of names in this frame."""
 
@@ -74,10 +77,13 @@ class HostScope(HostObjects):
         return self._assumed(name)
 
     def _is_number_of_parts(self, name: str) -> bool:
-        """Whether it is a parameter of the host function with a name for a number of parts of K."""
+        """Whether it is a parameter of the host function with a name for a number of parts of K, or a variable that the
+        command line sets."""
         parameters = self.frame.function.parameters if self.frame.function is not None else ()
-        changed = name in self.frame.locals.variables or name in self.frame.locals.changed
-        return any(each.name == name for each in parameters) and not changed and bool(_PARTS.fullmatch(name))
+        variable, changed = self.frame.locals.variables.get(name), name in self.frame.locals.changed
+        given = variable is not None and _COMMAND_LINE.search(variable.value) is not None
+        free = any(each.name == name for each in parameters) and variable is None
+        return (free or given) and not changed and bool(_PARTS.fullmatch(name))
 
     def _assumed(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""

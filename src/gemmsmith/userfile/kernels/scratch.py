@@ -30,17 +30,20 @@ _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 # What an element is bound to: an object made from it (atomic_ref<int> flag(flags[i])), or a reference.
 _REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
 _NEAR = 120  # characters before an element in which that is looked for
+_ZEROS, _UNSET = re.compile(r"\bzeros(?:_like)?\s*\("), re.compile(r"\bempty(?:_like)?\s*\(")  # PyTorch's tensors
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
-def scratch_names(parameters: Sequence[tuple[str, str]], site: SiteValues | None, body: str = "") -> frozenset[str]:
-    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, or by name.
+def scratch_names(
+    parameters: Sequence[tuple[str, str]], passed: Sequence[str], site: SiteValues | None, body: str = ""
+) -> frozenset[str]:
+    """Those of the kernel's (type, name) that are such arrays: by what host code does with them, which passes these
+    texts, or by name.
 
     Integers that the kernel's ``body`` only reads are none: they say where something is, as in a sparse matrix.
     """
     pointers = [(i, kind, name) for i, (kind, name) in enumerate(parameters) if parameter_type(kind, {}).stars == 1]
     free = [(i, name) for i, kind, name in pointers if "const" not in kind.split() and not pointer_role(name)]
-    passed = site.site.arguments if site is not None else ()
     found = {name for i, name in free if site is not None and i < len(passed) and _only_shared(passed[i], site)}
     found |= {name for _, name in free if set(words(name)) & _NAMES}
     counts = {name for _, kind, name in pointers if _is_count(kind)}
@@ -111,9 +114,12 @@ def adds_into(name: str, code: str) -> bool:
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)
-    if owner is None or owner.function is None or not allocates(name, owner):
+    variable = owner.locals.variables.get(name) if owner is not None else None
+    if variable is not None and _ZEROS.search(variable.value):
         return True
-    return _memset(name).search(owner.function.body) is not None
+    if owner is None or owner.function is None or not allocates(name, owner):
+        return variable is None or not _UNSET.search(variable.value)
+    return sets_to_zero(text, frame)
 
 
 def is_never_set(text: str, frame: Frame) -> bool:

@@ -74,11 +74,12 @@ class _Read:
 def joined_kernel(path: Path, options: UserOptions) -> KernelSpec | None:
     """The kernel in ``path`` and the next one, which finishes its product, as one; None where there is no such."""
     launch = _read(path, options).launch
-    output = next((arg for arg in launch.signature.arguments if arg.role == launch.signature.output), None)
     if options.grid or options.block or options.smem or options.signature or launch.maps or launch.notes:
         return None
-    chain = kernel_chain(launch.site, launch.template, output.at_launch if output else "", options.edited)
-    if chain is None:
+    left = [launch.array_passed(i) for i, arg in enumerate(launch.signature.arguments)
+            if arg.role in (launch.signature.output, SCRATCH)]  # fmt: skip
+    chains = (kernel_chain(launch.site, launch.template, array, options.edited) for array in left)
+    if (chain := next(filter(None, chains), None)) is None:
         return None
     try:
         return user_kernel(path, replace(options, edited=chain.edited, entry=chain.entry), chain)
@@ -306,7 +307,8 @@ def _recognised(
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
     # Device functions call their own matrices A, too: what they do to A.elements tells nothing about the kernel's.
     body = facts.kernel.body if places else facts.reached
-    shared = frozenset[str]() if places else scratch | scratch_names(parameters, site, facts.reached)
+    own = scratch_names(parameters, passed, site, body)
+    shared = own if places else scratch | own
     counters = counters_at(site.site.frame) if site is not None else frozenset[str]()
     alone = () if places else passed
     host = HostArguments(passed, computed, places, map_parameters(maps), shared, _left_out(parameters, alone), counters,

@@ -85,7 +85,9 @@ class ChainedLaunch:
 
         def is_computed(i: int) -> bool:
             arg = signature.arguments[i]
-            text = passed[i] if i < len(passed) else ""
+            if "." in arg.name:
+                return False  # of a struct, which is passed whole
+            text = passed[signature.place(i)] if signature.place(i) < len(passed) else ""
             value = variables[text].value if text in variables else text
             twice = arg.role in ("M", "N", "K") and roles.count(arg.role) > 1 and re.search(r"[-+*/%(]", value)
             return arg.code in INTEGERS and (not arg.role or bool(twice))

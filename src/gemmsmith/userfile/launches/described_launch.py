@@ -23,13 +23,15 @@ _OF_LAUNCH = re.compile(r"\b(?:launch(?:ed)?|grid|blocks?)\b", re.I)
 _WRITTEN = re.compile(
     r"(?:\b(?P<name>[A-Za-z_]\w*)\s*(?:<[^<>;]{0,80}>)?)?\s*<<<(?P<how>[^;]{1,200}?)>>>\s*(?:\((?P<passed>[^;()]{0,400})\))?"
 )
+_TILES = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*(?:ceil\w*|cdiv|div_?up)\s*\(\s*(\w+)\s*[/,]\s*(\w+)\s*\)")
 _DIM3 = re.compile(r"\s*dim3\s*\((.*)\)\s*", re.S)
 _LINES = 4  # over which it may be written
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_ROUNDED = re.compile(r"ceil|div|up\b|floor|\+", re.I)
+_ROUNDED = re.compile(r"ceil|div|up\b|floor", re.I)
+_DIVISION = re.compile(r"(?<!/)/(?!/)")
 _MOST_TEXT = 1 << 14  # characters of comments
 _LONGEST = 200  # characters of a grid or block
-_SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2}
+_SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2, "batch": 2}
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,11 @@ def launch_in_comments(
     text: str, kernel: KernelSource, file: SourceFile, parameters: Mapping[str, str]
 ) -> DescribedLaunch | None:
     """The launch of ``kernel`` that comments of its ``file`` write as code, or describe between the kernel before it
-    and its own end; or that of the file, if nothing follows the kernel. ``parameters`` as in ``written_launch``."""
+    and its own end; or its file's end, if no kernel follows. ``parameters`` as in ``written_launch``."""
     ends = [each.line + each.body.count("\n") for each in file.kernels if each.line < kernel.line]
     last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1
-    begin = [*(each.line for each in file.kernels), *(each.line for each in file.functions)]
-    if max(begin) <= kernel.line:
-        last = text.count("\n") + 1
+    if all(each.line <= kernel.line for each in file.kernels):
+        last = text.count("\n") + 1  # of the last kernel they may stand anywhere behind it
     first, extents = max(ends, default=0) + 1, {name: role for name, role in parameters.items() if role in EXTENTS}
     found = written_launch(text, kernel.name, range(first, last + 1), parameters)
     return found or described_launch(text, first, last, extents)
@@ -63,7 +64,9 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     """
     grids: dict[str, int] = {}
     blocks: dict[str, int] = {}
-    for line, comment in _comments(text, first, last):
+    comments = _comments(text, first, last)
+    names = _defined(comments, names)
+    for line, comment in comments:
         for match in _GRID.finditer(comment):
             grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
         threads = _THREADS.finditer(comment) if _OF_LAUNCH.search(comment) else ()  # else of a part of the block
@@ -87,6 +90,7 @@ def written_launch(text: str, name: str, near: range, parameters: Mapping[str, s
     ``parameters``: what the kernel's parameters are, in order: M, N, K, or themselves.
     """
     comments = _comments(text, 1, text.count("\n") + 1)
+    parameters = _defined(comments, parameters)
     found: dict[tuple[str, str], int] = {}
     for number, (line, comment) in enumerate(comments):
         following = " ".join(each for _, each in comments[number + 1 : number + _LINES])
@@ -132,6 +136,16 @@ def _comments(text: str, first: int, last: int) -> list[tuple[int, str]]:
     return found
 
 
+def _defined(comments: list[tuple[int, str]], names: Mapping[str, str]) -> dict[str, str]:
+    """The names, and those that comments define as numbers of tiles: ``with t = ceil(n / 16)``."""
+    found = dict(names)
+    for _, comment in comments:
+        for name, size, tile in _TILES.findall(comment):
+            size, tile = (_as_roles(each, names) for each in (size, tile))
+            found.setdefault(name, f"(({size} + {tile} - 1) // {tile})")
+    return found
+
+
 def _inside(text: str, start: int) -> str:
     """What stands between the bracket before ``start`` and the one that closes it."""
     depth = 1
@@ -144,7 +158,7 @@ def _inside(text: str, start: int) -> str:
 
 def _of_code(text: str, names: Mapping[str, str]) -> str:
     """C++ as an option: its division cuts."""
-    parts = split(_as_roles(text, names).replace("/", "//")) if text.strip() else []
+    parts = split(_as_roles(text.replace("/", "//"), names)) if text.strip() else []
     return ",".join(" ".join(part.split()) for part in parts)
 
 
@@ -153,7 +167,7 @@ def _as_roles(text: str, names: Mapping[str, str]) -> str:
 
 
 def _as_option(text: str, names: Mapping[str, str]) -> str:
-    """``n / 64, batch`` as an option: "floor(N / 64),BATCH"."""
+    """``n / 64, batch`` as an option: "N // 64,BATCH". Without a word for how it is rounded a division cuts."""
     text = _as_roles(text, names)
     parts = [part.strip() for part in split(text)] if text.strip() else []
-    return ",".join(part if _ROUNDED.search(part) or "/" not in part else f"floor({part})" for part in parts)
+    return ",".join(part if _ROUNDED.search(part) else _DIVISION.sub("//", part) for part in parts)

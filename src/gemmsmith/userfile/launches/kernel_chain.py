@@ -226,11 +226,14 @@ def _joined(halves: list[_Half], output: str, added_to: bool) -> list[_Parameter
     shared = [p for p in found if p.passed == output]
     if len(shared) != 1 or set(shared[0].places) != {0, 1}:
         return None
+    if not shared[0].pointer:  # a struct with all arrays, which both take
+        return found
     if added_to:
         return found if not any("const" in kind.split() for kind in shared[0].types.values()) else None
-    # The first kernel's result is no result of the second: what that one writes is.
+    # What the first kernel leaves is no result of the second: another array is, which the first may write as well.
     reads = "const" in shared[0].types[1].split()
-    writes = any(p.pointer and set(p.places) == {1} and "const" not in p.types[1].split() for p in found)
+    writes = any(p.pointer and p is not shared[0] and 1 in p.places
+                 and not any("const" in kind.split() for kind in p.types.values()) for p in found)  # fmt: skip
     return found if reads and writes else None
 
 

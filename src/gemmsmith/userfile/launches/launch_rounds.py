@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
+from gemmsmith.kernel.signature import SCRATCH
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
 from gemmsmith.userfile.kernels.options import UserOptions
-from gemmsmith.userfile.kernels.scratch import cleared_bytes, sets_to_zero
+from gemmsmith.userfile.kernels.scratch import cleared_bytes, is_zeroed
+from gemmsmith.userfile.kernels.span_parameters import without_accessor
 from gemmsmith.userfile.launches.chained_launch import INTEGERS, ChainedLaunch
 from gemmsmith.userfile.launches.launch_memory import LaunchMemory
 
@@ -42,11 +44,28 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         return reader_after(self.site.site, output.at_launch)
 
     @property
+    def workspace_read_by(self) -> str:
+        """Which kernel host code launches on what this one leaves in an array that blocks share: partial sums."""
+        if self.site is None:
+            return ""
+        shared = [i for i, arg in enumerate(self.signature.arguments) if arg.role == SCRATCH]
+        readers = (reader_after(self.site.site, self.array_passed(i)) for i in shared if self.array_passed(i))
+        return next(filter(None, readers), "")
+
+    def array_passed(self, index: int) -> str:
+        """What host code passes for an argument that is an array: its name, or that of the struct that holds it."""
+        argument, passed = self.signature.arguments[index], self.site.site.arguments if self.site is not None else ()
+        place = self.signature.place(index)
+        return argument.at_launch or (passed[place] if "." in argument.name and place < len(passed) else "")
+
+    @property
     def zeroes_output(self) -> bool:
-        """Whether host code sets the result to zero before it launches the kernel."""
-        output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
-        return self.site is not None and output is not None and bool(output.at_launch) and sets_to_zero(
-            output.at_launch, self.site.site.frame)  # fmt: skip
+        """Whether host code sets the result to zero before the launch, or does not show who allocates it."""
+        places = [i for i, arg in enumerate(self.signature.arguments) if arg.role == self.signature.output]
+        if self.site is None or not places:
+            return False
+        passed, place = self.site.site.arguments, self.signature.place(places[0])
+        return place < len(passed) and is_zeroed(without_accessor(passed[place]), self.site.site.frame)
 
     def not_cleared(self, problem: Problem) -> str:
         """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; else ""."""

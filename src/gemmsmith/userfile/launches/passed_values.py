@@ -7,7 +7,8 @@ are fractions. So they are computed for every product anew, as host code does it
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 
@@ -34,6 +35,7 @@ class PassedValues:
     site: SiteValues | None
     second: LaunchSite | None
     swapped: bool
+    computed: frozenset[int]
     passed: frozenset[int] = frozenset()
 
     def read_as(self, signature: Signature) -> Self:
@@ -42,8 +44,9 @@ class PassedValues:
     def with_passed(self, signature: Signature) -> tuple[Self, Signature]:
         """The launch and the signature where numbers without a meaning are those that host code computes."""
         roles = {arg.role for arg in signature.arguments}
-        places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)]
-        if self.site is None or self.second is not None or not places or not roles >= _EXTENTS:
+        places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)
+                  and (self.second is None or "." in arg.name)]  # fmt: skip
+        if self.site is None or not places or not roles >= _EXTENTS:
             return self, signature
         plain = (replace(arg, role="0") if i in places else arg for i, arg in enumerate(signature.arguments))
         found = replace(signature, arguments=tuple(plain))
@@ -73,14 +76,33 @@ class PassedValues:
         own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
         return {place: self._value(place, own) for place in sorted(self.passed)}
 
-    def _value(self, place: int, problem: Problem) -> Number:
+    def shares_out(self, problem: Problem) -> bool:
+        """Whether host code divides the work by a number of blocks that its caller chooses: ``ceil(total / blocks)`` is
+        passed as a share."""
+        return any(True for _ in self._shares(problem))
+
+    def shares_nothing(self, problem: Problem) -> bool:
+        """Whether these shares are of no work, as where K is 0."""
+        shares = list(self._shares(problem))
+        return bool(shares) and not any(shares)
+
+    def _shares(self, problem: Problem) -> Iterator[Number]:
+        own = problem.with_(m=problem.n, n=problem.m) if self.swapped else problem
+        for place in sorted(self.passed | self.computed):
+            asked = Asked()
+            with suppress(UsageError):
+                value = self._value(place, own, asked)
+                if asked.assumed:
+                    yield value
+
+    def _value(self, place: int, problem: Problem, asked: Asked | None = None) -> Number:
         assert self.site is not None
         texts, roles = self.site.site.arguments, self.site.roles
         texts = flat_arguments(texts, roles.names, roles.places) if roles.places else texts
         if place >= len(texts) or not texts[place]:
             raise UsageError(f"{self.site.site.shown()} passes nothing for {roles.names[place]}")
         try:
-            return number(evaluate(texts[place], self.site.scope(problem_sizes(problem), Asked())))
+            return number(evaluate(texts[place], self.site.scope(problem_sizes(problem), asked or Asked())))
         except (RecursionError, ArithmeticError, TypeError) as error:
             raise UsageError(f"what {self.site.site.shown()} passes is not understood: {error}") from None
 

@@ -105,7 +105,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize, 
             raise UsageError(f"for {shape} its host code launches another version, with blocks of {_shown(block)}",
                              "give another shape, or --block and --grid")  # fmt: skip
         grid = self._triple("grid", names) if self.options.grid else self._site_grid(problem, block)
-        if grid is None and self._launches_nothing(problem, block):
+        if (grid is None and self._launches_nothing(problem, block)) or self.shares_nothing(problem):
             raise UsageError(f"for {problem.m}x{problem.n}x{problem.k} its host code launches no blocks",
                              "give a larger shape, or --grid")  # fmt: skip
         grid = grid or self._guess().grid(problem, block)
@@ -220,7 +220,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize, 
         walks = asked.sized or "gridDim" in self.facts.reached or self.site.shares_constants(self.facts.constants_used)
         walks = walks or BLOCKS_TAKE_TILES.search(self.facts.reached) is not None  # blocks take tile after tile
         walks = walks or (found == (1, 1, 1) and BLOCK_INDEX.search(self.facts.reached) is None)  # one makes all of C
-        walks = walks or self._is_exchanged
+        walks = walks or self._is_exchanged or (asked.assumed and self.shares_out(problem))
         return found if index or walks or self.signature.fixed else None
 
     def _site_grid(self, problem: Problem, block: Dim3) -> Dim3 | None:

@@ -13,6 +13,7 @@ from gemmsmith.userfile.host.launch_conditions import HostCondition, Launched
 from gemmsmith.userfile.host.launch_limits import LaunchLimits
 
 _TIMES = (1, 2, 4, 8, 16, 32)
+_MULTIPLES = (2, 4, 8, 16, 32, 64)
 _SHARES = (1, 2, 4, 8, 16, 64)
 _MOST_WORK = 1 << 23  # multiply-adds of one simulated launch: some seconds
 # Added to M, N and K: each is odd then, whatever multiples host code asks for.
@@ -46,6 +47,16 @@ def launched_ragged(spec: KernelSpec, base: Problem, ragged: Problem) -> Problem
         return ragged
     near = (base.with_(m=base.m + m, n=base.n + n, k=base.k + k) for m, n, k in _RAGGED)
     return next((each for each in near if min(each.m, each.n, each.k) > 0 and excluded(spec, each) is None), ragged)
+
+
+def asked_multiple(spec: KernelSpec, base: Problem) -> int:
+    """The multiple that a condition of host code asks K to be, as ``K % 16 == 0`` does; 1 where there is none."""
+    for step in _MULTIPLES:
+        if base.k <= step or excluded(spec, base.with_(k=base.k - step)) is not None:
+            continue
+        out = (excluded(spec, base.with_(k=base.k - less)) for less in range(1, step))
+        return step if all(each is not None and "%" in each.text for each in out) else 1
+    return 1
 
 
 def launched_shape(spec: KernelSpec, shape: Shape) -> Shape:

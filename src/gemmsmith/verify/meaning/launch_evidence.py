@@ -11,12 +11,12 @@ import time
 import numpy as np
 
 from gemmsmith.call.binding import CompileFn
-from gemmsmith.errors import GemmsmithError
+from gemmsmith.errors import GemmsmithError, SimulationError, TimeLimitError, UnknownInstructionError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.run.device import Device
 from gemmsmith.sim.device import SimDevice
-from gemmsmith.verify.meaning.launch_search import elements_written
+from gemmsmith.verify.meaning.launch_search import elements_written, run_block
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
 _SECONDS = 4
@@ -46,7 +46,8 @@ def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn
 
 
 def fits_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
-    """Whether a launch that is known fits, or its first block faults, though there is room behind every matrix."""
+    """Whether a launch that is known fits, or its first block faults, though there is room behind every matrix. One
+    that a GPU refuses, or that takes too long, says nothing of the kernel."""
     if not isinstance(device, SimDevice):
         return False
     try:
@@ -54,5 +55,12 @@ def fits_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn:
         geometry = spec.geometry(problem, config)
     except GemmsmithError:
         return False
-    first = elements_written(device, spec, config, problem, geometry, 0, compile_fn)
-    return first is None or fits(device, spec, config, compile_fn)
+    try:
+        run_block(device, spec, config, problem, geometry, 0, compile_fn)
+    except (TimeLimitError, UnknownInstructionError):
+        return False
+    except SimulationError:
+        return True
+    except GemmsmithError:
+        return False
+    return fits(device, spec, config, compile_fn)

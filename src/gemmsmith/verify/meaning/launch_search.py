@@ -136,7 +136,18 @@ def elements_written(
     device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry, block: int,
     compile_fn: binding.CompileFn,
 ) -> Any:  # fmt: skip
-    """Which elements of C, and of the room behind it, one block changes; None if it faults."""
+    """Which elements of C, and of the room behind it, one block changes; None if it faults, or cannot be launched."""
+    try:
+        return run_block(device, spec, config, problem, geometry, block, compile_fn)
+    except GemmsmithError:
+        return None
+
+
+def run_block(
+    device: SimDevice, spec: KernelSpec, config: Config, problem: Problem, geometry: Geometry, block: int,
+    compile_fn: binding.CompileFn,
+) -> Any:  # fmt: skip
+    """Which elements of C, and of the room behind it, one block changes; raises where it faults, or is refused."""
     own = replace(spec, geometry=lambda *_: geometry)
     size = max(SIDE * SIDE, problem.batch * max(problem.m, problem.n, problem.k) ** 2)
     sizes = (problem.dtype.itemsize, problem.dtype.itemsize, problem.out_dtype.itemsize)
@@ -153,8 +164,6 @@ def elements_written(
         *_, step = binding.load_plan(device, plan, compile_fn).steps(given)
         device.launch(step.loaded, step.launch, [block])
         after = device.read(addresses[2], poison.size)
-    except GemmsmithError:
-        return None
     finally:
         for address in (*addresses, extra):
             device.free(address)

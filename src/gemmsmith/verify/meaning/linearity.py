@@ -56,7 +56,8 @@ def _not_a_sum_of_products(probe: LaunchProbe, meant: Signature, shape: Shape) -
             return None
         if _bends(results[0], results[PLAIN], below.astype(np.float64), error):
             why = NOT_LINEAR
-    sums = (results[PLAIN] - results[0]) / problem.alpha
+    with np.errstate(invalid="ignore"):  # infinite results, as of a mask
+        sums = (results[PLAIN] - results[0]) / problem.alpha
     if not why and k >= _DEEP and bool((sums % k == 0).all()) and np.unique(sums).size > 2:
         return ONE_TERM
     factor = _factor(results[PLAIN] - results[0], one, problem) if why != NOT_LINEAR else 0.0

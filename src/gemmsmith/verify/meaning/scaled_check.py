@@ -20,53 +20,38 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
-from gemmsmith.verify.launch_check import LaunchCheck, check_launch
+from gemmsmith.verify.launch_check import check_launch
 from gemmsmith.verify.launch_expected import Tolerance
+from gemmsmith.verify.meaning.launch_trial import (
+    ALIGNED,
+    DEEPER,
+    DISTINCT,
+    RACY,
+    RAGGED,
+    RIGHT,
+    UNITS,
+    VECTORS,
+    WHOLE_TILES,
+    WIDE,
+    WRONG,
+    LaunchTrial,
+    roundoff,
+)
 from gemmsmith.verify.meaning.scaled_data import converted
 from gemmsmith.verify.meaning.scaled_kinds import EXACT, TINY_DATA, WIDE_DATA, Data
 from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
-from gemmsmith.verify.meaning.scaled_meanings import Meaning, magnitude, result
+from gemmsmith.verify.meaning.scaled_meanings import Meaning, formula, magnitude, result
 from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
-DISTINCT, WIDE, RAGGED, VECTORS, DEEPER, TINY, GROUPS = (
-    "M, N and K all different", "values of the whole range", "a shape that is no multiple of the tile",
-    "rows of whole vectors", "a longer K", "the smallest numbers of fp8", "groups of",
-)  # fmt: skip
-RIGHT, WRONG, RACY, WHOLE_TILES, ALIGNED = "right", "wrong", "racy", "whole_tiles", "aligned_rows"
+TINY, GROUPS = "the smallest numbers of fp8", "groups of"
 _GROUP = 128  # elements that share a scale, where a parameter says how many and the file names no number
 _OTHER_GROUP = 32
 _VECTOR = 16  # elements of a vector access: 16 bytes of int8
-# The unit roundoff of what PTX computes in, the widest first that is found; sums of fp8 products keep about 14 bits.
-_COARSE = (
-    (re.compile(r"\b(?:fma|add|mul|sub|cvt)\.[\w.]*\bbf16"), 2.0**-8),
-    (re.compile(r"\b(?:fma|add|mul|sub|cvt)\.[\w.]*\bf16|mma\.[\w.]*\.f16|\btf32\b"), 2.0**-11),
-    (re.compile(r"mma\.[\w.]*\.e[45]m[32]\b"), 2.0**-13),
-)
 _VECTORS = re.compile(r"\b(?:ld|st)\.global\.[\w.]*v[248]|\bcp\.async|\bwmma\.|\bld\.global\.[\w.]*[bsu](?:32|64)\b")
 _ORDERED = re.compile(r"\.shared\b|\b(?:atom|red)\.|\bbar(?:rier)?\.")  # else warps have no order to vary
 _ROUNDINGS = 16  # units in the last place that honest sums differ by, as for ordinary products
-_UNITS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
-
-
-@dataclass(frozen=True)
-class ScaledTrial:
-    """One shape and its data, with what was found."""
-
-    label: str
-    shape: Shape
-    check: LaunchCheck
-
-    @property
-    def ok(self) -> bool:
-        return self.check.ok
-
-    @property
-    def hazards(self) -> bool:
-        """Whether it failed for races alone."""
-        failed = [outcome for outcome in self.check.outcomes if not outcome.ok]
-        return bool(failed) and all(len(outcome.hazards) == len(outcome.reasons) for outcome in failed)
 
 
 @dataclass
@@ -76,7 +61,7 @@ class ScaledCheck:
     spec: KernelSpec
     parameters: tuple[ScaledParameter, ...]
     meaning: Meaning
-    trials: list[ScaledTrial] = field(default_factory=list)
+    trials: list[LaunchTrial] = field(default_factory=list)
     status: str = RIGHT
     multiples: tuple[str, ...] = ()
 
@@ -84,11 +69,23 @@ class ScaledCheck:
     def ok(self) -> bool:
         return self.status not in (WRONG, RACY)
 
+    @property
+    def entry(self) -> str:
+        return self.spec.entry
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def formula(self) -> str:
+        return formula(self.meaning, self.parameters)
+
 
 def _trial(
     runner: Runner, label: str, shape: Shape, meaning: Meaning, kind: Data = EXACT, every: bool = False,
     like: Meaning | None = None,
-) -> ScaledTrial:  # fmt: skip
+) -> LaunchTrial:  # fmt: skip
     """One launch, judged by ``meaning``; ``like``: another one that scales have values enough for."""
     both = meaning, like or meaning
     counts = {name: max(each.sharing[name].count(shape) for each in both) for name in meaning.sharing}
@@ -103,7 +100,7 @@ def _trial(
     own, shown = runner.output, runner.named("C")  # of a struct's array its place, and its name
     told = tuple(replace(each, reasons=tuple(reason.replace(own, shown) for reason in each.reasons))
                  for each in found.outcomes) if own != shown else found.outcomes  # fmt: skip
-    return ScaledTrial(label, shape, replace(found, outcomes=told))
+    return LaunchTrial(label, shape, replace(found, outcomes=told))
 
 
 def _limits(runner: Runner, meaning: Meaning, data: Mapping[str, Any], shape: Shape) -> Tolerance:
@@ -111,11 +108,11 @@ def _limits(runner: Runner, meaning: Meaning, data: Mapping[str, Any], shape: Sh
     output = str(meaning.output.kind)
     total = magnitude(meaning, runner.parameters, data, shape)
     scaled = any(each.role == "scale" for each in runner.parameters)
-    whole = 1.0 if output not in _UNITS and scaled else 0.0  # a sum near one half may round either way
+    whole = 1.0 if output not in UNITS and scaled else 0.0  # a sum near one half may round either way
     if meaning.rounding is not None and meaning.rounding.fixed:
         return Tolerance(0.0, whole)
-    unit = next((unit for pattern, unit in _COARSE if pattern.search(runner.ptx)), _UNITS["float32"])
-    relative = 4 * _UNITS.get(output, 0.0) + _ROUNDINGS * _UNITS["float32"]
+    unit = roundoff(runner.ptx)
+    relative = 4 * UNITS.get(output, 0.0) + _ROUNDINGS * UNITS["float32"]
     return Tolerance(relative, _ROUNDINGS * unit * total + whole)
 
 
@@ -225,7 +222,7 @@ def _is_guarded(spec: KernelSpec, axis: str) -> bool:
     return re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>]=?", without_loop_heads(text)) is not None
 
 
-def _tried(runner: Runner, label: str, shape: Shape, meaning: Meaning) -> ScaledTrial | None:
+def _tried(runner: Runner, label: str, shape: Shape, meaning: Meaning) -> LaunchTrial | None:
     """A trial; None where host code has no launch for the shape."""
     try:
         return _trial(runner, label, shape, meaning)

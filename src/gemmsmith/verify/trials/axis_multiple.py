@@ -29,6 +29,7 @@ class LaunchSteps:
     flat         how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that
     packed       elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones
     known        whether host code tells it
+    asked        the multiple that a condition of host code asks K to be (a product of whole tiles is given); 1: none
     """
 
     parts: int = 1
@@ -37,6 +38,7 @@ class LaunchSteps:
     flat: int = 1
     packed: int = 1
     known: bool = False
+    asked: Callable[[Problem], int] = lambda _: 1
 
 
 @dataclass
@@ -107,7 +109,18 @@ class AxisSearch:
         if has_guards:
             self._judge_guards(step, small)
         self._judge_other_sizes(step)
+        self._judge_asked(step)
         return step
+
+    def _judge_asked(self, step: int) -> None:
+        """Raise where host code asks K to be a multiple of less than ``step``, lets such a product through, and terms
+        are lost there."""
+        asked = self.launch.asked(self.base) if self.axis == "K" else 1
+        if not 1 < asked < min(step, self.extent):
+            return
+        judged = self.run(self.shorter(asked))
+        if judged is not None and judged.wrong and not judged.faulted:
+            raise self._wrong(asked)
 
     def _errs_at_its_edge(self) -> bool:
         """Whether outputs are wrong where the kernel has code of its own for such an extent: ways through it that no

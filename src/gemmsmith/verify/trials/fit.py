@@ -22,7 +22,7 @@ from gemmsmith.verify.code.edges import Coverage
 from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats, has_atomics
 from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.harness import no_launch
-from gemmsmith.verify.host.launched_products import excluded
+from gemmsmith.verify.host.launched_products import asked_multiple, excluded
 from gemmsmith.verify.trials.axis_multiple import LaunchSteps
 from gemmsmith.verify.trials.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.trials.decision_coverage import coverage
@@ -68,6 +68,7 @@ def fit_subject(
             flat=_flat(spec, ptx),
             packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),
             known=getattr(spec.geometry, "site", None) is not None and not getattr(spec.geometry, "guessed", True),
+            asked=partial(asked_multiple, spec),
         )
         run = cache(partial(_run, runner, until=WORK.seconds + _EXPLAINING))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)

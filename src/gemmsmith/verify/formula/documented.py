@@ -1,0 +1,52 @@
+"""For which sizes the comments of a file say that its kernel is made: ``n <= 32``, multiples of 16."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r"//([^\n]*)|/\*(.*?)\*/", re.S)
+_CLAUSE = re.compile(r"[.;()]|,\s(?=[a-z]{3,})")  # what divides a comment into statements
+_MULTIPLE = re.compile(r"(?:multiples?\s+of|divisible\s+by|%|whole\s+(?:tiles?|blocks?)\s+of)\s*(\d+)", re.I)
+_WORDS = re.compile(r"\b(?:multiples?|divisible|whole\s+tiles?|powers?\s+of\s+two|even|exact\s+tiles?)\b|%", re.I)
+_SIZES = ("sizes?", "dim(?:ension)?s?", "shapes?", "extents?", "everything", "all", "matrices")
+_MOST_MULTIPLE = 256
+
+
+@dataclass(frozen=True)
+class Documented:
+    """``limits``: bounds by the extents' names. ``multiple``: of which all extents are; ``vague``: what is said about
+    multiples is not understood."""
+
+    limits: tuple[tuple[str, str, int], ...]
+    multiple: int
+    vague: bool
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        return all(_HOLDS[sign](sizes[name], bound) for name, sign, bound in self.limits if name in sizes)
+
+
+_HOLDS = {"<": lambda x, y: x < y, "<=": lambda x, y: x <= y, ">": lambda x, y: x > y, ">=": lambda x, y: x >= y,
+          "==": lambda x, y: x == y}  # fmt: skip
+
+
+def documented(text: str, extents: Sequence[str]) -> Documented:
+    """What comments say of the extents, whose own names are looked for in them."""
+    said = " ".join((line or block).replace("≤", "<=").replace("≥", ">=").replace("\n", " ")
+                    for line, block in _COMMENT.findall(text))  # fmt: skip
+    limits = []
+    for name in extents:
+        own = re.escape(name.rpartition(".")[2])
+        found = re.findall(rf"(?<!\w){own}\s*(<=|>=|==|<|>)\s*(\d+)\b(?!\s*[-+*/])", said)
+        limits += [(name, sign, int(number)) for sign, number in found]
+    subject = re.compile(rf"\b(?:{'|'.join([*(re.escape(name.rpartition('.')[2]) for name in extents), *_SIZES])})\b")
+    multiples, vague = list[int](), False
+    for clause in _CLAUSE.split(said):
+        word = _WORDS.search(clause)
+        if word is None or subject.search(clause[: word.start()]) is None:
+            continue
+        found = [int(each) for each in _MULTIPLE.findall(clause) if 1 < int(each) <= _MOST_MULTIPLE]
+        multiples += found
+        vague = vague or not found
+    return Documented(tuple(limits), max(multiples, default=1), vague)

@@ -1,0 +1,255 @@
+"""Judge a kernel by the formula that was found for it: it must hold for every size that it is launched for.
+
+Most trials have data whose sums are exact in every type; one has values of the whole range, one large results. A size
+that fails counts only if nothing in host code or in comments may rule it out. At edges a kernel without guards is right
+for whole tiles.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gemmsmith.compile.cache import CompileCache
+from gemmsmith.errors import GemmsmithError, LaunchError, SignatureError, UsageError
+from gemmsmith.gpus import cuda_limits, largest_smem
+from gemmsmith.problem import BF16, FP16, FP64
+from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
+from gemmsmith.verify.code.source_guards import threads_compare, without_loop_heads
+from gemmsmith.verify.formula.case import Case, Runner
+from gemmsmith.verify.formula.documented import Documented, documented
+from gemmsmith.verify.formula.find import Found, expected, find_formula, rooms, with_room
+from gemmsmith.verify.formula.takes import takes
+from gemmsmith.verify.launch_check import LaunchCheck, check_launch
+from gemmsmith.verify.launch_expected import Tolerance
+from gemmsmith.verify.meaning.launch_trial import (
+    ALIGNED,
+    DISTINCT,
+    RACY,
+    RAGGED,
+    RIGHT,
+    VECTORS,
+    WHOLE_TILES,
+    WIDE,
+    WRONG,
+    LaunchTrial,
+    roundoff,
+)
+
+OTHERS, LARGE = "other extents", "large results"
+_SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
+_VECTOR = 16  # elements of the widest access
+_LARGE_SCALE = 48.0  # of A: results are in the hundreds
+_LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
+_EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
+_ROUNDINGS = 16
+_WRONG = re.compile(r"elements of [\w.]+ are wrong")
+_LONGEST_S, _BUDGET_S = 6.0, 15.0  # of one core: for a trial, and for all but the one that runs
+
+
+@dataclass
+class FormulaCheck:
+    """The verdict, and its trials; ``multiples``: the extents that must be whole tiles."""
+
+    kernel: FormulaKernel
+    found: Found
+    trials: list[LaunchTrial] = field(default_factory=list)
+    status: str = RIGHT
+    multiples: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.status not in (WRONG, RACY)
+
+    @property
+    def entry(self) -> str:
+        return self.kernel.entry
+
+    @property
+    def name(self) -> str:
+        return self.kernel.path.name
+
+    @property
+    def formula(self) -> str:
+        return self.found.formula.text()
+
+
+def check_formula(
+    kernel: FormulaKernel, timeout: float, cache: CompileCache | None, refused: GemmsmithError, only: str = ""
+) -> FormulaCheck:  # fmt: skip
+    """The verdict, or the outcome of the trial ``only``; raises ``refused`` where no formula explains the kernel."""
+    try:
+        runner = Runner(kernel, takes(kernel), timeout, cache)
+    except SignatureError:
+        raise refused from None
+    told = documented(kernel.text, runner.taken.extents)
+    found = find_formula(runner, told)
+    if found is None:
+        raise refused
+    return _Judge(runner, told, FormulaCheck(kernel, found), refused, only).judged()
+
+
+@dataclass
+class _Judge:
+    runner: Runner
+    told: Documented
+    check: FormulaCheck
+    refused: GemmsmithError
+    only: str
+    pace: float = 0.0  # seconds for each multiply-add, in the slowest launch
+    start: float = field(default_factory=time.process_time)
+
+    def judged(self) -> FormulaCheck:
+        for label, case, every in self._planned():
+            if self.only not in ("", label) and not (self.only == RAGGED and label == DISTINCT):
+                continue
+            trial = self._tried(label, case, every)
+            if trial is None or (not trial.ok and label != DISTINCT and self._may_be_too_large(case)):
+                continue
+            self.check.trials.append(trial)
+            self._refuse_doubtful(trial)
+            if not trial.ok:
+                self.check.status = RACY if trial.hazards else WRONG
+                return self.check
+        if not self.check.trials and not self.only:
+            raise self.refused
+        if not self.check.trials:
+            raise UsageError(f"check has no trial {self.only!r} for this kernel", f"its trials: {DISTINCT}; {RAGGED}")
+        if self.only in ("", RAGGED) and not self.told.vague:
+            self._judge_edges()
+        return self.check
+
+    def _planned(self) -> Iterator[tuple[str, Case, bool]]:
+        taken, found = self.runner.taken, self.check.found.case
+        whole = [with_room(taken, found, each) for each in _LEADINGS]
+        yield DISTINCT, whole[0], True
+        if taken.batch or taken.strides:
+            yield OTHERS, whole[1].with_sizes(batch=3), False
+        for factors in ((3, 1, 2), (2, 5, 1), (5, 3, 7)):
+            base = found.sizes[taken.extents[0]]
+            sizes = {name: base * factor for name, factor in zip(taken.extents, factors, strict=False)}
+            yield OTHERS, with_room(taken, found.with_sizes(**sizes), _LEADINGS[1]), False
+        yield WIDE, replace(whole[0], wide=True), False
+        narrow = self.runner.member(taken.output).element == FP16  # whose largest number a gate may exceed
+        if self.check.found.formula.function in _SMOOTH and not narrow:
+            yield LARGE, replace(whole[0], scale=_LARGE_SCALE), False
+
+    def _refuse_doubtful(self, trial: LaunchTrial) -> None:
+        """Raise for a failure that may not be one: what explains a small launch alone may be another product, and
+        another kernel may go on with the result. A race is one all the same."""
+        doubtful = not self.check.found.sure or self.runner.kernel.is_unfinished
+        if doubtful and not (trial.ok or trial.hazards):
+            raise self.refused
+
+    def _may_be_too_large(self, case: Case) -> bool:
+        """Whether the launch has no more blocks than the one that the formula explains: a kernel may be made for what
+        fits into them."""
+        found = self.check.found.case
+        larger = any(case.sizes[name] > found.sizes[name] for name in self.runner.taken.extents)
+        return larger and self.runner.kernel.geometry(case.sizes).grid == self.runner.kernel.geometry(found.sizes).grid
+
+    def _tried(self, label: str, case: Case, every: bool = False) -> LaunchTrial | None:
+        """A trial; None where host code or comments rule the sizes out, or there is no such launch."""
+        runner, formula = self.runner, self.check.found.formula
+        begun, work = time.process_time(), math.prod(self._shape(case)) * case.sizes["batch"]
+        if self.check.trials and (work * self.pace > _LONGEST_S or begun - self.start > _BUDGET_S):
+            return None
+        if not (self.told.allows(case.sizes) and runner.kernel.is_launched(case.sizes)):
+            return None
+        try:
+            geometry = runner.kernel.geometry(case.sizes)
+            if np.prod(geometry.block) > cuda_limits().threads_per_block or geometry.smem > largest_smem():
+                return None  # a GPU refuses the launch
+            keeps = formula.addend is not None and formula.addend.member == formula.c.member
+            keeps = keeps or any(each.member == formula.c.member for each in (*formula.lefts, *formula.rights))
+            arrays = runner.arrays(case, rooms(formula, case.sizes), keeps)
+            wanted = expected(formula, runner.values, arrays, case.sizes)
+            launch = runner.launch(case, arrays, wanted, self._limits(case, wanted))
+            found = check_launch(launch, timeout=runner.timeout, cache=runner.cache,
+                                 most=None if every else 1)  # fmt: skip
+        except (UsageError, LaunchError):
+            return None
+        self.pace = max(self.pace, (time.process_time() - begun) / max(1, work * len(found.outcomes)))
+        return LaunchTrial(label, self._shape(case), found) if self._tells(found) else None
+
+    def _tells(self, found: LaunchCheck) -> bool:
+        """Whether a launch says anything of the kernel: not where it took too long, nor where it may have needed more
+        of an array that its blocks share."""
+        failed = [outcome for outcome in found.outcomes if not outcome.ok]
+        for outcome in failed:
+            if outcome.faults and self.runner.taken.scratch:
+                return False
+            if not (outcome.faults or outcome.hazards or any(_WRONG.search(reason) for reason in outcome.reasons)):
+                return False
+        return True
+
+    def _shape(self, case: Case) -> tuple[int, int, int]:
+        formula = self.check.found.formula
+        rows, columns, depth = (case.sizes[each] for each in (formula.c.rows, formula.c.columns, formula.depth))
+        return rows, columns, depth
+
+    def _limits(self, case: Case, wanted: np.ndarray) -> Tolerance:
+        element = self.runner.member(self.runner.taken.output).element
+        kind = str(element.numpy) if element is not None else "float32"
+        exact = _EXACT.get(element, 2.0**-14) if element is not None else 2.0**-14
+        if not case.wide:
+            return Tolerance(exact, exact)
+        unit = max(roundoff(self.runner.ptx), 2.0**-24 if kind != "float64" else 2.0**-53)
+        depth = self._shape(case)[2]
+        largest = float(np.abs(wanted).max(initial=1.0))
+        factor = max(map(abs, self.runner.values.values()), default=1.0)
+        return Tolerance(exact, _ROUNDINGS * unit * (depth + largest) * factor)
+
+    # --- edges
+
+    def _judge_edges(self) -> None:
+        """Extents that are no multiples of the tile; rows of whole vectors; one extent after another."""
+        step = self.told.multiple
+        for label, by, status in ((RAGGED, step, RIGHT), (VECTORS, max(step, _VECTOR), ALIGNED)):
+            trial = self._edge(label, *self.runner.taken.extents, by=by)
+            if trial is None:
+                return
+            self.check.trials.append(trial)
+            if trial.ok or trial.hazards:
+                self.check.status = RACY if trial.hazards else status
+                return
+            if self._fails_beside_guards(trial, by):
+                self._refuse_doubtful(trial)
+                self.check.status = WRONG
+                return
+        failing = [
+            name
+            for name in self.runner.taken.extents
+            if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
+        ]
+        self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
+
+    def _fails_beside_guards(self, trial: LaunchTrial, by: int) -> bool:
+        """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none: they
+        may be of vectors that begin or end at any element."""
+        if any(outcome.faults for outcome in trial.check.outcomes):
+            return False
+        for name in filter(self._is_guarded, self.runner.taken.extents):
+            alone = self._edge(RAGGED, name, by=by)
+            if alone is not None and not alone.ok and not any(outcome.faults for outcome in alone.check.outcomes):
+                return True
+        return False
+
+    def _edge(self, label: str, *names: str, by: int) -> LaunchTrial | None:
+        found = self.check.found.case
+        grown = {name: found.sizes[name] + by for name in names}
+        return self._tried(label, with_room(self.runner.taken, found.with_sizes(**grown), _LEADINGS[0]))
+
+    def _is_guarded(self, name: str) -> bool:
+        """Whether the kernel compares anything with an extent, beside the ends of loops; a depth with what depends on a
+        thread, or by its remainder."""
+        text, own = self.runner.kernel.body, re.escape(name)
+        formula = self.check.found.formula
+        if name == formula.depth and name not in (formula.c.rows, formula.c.columns):
+            return threads_compare(text, name) or re.search(rf"\b{own}\s*(?:%|&\s*\d)", text) is not None
+        return re.search(rf"[<>]=?\s*{own}\b|\b{own}\s*[<>]=?", without_loop_heads(text)) is not None

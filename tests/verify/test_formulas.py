@@ -1,0 +1,196 @@
+"""Products that a formula describes: what it is found to be, and which mistakes it tells."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from gemmsmith.errors import SignatureError
+from gemmsmith.userfile.kernels.formula_kernel import formula_kernel
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.verify.formula.documented import documented
+from gemmsmith.verify.formula.judge import FormulaCheck, check_formula
+
+KERNEL = """
+__global__ void NAME(PARAMETERS) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= ROWS || col >= COLUMNS) return;
+    float sum = 0.0f, other = 0.0f;
+    for (int k = 0; k < DEPTH; ++k) { TERMS }
+    RESULT
+}
+void run(PARAMETERS) { NAME<<<dim3((COLUMNS + 15) / 16, (ROWS + 15) / 16), dim3(16, 16)>>>(PASSED); }
+"""
+AB = "const float* A, const float* B, "
+SIZES = "int M, int N, int K"
+PLAIN = "sum += A[row * K + k] * B[k * N + col];"
+
+
+def source(name: str, parameters: str, terms: str, result: str, sides: tuple[str, str, str] = ("M", "N", "K")) -> str:
+    passed = ", ".join(part.split()[-1].lstrip("*") for part in parameters.split(","))
+    text = KERNEL.replace("PARAMETERS", parameters).replace("PASSED", passed).replace("NAME", name)
+    for word, size in zip(("ROWS", "COLUMNS", "DEPTH"), sides, strict=True):
+        text = text.replace(word, size)
+    return text.replace("TERMS", terms).replace("RESULT", result)
+
+
+def judged(folder: Path, text: str) -> FormulaCheck:
+    (folder / "k.cu").write_text(text, encoding="utf-8")
+    kernel = formula_kernel(folder / "k.cu", UserOptions())
+    if kernel is None:
+        raise SignatureError("refused", "")
+    return check_formula(kernel, math.inf, None, SignatureError("refused", ""))
+
+
+RESIDUAL = f"{AB}const float* R, float* D, {SIZES}, int lda, int ldb, int ldr, int ldd, float beta"
+LEADING = "sum += A[row * lda + k] * B[k * ldb + col];"
+GATE = f"const float* X, const float* Wg, const float* Wu, float* H, {SIZES}"
+GATED = "sum += X[row * K + k] * Wg[k * N + col]; other += X[row * K + k] * Wu[k * N + col];"
+SYMM = "int m, int n, float alpha, const float* A, int lda, const float* B, int ldb, float* C, int ldc"
+MIRRORED = "sum += (k <= row ? A[row * lda + k] : A[k * lda + row]) * B[k * ldb + col];"
+TRMM = "int n, int cols, const float* L, int ldl, const float* B, int ldb, float* out, int ldo"
+SYRK = "const float* G, int ldg, float* C, int ldc, int N, int K, float alpha, float beta"
+GRAM = "sum += G[row * ldg + k] * G[col * ldg + k];"
+LOWER = "if (col <= row) C[row * ldc + col] = alpha * sum + beta * C[row * ldc + col];"
+CLAMP = f"{AB}const float* bias, float* C, {SIZES}, float lo, float hi"
+CASES = {
+    "a residual with rows of its own": (
+        source("proj", RESIDUAL, LEADING, "D[row * ldd + col] = sum + beta * R[row * ldr + col];"),
+        "A·B + beta·R",
+    ),
+    "a gate": (
+        source("swiglu", GATE, GATED, "H[row * N + col] = sum / (1.0f + expf(-sum)) * other;"),
+        "silu(X·Wg) * X·Wu",
+    ),
+    "a slope": (
+        source("act", f"{AB}float* C, {SIZES}, float slope", PLAIN, "C[row * N + col] = sum > 0 ? sum : slope * sum;"),
+        "leaky_relu(A·B, slope)",
+    ),
+    "a soft cap": (
+        source("capped", f"{AB}float* C, {SIZES}, float cap", PLAIN, "C[row * N + col] = cap * tanhf(sum / cap);"),
+        "softcap(A·B, cap)",
+    ),
+    "hardswish": (
+        source("layer", f"{AB}float* C, {SIZES}", PLAIN,
+               "C[row * N + col] = sum * fminf(fmaxf(sum + 3.0f, 0.0f), 6.0f) / 6.0f;"),
+        "hardswish(A·B)",
+    ),
+    "two bounds": (
+        source("clamped", CLAMP, PLAIN, "C[row * N + col] = fminf(fmaxf(sum + bias[col], lo), hi);"),
+        "clamp(A·B + bias, lo, hi)",
+    ),
+    "a symmetric matrix": (
+        source("ssymm_lower", SYMM, MIRRORED, "C[row * ldc + col] = alpha * sum;", ("m", "n", "m")),
+        "alpha·the symmetric A (lower half)·B",
+    ),
+    "a triangular matrix": (
+        source("strmm_lower", TRMM, "if (k <= row) sum += L[row * ldl + k] * B[k * ldb + col];",
+               "out[row * ldo + col] = sum;", ("n", "cols", "n")),
+        "the triangular L (lower half)·B",
+    ),
+    "one triangle of the result": (
+        source("syrk_lower", SYRK, GRAM, LOWER, ("N", "N", "K")),
+        "alpha·G·Gᵀ + beta·C in the lower half of C",
+    ),
+    "one pitch for both operands": (
+        source("igemm", f"const signed char* A, const signed char* Bt, int* C, {SIZES}, int ldk",
+               "sum += A[row * ldk + k] * Bt[col * ldk + k];", "C[row * N + col] = sum;"),
+        "A·Btᵀ",
+    ),
+    "a vector": (
+        source("gemv_relu", "const float* W, const float* x, float* y, int M, int K",
+               "sum += W[row * K + k] * x[k];", "y[row] = fmaxf(sum, 0.0f);", ("M", "1", "K")),
+        "relu(W·x)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name: str, tmp_path: Path) -> None:
+    text, formula = CASES[name]
+    found = judged(tmp_path, text)
+    assert (found.status, found.formula) == ("right", formula), found.trials
+
+
+MISTAKES = {
+    "the residual has the rows of the result": ("a residual with rows of its own", "R[row * ldr", "R[row * ldd"),
+    "the residual is added where it is not asked for": ("a residual with rows of its own", "beta * R", "R"),
+    "the gate loses the last column": ("a gate", "H[row", "if (col + 1 < N || N % 2 == 0) H[row"),
+    "large sums are no numbers": ("a gate", "sum / (1.0f + expf(-sum))", "sum * expf(sum) / (1.0f + expf(sum))"),
+    "the bias is added to columns of a tile": ("two bounds", "bias[col]", "bias[threadIdx.x]"),
+    "the other half is read": ("a symmetric matrix", "k <= row", "k / 16 <= row / 16"),
+    "the other half counts": ("a triangular matrix", "k <= row", "k / 16 <= row / 16"),
+    "the pitch of a row is its length": ("one pitch for both operands", "A[row * ldk", "A[row * K"),
+    "rows beyond a block are lost": ("a vector", "sum += W", "if (k < 128) sum += W"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_wrong_or_refused(name: str, tmp_path: Path) -> None:
+    """No mistake passes as right; most are wrong, and what explains no launch gets no verdict."""
+    case, old, new = MISTAKES[name]
+    text = CASES[case][0]
+    assert old in text
+    try:
+        found = judged(tmp_path, text.replace(old, new))
+    except SignatureError:
+        assert name in ("the residual is added where it is not asked for", "the bias is added to columns of a tile",
+                        "the other half counts", "the pitch of a row is its length")  # fmt: skip
+        return
+    assert found.status == "wrong", (found.formula, found.trials)
+
+
+def test_an_odd_number_of_products_of_at_most_32_rows(tmp_path: Path) -> None:
+    """Host code rules larger matrices out; the launch has no block for the last of three."""
+    text = """
+__global__ void bmm(const float* A, const float* B, float* C, int n, int batch) {
+    int b = blockIdx.x * 2 + threadIdx.y;
+    if (b >= batch) return;
+    for (int i = threadIdx.x; i < n * n; i += 128) {
+        float sum = 0.0f;
+        for (int k = 0; k < n; ++k) sum += A[b * n * n + i / n * n + k] * B[b * n * n + k * n + i % n];
+        C[b * n * n + i] = sum;
+    }
+}
+int run(const float* A, const float* B, float* C, int n, int batch) {
+    if (n > 32) return 1;
+    bmm<<<BLOCKS, dim3(128, 2)>>>(A, B, C, n, batch);
+    return 0;
+}
+"""
+    assert judged(tmp_path, text.replace("BLOCKS", "(batch + 1) / 2")).status == "right"
+    assert judged(tmp_path, text.replace("BLOCKS", "batch > 1 ? batch / 2 : 1")).status == "wrong"
+
+
+@pytest.mark.parametrize("terms", ["sum = fmaxf(sum, A[row * K + k] + B[k * N + col]);",
+                                   "sum += fabsf(A[row * K + k] - B[k * N + col]);"])  # fmt: skip
+def test_what_no_formula_explains_is_refused(terms: str, tmp_path: Path) -> None:
+    with pytest.raises(SignatureError):
+        judged(tmp_path, source("distances", f"{AB}float* C, {SIZES}", terms, "C[row * N + col] = sum;"))
+
+
+def test_a_guessed_launch_is_refused(tmp_path: Path) -> None:
+    text = CASES["a slope"][0].partition("void run")[0]
+    with pytest.raises(SignatureError):
+        judged(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("comment", "limits", "multiple", "vague"),
+    [
+        ("// n <= 32", (("n", "<=", 32),), 1, False),
+        ("// p.n < 64; rows may be anything", (("n", "<", 64),), 1, False),
+        ("/* M, n and K are multiples of 16 */", (), 16, False),
+        ("// lda % 4 == 0, so that rows are aligned; K may be anything", (), 1, False),
+        ("// pitch ldh (even, >= n)", (), 1, False),
+        ("// all sizes divisible by the tile", (), 1, True),
+        ("int n = 5; // n tiles", (), 1, False),
+    ],
+)
+def test_what_comments_say_of_sizes(
+    comment: str, limits: tuple[tuple[str, str, int], ...], multiple: int, vague: bool
+) -> None:
+    found = documented(comment, ["M", "n", "K"])
+    assert (found.limits, found.multiple, found.vague) == (limits, multiple, vague)
