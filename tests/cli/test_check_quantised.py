@@ -157,6 +157,7 @@ WRONG = {
     "scales of other rows": (source(NIBBLES, "k / group * N", "k / group * 64"), QUICK),
     "rows of B in bf16": (source(RAW_BF16, "B[k * N", "B[k * M"), QUICK),
     "columns scaled by rows": (source(ROWS_AND_COLUMNS, "cs[n]", "cs[m]"), QUICK),
+    "fp8 decoded by its fields": (source(FP8_BYTES.replace("* 256.0f", "* 256.0f * (((v >> 3) & 0xF) ? 1 : 2)")), TINY),
     "fp8 without its small numbers": (
         source(FP8_BYTES, "uint16_t h =", "if (!(v & 0x78)) return 0; uint16_t h ="), TINY
     ),

@@ -39,7 +39,7 @@ _LAYOUTS = ("NN", "NT", "TN", "TT")
 def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Meaning:
     """The meaning; raises ``SignatureError`` where none that was tried gives the result of a launch, and nothing shows
     that the kernel is wrong. ``tried_launch``: nobody says that it is launched so."""
-    possible = list(_packed(runner, shape) if _unpacks(runner) else _possible(runner))
+    possible = list(_packed(runner, shape) if _unpacks(runner) else ()) or list(_possible(runner))
     near: Meaning | None = None
     loose: Meaning | None = None
     why = ""
