@@ -138,6 +138,46 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 """
 
 
+QUEUE = """
+__device__ unsigned next;
+__global__ void reset() { next = 0; }
+__global__ void __launch_bounds__(256) k(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float a[16][17], b[16][17];
+    __shared__ unsigned tile;
+    int tx = threadIdx.x % 16, ty = threadIdx.x / 16, across = (N + 15) / 16, tiles = across * ((M + 15) / 16);
+    for (;;) {
+        if (threadIdx.x == 0) tile = atomicAdd(&next, 1u);
+        __syncthreads();
+        if (tile >= tiles) return;
+        int row = tile / across * 16 + ty, col = tile % across * 16 + tx;
+        float s = 0;
+        for (int t = 0; t < K; t += 16) {
+            a[ty][tx] = row < M && t + tx < K ? A[row * K + t + tx] : 0.0f;
+            b[ty][tx] = col < N && t + ty < K ? B[(t + ty) * N + col] : 0.0f;
+            __syncthreads();
+            for (int k = 0; k < 16; ++k) s += a[ty][k] * b[k][tx];
+            if (t + 16 < K) __syncthreads();
+        }
+        if (row < M && col < N) C[row * N + col] = s;
+    }
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, int blocks) {
+    reset<<<1, 1>>>();
+    k<<<blocks, 256>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_race_with_no_k_at_all_is_a_remark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The barriers of the loop over K keep two tiles apart; without any K nobody needs what they compute."""
+    code, found = check(tmp_path, QUEUE, capsys)
+    assert (code, found["status"]) == (0, "right"), found
+    assert "with K = 0 there is a race, and with no other K" in json.dumps(found)
+    assert check(tmp_path, QUEUE, capsys, "--strict")[0] == 1
+    racy = QUEUE.replace("if (t + 16 < K) __syncthreads();", "")
+    assert check(tmp_path, racy, capsys)[1]["status"] == "racy"
+
+
 def test_no_k_at_all_is_a_remark_on_a_kernel_for_whole_k_tiles(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

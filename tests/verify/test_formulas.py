@@ -123,6 +123,7 @@ MISTAKES = {
     "the other half is read": ("a symmetric matrix", "k <= row", "k / 16 <= row / 16"),
     "the other half counts": ("a triangular matrix", "k <= row", "k / 16 <= row / 16"),
     "the pitch of a row is its length": ("one pitch for both operands", "A[row * ldk", "A[row * K"),
+    "half of a rest of eight is lost": ("a vector", "sum += W", "if (k < (K & ~7) + (K & 3)) sum += W"),
     "rows beyond a block are lost": ("a vector", "sum += W", "if (k < 128) sum += W"),
 }
 

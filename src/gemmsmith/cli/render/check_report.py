@@ -103,7 +103,7 @@ class Report:
         if trial.label.startswith(LARGE):  # int indices are usual; who writes 64-bit ones means to go beyond 2³¹
             return not means_beyond(self.spec, trial.problem, trial.label)
         if trial.label == NO_K:  # a fault at the first k-tile, which is always loaded; or a kernel for whole k-tiles
-            return verdict.faulted or self.multiples.k > 1
+            return verdict.faulted or self.multiples.k > 1 or _only_races(verdict)
         if trial.label == ODD and not (_VECTORS.search(self.compiled.ptx) or is_misaligned(verdict)):
             return False
         if trial.label in (ODD, RAGGED, VECTORS):  # without guards, threads write into their neighbours' rows
@@ -162,6 +162,7 @@ class Report:
             found.append("with K = 0 there is no tensor map to encode: its host code must not launch it")
         elif empty is not None:
             found.append("with K = 0 it faults: it loads the first k-tile before it looks at K" if empty.faulted
+                         else "with K = 0 there is a race, and with no other K" if _only_races(empty)
                          else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
         if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "

@@ -41,9 +41,10 @@ from gemmsmith.verify.meaning.launch_trial import (
     roundoff,
 )
 
-OTHERS, LARGE = "other extents", "large results"
+OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
+_REMAINDERS = (4, 7, 12)
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
 _EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
@@ -217,6 +218,8 @@ class _Judge:
             self.check.trials.append(trial)
             if trial.ok or trial.hazards:
                 self.check.status = RACY if trial.hazards else status
+                if label == RAGGED and trial.ok:
+                    self._judge_remainders(step)
                 return
             if self._fails_beside_guards(trial, by):
                 self._refuse_doubtful(trial)
@@ -228,6 +231,22 @@ class _Judge:
             if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
         ]
         self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
+
+    def _judge_remainders(self, step: int) -> None:
+        """Other remainders: code that takes four or eight at a time has its own for the rest, of K above all."""
+        extents = self.runner.taken.extents
+        for turn in range(len(_REMAINDERS)):
+            by = {name: step * _REMAINDERS[(turn + place) % len(_REMAINDERS)] for place, name in enumerate(extents)}
+            found = self.check.found.case
+            grown = {name: found.sizes[name] + more for name, more in by.items()}
+            trial = self._tried(OTHER_REST, with_room(self.runner.taken, found.with_sizes(**grown), _LEADINGS[0]))
+            if trial is None:
+                continue
+            self.check.trials.append(trial)
+            if not trial.ok:
+                self._refuse_doubtful(trial)
+                self.check.status = RACY if trial.hazards else WRONG
+                return
 
     def _fails_beside_guards(self, trial: LaunchTrial, by: int) -> bool:
         """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none: they
