@@ -56,6 +56,10 @@ class UnknownKernelError(UsageError, LookupError):
     """There is no rung, baseline or file with that name."""
 
 
+class UnknownTrialError(UsageError):
+    """``--trial`` names none that the kernel has."""
+
+
 class UnsupportedError(UsageError):
     """A kernel that does not support the problem, layout, device or alignment."""
 

@@ -10,6 +10,7 @@ from checking import QUICK, check
 from linear_time import assert_linear
 
 from gemmsmith.userfile.launches.described_launch import described_launch, written_launch
+from gemmsmith.verify.meaning import launch_evidence
 
 NAMES = {"m": "M", "n": "N", "k": "K"}
 
@@ -25,6 +26,8 @@ NAMES = {"m": "M", "n": "N", "k": "K"}
             "16,16",
         ),
         ("// 128 threads, grid (ceil(n/4), m)", "ceil(N/4),M", "128"),
+        ("// grid: ceil(m/32) * ceil(n/32) blocks of 256 threads", "ceil(M/32) * ceil(N/32)", "256"),
+        ("// grid: one block per tile, 256 threads", "", "256"),
         ("// consumers: 128 threads, 2 outputs each", "", ""),
         ("// blocks are regrouped, 8 block rows at a time", "", ""),
         ("// block (32, 8) here, block (16, 16) there", "", ""),
@@ -122,6 +125,15 @@ def test_a_right_kernel_with_an_unusual_block(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_wrong_kernel_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Under no launch does it give a product; its own stores all of C, so that the kernel is to blame."""
+    code, found = check(tmp_path, SWAPPED, capsys, *QUICK)
+    assert (code, found["status"]) == (1, "wrong"), found
+
+
+def test_a_wrong_kernel_with_slow_blocks_is_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no time for all blocks, the first tell how many elements each stores (of doubles 4 s held 5)."""
+    monkeypatch.setattr(launch_evidence, "_SECONDS", 0)
     code, found = check(tmp_path, SWAPPED, capsys, *QUICK)
     assert (code, found["status"]) == (1, "wrong"), found
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from gemmsmith.cli.options.device import CacheOptions
-from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.product_report import ProductReport
-from gemmsmith.cli.scaled_reading import asked_of
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError
-from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, formula_kernel
+from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
 from gemmsmith.verify.formula.judge import check_formula
 
 
 def formula_report(
-    word: str, options: KernelOptions, timeout: float, cache: CacheOptions, only: str, verbose: bool,
-    refused: GemmsmithError, started: float,
+    kernel: FormulaKernel, timeout: float, cache: CacheOptions, only: str, verbose: bool, refused: GemmsmithError,
+    started: float,
 ) -> ProductReport:  # fmt: skip
     """The report on such a product; raises ``refused`` for any other kernel."""
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
-    try:
-        kernel = formula_kernel(*asked_of(word, options))
-    except GemmsmithError:
-        raise refused from None
-    if kernel is None:
-        raise refused
     check = check_formula(kernel, timeout, own, refused, only)
     line = f"{kernel.name}: taken as {check.formula}, which explains one launch"
     return ProductReport(check, (line, *_found(kernel)), seconds_used() - started, verbose)

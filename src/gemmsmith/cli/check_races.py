@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gemmsmith.call.any_kernel.declaration import declared_kernels
 from gemmsmith.call.any_kernel.kernel import LaunchKernel, launch_kernel, no_geometry
 from gemmsmith.call.launch import DEFAULT_ARCH, Launch
 from gemmsmith.cli.options.device import CacheOptions
-from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import check_json, geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, say
-from gemmsmith.cli.scaled_reading import asked_of
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.kernels.name_expression import template_names
-from gemmsmith.userfile.kernels.user_kernel import is_product
-from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch, made_up_launch
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.launches.made_up_launch import MadeUpLaunch
 from gemmsmith.verify.faults.explainer import Explainer, explained
 from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_check import LaunchCheck, LaunchTrial, TrialOutcome
@@ -69,14 +68,12 @@ class BlockRaces:
 
 
 def block_races(
-    word: str, options: KernelOptions, cache: CacheOptions, refused: GemmsmithError, verbose: bool
+    path: Path, asked: UserOptions, launch: MadeUpLaunch, cache: CacheOptions, refused: GemmsmithError, verbose: bool
 ) -> BlockRaces | None:
     """The races of a kernel that was ``refused``; None where there are none, or they cannot be looked for. What was
     tried is added to the hint of the refusal."""
-    path, asked = asked_of(word, options)
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     try:
-        launch = made_up_launch(path, asked, is_product)
         template = template_names(launch.facts.kernel)
         spec = KernelSpec(
             path.name, path, launch.entry, "", no_geometry, entry=launch.entry, unit=launch.facts.project.path,

@@ -26,11 +26,10 @@ from gemmsmith.cli.options.output import FormatOptions
 from gemmsmith.cli.options.problem import FittedShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.product_report import ProductReport
 from gemmsmith.cli.render.findings import NOT_RUNNABLE
 from gemmsmith.cli.render.format_names import Format
 from gemmsmith.cli.render.output import print_json
-from gemmsmith.cli.scaled_reading import scaled_parameters
+from gemmsmith.cli.scaled_reading import asked_of, scaled_parameters
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import (
     CompileError,
@@ -41,17 +40,23 @@ from gemmsmith.errors import (
     TemplateValueError,
     TimeLimitError,
     UnknownKernelError,
+    UnknownTrialError,
     UsageError,
 )
 from gemmsmith.userfile.files.read_once import files_read_once
+from gemmsmith.userfile.kernels.formula_kernel import formula_kernel
+from gemmsmith.userfile.kernels.user_kernel import is_product
+from gemmsmith.userfile.launches.made_up_launch import made_up_launch
 
 if TYPE_CHECKING:
     from gemmsmith.cli.check_races import BlockRaces
+    from gemmsmith.cli.product_report import ProductReport
 
 _SHAPE = FittedShapeOptions()
 _DEVICE = DeviceOptions("sim")
 # Exit codes of a kernel without a verdict: it cannot be run, or a device or tool is missing.
 _NOT_RUNNABLE, _NO_DEVICE = 2, 3
+_SHARED = "__shared__"
 _MOST_STARTING_S = 1.5  # that the interpreter and imports take, which count in the budget, too
 
 
@@ -192,9 +197,16 @@ def _check_product(asked: _Asked) -> bool:
     except GemmsmithError as error:
         if isinstance(error, MissingDeviceError) or not asked.is_plain:
             raise
+        path, options = asked_of(asked.kernel, asked.options)
+        try:
+            launch = made_up_launch(path, options, is_product)  # a refusal comes before slow imports
+        except GemmsmithError:
+            raise error from None
+        if _SHARED not in launch.facts.reached:
+            raise
         from gemmsmith.cli.check_races import block_races
 
-        report = block_races(asked.kernel, asked.options, asked.cache, error, asked.trial.verbose)
+        report = block_races(path, options, launch, asked.cache, error, asked.trial.verbose)
         if report is None:
             raise
     _show(asked, report)
@@ -204,7 +216,7 @@ def _check_product(asked: _Asked) -> bool:
 def _check_as_product(asked: _Asked) -> bool:
     try:
         return _check_plain_product(asked)
-    except SeveralKernelsError:
+    except (SeveralKernelsError, UnknownTrialError):
         raise
     except (SignatureError, UsageError) as error:
         report = _other_report(asked, error)
@@ -224,20 +236,28 @@ def _show(asked: _Asked, report: ProductReport | BlockRaces) -> None:
 def _other_report(asked: _Asked, refused: SignatureError | UsageError) -> ProductReport:
     """The report on a product that is refused as a plain one: with scales, or as a formula has it."""
     if isinstance(refused, SignatureError):
+        guessed = False
         try:
-            scaled_parameters(asked.kernel, asked.options, refused)  # a refusal comes before slow imports
+            # A refusal comes before slow imports.
+            guessed = any(each.guessed for each in scaled_parameters(asked.kernel, asked.options, refused)[1])
             from gemmsmith.cli.check_scaled import scaled_report
 
             return scaled_report(asked.kernel, asked.options, asked.device, asked.timeout, asked.cache,
                                  asked.trial, refused, asked.clock.started, asked.cure_seconds)  # fmt: skip
         except SignatureError as error:
-            refused = error
+            refused = refused if guessed else error
     if asked.device.wants_gpu or not asked.shape.is_free or asked.options.signature:
+        raise refused
+    try:
+        kernel = formula_kernel(*asked_of(asked.kernel, asked.options))
+    except GemmsmithError:
+        raise refused from None
+    if kernel is None:
         raise refused
     from gemmsmith.cli.check_formula import formula_report
 
-    return formula_report(asked.kernel, asked.options, asked.timeout, asked.cache, asked.trial.trial,
-                          asked.trial.verbose, refused, asked.clock.started)  # fmt: skip
+    return formula_report(kernel, asked.timeout, asked.cache, asked.trial.trial, asked.trial.verbose, refused,
+                          asked.clock.started)  # fmt: skip
 
 
 def _check_plain_product(asked: _Asked) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Protocol, TypeVar
 import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
-from gemmsmith.errors import UsageError
+from gemmsmith.errors import UnknownTrialError
 from gemmsmith.verify.trials.trial import BATCH
 
 
@@ -47,5 +47,7 @@ class TrialOptions(OptionGroup):
         if not found:
             reason = next((f": it is skipped, {why}" for label, why in skipped if label == self.trial), "")
             names = "; ".join(dict.fromkeys(trial.label for trial in trials))
-            raise UsageError(f"check has no trial {self.trial!r} for this kernel{reason}", f"its trials: {names}")
+            raise UnknownTrialError(
+                f"check has no trial {self.trial!r} for this kernel{reason}", f"its trials: {names}"
+            )
         return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from gemmsmith.kernel.expressions import rounds_up
 from gemmsmith.userfile.host.changed_values import chosen, is_known, looped
 from gemmsmith.userfile.host.cute_values import cute_call
-from gemmsmith.userfile.host.device_properties import SMS, device_property, is_of_device
+from gemmsmith.userfile.host.device_properties import SMS, device_property, is_number_of_blocks, is_of_device
 from gemmsmith.userfile.host.host_choices import path_of
 from gemmsmith.userfile.host.host_frame import DEEPEST, Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_objects import HostObjects
@@ -66,7 +66,7 @@ class HostScope(HostObjects):
             try:
                 return self._defined(name)
             except UnknownValueError:
-                if name not in self.sizes.usual and not (is_of_device(name) or self._is_number_of_parts(name)):
+                if name not in self.sizes.usual and not (is_of_device(name) or self._is_chosen(name)):
                     raise
             finally:
                 self._open.discard(name)
@@ -75,6 +75,12 @@ class HostScope(HostObjects):
             self.asked.sized = True
             return self.sizes.usual[name]
         return self._assumed(name)
+
+    def _is_chosen(self, name: str) -> bool:
+        """Whether callers choose it: a number of parts of K, or of blocks."""
+        parameters = self.frame.function.parameters if self.frame.function is not None else ()
+        blocks = is_number_of_blocks(name) and any(each.name == name for each in parameters)
+        return (blocks and name not in self.frame.locals.variables) or self._is_number_of_parts(name)
 
     def _is_number_of_parts(self, name: str) -> bool:
         """Whether it is a parameter of the host function with a name for a number of parts of K, or a variable that the

@@ -205,7 +205,8 @@ def _bound(members: list[Member]) -> dict[str, str]:
 
 
 def _launch(launch: UserLaunch, members: list[Member], bound: Mapping[str, str]) -> UserLaunch | None:
-    """The launch that host code or a comment tells; None for a guess."""
+    """The launch that host code or a comment tells; None for a guess, and where host code counts products that no
+    parameter does."""
     arguments = tuple(Argument(each.name, bound.get(each.name, "batch" if "batch" in each.own.lower() else "0"),
                                each.code, "", each.passed, each.place) for each in members)  # fmt: skip
     lacking = [role for role in EXTENTS if role not in bound.values()]
@@ -215,4 +216,7 @@ def _launch(launch: UserLaunch, members: list[Member], bound: Mapping[str, str])
     if described is not None:
         return described
     side = Problem(64, 64, 64)
+    counted = any(arg.role == "batch" for arg in arguments)
+    if read.counts_products and not counted and "blockIdx.z" in launch.facts.reached:
+        return None
     return None if "guessed" in read.sources(side) else read

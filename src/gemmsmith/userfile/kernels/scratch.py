@@ -111,6 +111,15 @@ def adds_into(name: str, code: str) -> bool:
     return "atomic" in code or "red." in code or re.search(rf"{own}[^;=]*\]\s*(?:[-+]=|=[^;]*{own})", code) is not None
 
 
+def begins_as_zeros(text: str, frame: Frame) -> bool:
+    """Whether host code allocates the array as PyTorch's zeros, or sets it to zero."""
+    name, owner = _owner(text, frame)
+    body = owner.function.body if owner is not None and owner.function is not None else ""
+    tensor = re.sub(r"\W.*", "", name.strip(), flags=re.S)  # of C.data_ptr<float>()
+    made = re.search(rf"\b{tensor}\s*=\s*(?:\w+(?:::|\.))*zeros(?:_like)?\s*\(", body)
+    return (bool(tensor) and made is not None) or sets_to_zero(text, frame)
+
+
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)

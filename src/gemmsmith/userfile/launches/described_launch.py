@@ -15,6 +15,9 @@ from gemmsmith.userfile.text.parts import KernelSource, SourceFile
 # What is not closed ends with its line, or the file: one pass, whatever the text is.
 _COMMENT = re.compile(r"//(?P<line>[^\n]*+)|/\*(?P<block>.*?)(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?", re.S)
 _GRID = re.compile(r"\bgrid(?:Dim)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*\(", re.I)
+_FLAT_GRID = re.compile(
+    r"\bgrid(?:Dim)?\b\s*(?:=|:|is|of)\s*(?P<flat>\w[^,;:=\n]{0,120}?)\s+(?:thread )?blocks\b", re.I
+)
 _BLOCK = re.compile(
     r"\bblock(?:Dim|s)?\b\s*(?:=|:|is|of)?\s*(?:dim3)?\s*(?:\(|(?P<flat>\d+(?:\s*[x×]\s*\d+)?)\b)", re.I
 )
@@ -69,6 +72,8 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     for line, comment in comments:
         for match in _GRID.finditer(comment):
             grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
+        for match in _FLAT_GRID.finditer(comment):
+            grids.setdefault(_as_option(match["flat"], names), line)
         threads = _THREADS.finditer(comment) if _OF_LAUNCH.search(comment) else ()  # else of a part of the block
         for match in (*_BLOCK.finditer(comment), *threads):
             flat = match["flat"]

@@ -14,7 +14,7 @@ from gemmsmith.userfile.host.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
 from gemmsmith.userfile.kernels.options import UserOptions
-from gemmsmith.userfile.kernels.scratch import cleared_bytes, is_zeroed
+from gemmsmith.userfile.kernels.scratch import begins_as_zeros, cleared_bytes
 from gemmsmith.userfile.kernels.span_parameters import without_accessor
 from gemmsmith.userfile.launches.chained_launch import INTEGERS, ChainedLaunch
 from gemmsmith.userfile.launches.launch_memory import LaunchMemory
@@ -60,12 +60,12 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
 
     @property
     def zeroes_output(self) -> bool:
-        """Whether host code sets the result to zero before the launch, or does not show who allocates it."""
+        """Whether host code sets the result to zero before the launch."""
         places = [i for i, arg in enumerate(self.signature.arguments) if arg.role == self.signature.output]
         if self.site is None or not places:
             return False
         passed, place = self.site.site.arguments, self.signature.place(places[0])
-        return place < len(passed) and is_zeroed(without_accessor(passed[place]), self.site.site.frame)
+        return place < len(passed) and begins_as_zeros(without_accessor(passed[place]), self.site.site.frame)
 
     def not_cleared(self, problem: Problem) -> str:
         """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; else ""."""

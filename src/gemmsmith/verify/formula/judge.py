@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gemmsmith.compile.cache import CompileCache
-from gemmsmith.errors import GemmsmithError, LaunchError, SignatureError, UsageError
+from gemmsmith.errors import GemmsmithError, LaunchError, SignatureError, UnknownTrialError, UsageError
 from gemmsmith.gpus import cuda_limits, largest_smem
 from gemmsmith.problem import BF16, FP16, FP64
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
@@ -120,7 +120,9 @@ class _Judge:
         if not self.check.trials and not self.only:
             raise self.refused
         if not self.check.trials:
-            raise UsageError(f"check has no trial {self.only!r} for this kernel", f"its trials: {DISTINCT}; {RAGGED}")
+            raise UnknownTrialError(
+                f"check has no trial {self.only!r} for this kernel", f"its trials: {DISTINCT}; {RAGGED}"
+            )
         if self.only in ("", RAGGED) and not self.told.vague:
             self._judge_edges()
         return self.check

@@ -20,11 +20,12 @@ from gemmsmith.verify.meaning.launch_search import elements_written, run_block
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
 _SECONDS = 4
-_MOST_BLOCKS = 64
+_MOST_BLOCKS, _LEAST_BLOCKS = 64, 2
 
 
 def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:
-    """Whether the blocks of ``spec``, run one by one, store as many elements as C has.
+    """Whether the blocks of ``spec``, run one by one, store as many elements as C has. Where there is no time for all,
+    the others are taken to store as many as those that ran: the shape has whole tiles.
 
     Which elements does not matter: an index of C may be the fault of the kernel. There is room behind every matrix, so
     that accesses past its end are no fault here.
@@ -36,13 +37,13 @@ def fits(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn
         return False
     if not isinstance(device, SimDevice) or geometry.blocks > _MOST_BLOCKS:
         return False
-    stored, end = 0, time.process_time() + _SECONDS
-    for block in range(geometry.blocks):
-        written = elements_written(device, spec, config, problem, geometry, block, compile_fn)
-        if written is None or time.process_time() > end:
+    stored, ran, end = 0, 0, time.process_time() + _SECONDS
+    while ran < geometry.blocks and (ran < _LEAST_BLOCKS or time.process_time() < end):
+        written = elements_written(device, spec, config, problem, geometry, ran, compile_fn)
+        if written is None:
             return False
-        stored += int(np.count_nonzero(written))
-    return stored == problem.m * problem.n * problem.batch
+        stored, ran = stored + int(np.count_nonzero(written)), ran + 1
+    return stored * geometry.blocks == problem.m * problem.n * problem.batch * ran
 
 
 def fits_or_faults(device: Device, spec: KernelSpec, config: Config, compile_fn: CompileFn) -> bool:

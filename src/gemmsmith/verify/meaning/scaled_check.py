@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gemmsmith.compile.cache import CompileCache
-from gemmsmith.errors import UsageError
+from gemmsmith.errors import UnknownTrialError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
@@ -138,7 +138,7 @@ def check_scaled(
         planned.insert(1, (TINY, shape, TINY_DATA))
     if only and only not in (*(label for label, *_ in planned), RAGGED, GROUPS):
         names = "; ".join((*(label for label, *_ in planned), RAGGED, GROUPS))
-        raise UsageError(f"check has no trial {only!r} for this kernel", f"its trials: {names}")
+        raise UnknownTrialError(f"check has no trial {only!r} for this kernel", f"its trials: {names}")
     for label, tried, kind in planned:
         beside = only in (RAGGED, GROUPS) and label == DISTINCT  # edges are judged beside whole tiles
         if only in ("", label) or beside:

@@ -38,7 +38,8 @@ _LAYOUTS = ("NN", "NT", "TN", "TT")
 
 def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Meaning:
     """The meaning; raises ``SignatureError`` where none that was tried gives the result of a launch, and nothing shows
-    that the kernel is wrong. ``tried_launch``: nobody says that it is launched so."""
+    that the kernel is wrong: not where its launch was tried (``tried_launch``), nor where no name says that an array
+    is a scale."""
     possible = list(_packed(runner, shape) if _unpacks(runner) else ()) or list(_possible(runner))
     near: Meaning | None = None
     loose: Meaning | None = None
@@ -50,7 +51,7 @@ def find_meaning(runner: Runner, shape: Shape, tried_launch: bool = False) -> Me
         loose, near, why = loose or found, near or almost, why or stopped
     if loose is not None:
         return loose
-    if not possible or tried_launch:
+    if not possible or tried_launch or any(each.guessed for each in runner.parameters):
         raise _refused(runner, possible, why)
     if near is not None:
         return near
