@@ -35,8 +35,6 @@ _VECTORS = frozenset({"array", *(f"{make}{kind}{n}" for make in ("", "make_") fo
 # What a launcher calls the number of parts of K.
 _PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
                     r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
-
-
 _COMMAND_LINE = re.compile(r"\bargv\b|\bgetenv\b")
 
 
@@ -78,18 +76,19 @@ class HostScope(HostObjects):
 
     def _is_chosen(self, name: str) -> bool:
         """Whether callers choose it: a number of parts of K, or of blocks."""
+        return (is_number_of_blocks(name) and self._is_left_to_callers(name)) or self._is_number_of_parts(name)
+
+    def _is_left_to_callers(self, name: str) -> bool:
+        """Whether it is a parameter of the host function, which gives it no other value."""
         parameters = self.frame.function.parameters if self.frame.function is not None else ()
-        blocks = is_number_of_blocks(name) and any(each.name == name for each in parameters)
-        return (blocks and name not in self.frame.locals.variables) or self._is_number_of_parts(name)
+        return any(each.name == name for each in parameters) and name not in self.frame.locals.variables
 
     def _is_number_of_parts(self, name: str) -> bool:
         """Whether it is a parameter of the host function with a name for a number of parts of K, or a variable that the
         command line sets."""
-        parameters = self.frame.function.parameters if self.frame.function is not None else ()
         variable, changed = self.frame.locals.variables.get(name), name in self.frame.locals.changed
         given = variable is not None and _COMMAND_LINE.search(variable.value) is not None
-        free = any(each.name == name for each in parameters) and variable is None
-        return (free or given) and not changed and bool(_PARTS.fullmatch(name))
+        return (self._is_left_to_callers(name) or given) and not changed and bool(_PARTS.fullmatch(name))
 
     def _assumed(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""

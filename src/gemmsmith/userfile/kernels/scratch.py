@@ -30,7 +30,7 @@ _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 # What an element is bound to: an object made from it (atomic_ref<int> flag(flags[i])), or a reference.
 _REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
 _NEAR = 120  # characters before an element in which that is looked for
-_ZEROS, _UNSET = re.compile(r"\bzeros(?:_like)?\s*\("), re.compile(r"\bempty(?:_like)?\s*\(")  # PyTorch's tensors
+_UNSET = re.compile(r"\bempty(?:_like)?\s*\(")  # PyTorch's tensors
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
@@ -75,9 +75,13 @@ def _is_only_read(name: str, body: str) -> bool:
 def sets_to_zero(text: str, frame: Frame) -> bool:
     """Whether the function that launches a kernel, or the one that owns the array, sets it to zero."""
     name, owner = _owner(text, frame)
-    own = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    own = _uncast(text)
     places = [(own, frame), *([(name, owner)] if owner is not None else [])]
     return any(at.function is not None and _memset(each).search(at.function.body) is not None for each, at in places)
+
+
+def _uncast(text: str) -> str:
+    return re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
 
 
 def _memset(name: str) -> re.Pattern[str]:
@@ -88,7 +92,7 @@ def cleared_bytes(text: str, values: SiteValues, sizes: Mapping[str, int]) -> tu
     """How many bytes of the array the launching function sets to zero, and the call that does; None where it does not,
     does it in several calls, or that is not understood."""
     function = values.site.frame.function
-    own = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    own = _uncast(text)
     calls = list(_memset(own).finditer(function.body)) if function is not None else []
     if function is None or len(calls) != 1:
         return None
@@ -113,22 +117,27 @@ def adds_into(name: str, code: str) -> bool:
 
 def begins_as_zeros(text: str, frame: Frame) -> bool:
     """Whether host code allocates the array as PyTorch's zeros, or sets it to zero."""
-    name, owner = _owner(text, frame)
-    body = owner.function.body if owner is not None and owner.function is not None else ""
-    tensor = re.sub(r"\W.*", "", name.strip(), flags=re.S)  # of C.data_ptr<float>()
-    made = re.search(rf"\b{tensor}\s*=\s*(?:\w+(?:::|\.))*zeros(?:_like)?\s*\(", body)
-    return (bool(tensor) and made is not None) or sets_to_zero(text, frame)
+    return _is_made_of_zeros(*_owner(text, frame)) or sets_to_zero(text, frame)
 
 
 def is_zeroed(text: str, frame: Frame) -> bool:
     """Whether host code sets the array to zero, or does not show who allocates it."""
     name, owner = _owner(text, frame)
-    variable = owner.locals.variables.get(name) if owner is not None else None
-    if variable is not None and _ZEROS.search(variable.value):
+    if _is_made_of_zeros(name, owner):
         return True
     if owner is None or owner.function is None or not allocates(name, owner):
+        variable = owner.locals.variables.get(name) if owner is not None else None
         return variable is None or not _UNSET.search(variable.value)
     return sets_to_zero(text, frame)
+
+
+def _is_made_of_zeros(name: str, owner: Frame | None) -> bool:
+    """Whether a tensor, which may be passed as ``C.data_ptr<float>()``, is PyTorch's zeros."""
+    tensor = re.match(r"\w+", name)
+    if tensor is None or owner is None or owner.function is None:
+        return False
+    made = rf"\b{tensor[0]}\s*=\s*(?:\w+(?:::|\.))*zeros(?:_like)?\s*\("
+    return re.search(made, owner.function.body) is not None
 
 
 def is_never_set(text: str, frame: Frame) -> bool:
@@ -146,7 +155,7 @@ def is_never_set(text: str, frame: Frame) -> bool:
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:
     """The variable that is passed, by its name in the function that it belongs to; None if callers are not known."""
     at: Frame | None = frame
-    name = re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
+    name = _uncast(text)
     while at is not None and at.function is not None:
         places = [i for i, p in enumerate(at.function.parameters) if p.name == name]
         if not places:
