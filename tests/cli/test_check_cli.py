@@ -261,7 +261,8 @@ REFUSED = {
     "arrays of arrays": (PLAIN.replace("const float* B", "const float*** B"), "", 2, "B points to arrays of pointers"),
     "a loop without end": (PLAIN.replace(STORE, "while (K >= 0) sum *= 0.5f;\n    " + STORE), "--timeout 1", 2,
                            "may never end"),
-    "a template without values": ("template <int SMS>\n" + PLAIN, "", 2, "parameter SMS has no value"),
+    "a template over a type that is not there": (
+        "template <class Tiles>\n" + PLAIN.replace("++k", "k += Tiles::step"), "", 2, "does not compile"),
     "a syntax error": (PLAIN.replace("sum += A", "sum += + * A"), "", 2, "error"),
     "an unknown function": (PLAIN.replace("sum += A", "sum += nonsuch(1) + A"), "", 2, "nonsuch"),
     "a block too large": (PLAIN, "--block 64,64", 2, "has 4,096 threads; a block has at most 1,024"),

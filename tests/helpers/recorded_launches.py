@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import product
+from typing import Any
 
 from gemmsmith.call.binding import aligned_code
 from gemmsmith.compile.compiler import compile_for
@@ -33,11 +36,14 @@ def output_of(trace: LaunchTrace) -> Array:
 
 
 def stored(trace: LaunchTrace) -> dict[int, set[tuple[int, int]]]:
-    """The elements of C that each thread stores."""
+    """The elements of C that each thread stores, alone or by TMA."""
     out, found = output_of(trace), dict[int, set[tuple[int, int]]]()
     for warp in trace.warps:
         for event in warp.events:
-            access = event.access
+            access, facts = event.access, event.facts or {}
+            if trace.instructions[event.instruction].kind is Kind.BULK_STORE and facts["array"] == out.name:
+                thread = 32 * warp.number + event.lanes.bit_length() - 1
+                found.setdefault(thread, set()).update(box_places(facts))
             if access is None or trace.instructions[event.instruction].kind is not Kind.STORE_GLOBAL:
                 continue
             if trace.array_at(access.at) == out:
@@ -45,6 +51,11 @@ def stored(trace: LaunchTrace) -> dict[int, set[tuple[int, int]]]:
                     places = {out.place(address + byte) for byte in range(0, access.width, out.itemsize)}
                     found.setdefault(32 * warp.number + lane, set()).update(places)
     return found
+
+
+def box_places(facts: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    (top, bottom), (left, right) = facts["rows"], facts["columns"]
+    return product(range(top, bottom + 1), range(left, right + 1))
 
 
 def lanes(trace: LaunchTrace, access: Access) -> list[tuple[int, int]]:

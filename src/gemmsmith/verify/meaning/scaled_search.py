@@ -326,9 +326,9 @@ def _refused(runner: Runner, possible: list[Choices], why: str) -> SignatureErro
     tried = f"{count} meanings of {', '.join(shared)}" if shared else "the four layouts of A and B"
     packed = [each.name for each in runner.parameters if each.role in ("A", "B")
               and runner.type_of(each).kind in "iu" and runner.type_of(each).itemsize > 1]  # fmt: skip
-    hint = f"{packed[0]} may hold packed numbers, which are not unpacked; " if packed else ""
+    hint = f"{packed[0]} may hold packed numbers, in an order that is not known; " if packed else ""
     return SignatureError(
-        f"{runner.spec.entry} takes {takes}: none of {tried} gives its result{why}",
+        f"{runner.spec.entry} takes {takes}: none of {tried} gives its result{'' if packed else why}",
         f"{hint}run one launch with --grid … --block … --args … --expect FILE.py:FUNCTION, which computes what it "
         "must write",
     )
