@@ -80,14 +80,14 @@ void run(const half* x, const uint32_t* q, const half* s, half* y, int M, int N,
 """
 RAW_BF16 = """
 __device__ float up(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
-__global__ void mm(const unsigned short* A, const unsigned short* B, uint16_t* C, int M, int N, int K) {
+__global__ void mm(const unsigned short* A, const signed char* B, uint16_t* C, int M, int N, int K) {
     ONE_OUTPUT
     float s = 0.0f;
-    for (int k = 0; k < K; ++k) s += up(A[m * K + k]) * up(B[k * N + n]);
+    for (int k = 0; k < K; ++k) s += up(A[m * K + k]) * B[k * N + n];
     uint32_t u = __float_as_uint(s);
     C[m * N + n] = (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
-void run(const unsigned short* a, const unsigned short* b, uint16_t* c, int M, int N, int K) {
+void run(const unsigned short* a, const signed char* b, uint16_t* c, int M, int N, int K) {
     mm<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(a, b, c, M, N, K);
 }
 """
@@ -129,7 +129,7 @@ RIGHT = {
     "four bytes in a word": (WORDS, "the rounded (Σ A4·B4 + bias[n])·multiplier[n] + zp_out (to the nearest even)"),
     "fixed-point numbers": (FIXED_POINT, "the rounded (Σ A·B + bias[n])·q.mult / 2^(31 + shift) + q.zp_out (half up)"),
     "groups of nibbles, and rows from the grid": (NIBBLES, "Σ x·qweight·scales[k/64, n]"),
-    "bf16 as its bits": (RAW_BF16, "Σ A·B"),
+    "bf16 as its bits, times bytes": (RAW_BF16, "Σ A·B"),
     "scales of fp32": (ROWS_AND_COLUMNS, "Σ A·rs[m]·B·cs[n]"),
     "fp8 as its bits": (FP8_BYTES, "Σ A·scale_a·B·scale_b"),
 }

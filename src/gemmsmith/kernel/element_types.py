@@ -98,6 +98,23 @@ def vector_width(ctype: str) -> int:
     return int(found[1]) if found else 1
 
 
+# How kernels that take numbers of 16 bits as integers read them.
+_READ_AS = {
+    BF16: re.compile(r"bfloat16|\bbf16\b|\.bf16|<<\s*16\b"),
+    FP16: re.compile(r"\b__u?short_as_half\b|\b__half_raw\b|\bhalf\b|\b__half\b|\.f16\b|\bhalf2\b|\b__half2\b"),
+}
+_BITS = frozenset(("short", "short int", "int16_t", "std::int16_t", "unsigned short", "unsigned short int", "uint16_t",
+                   "std::uint16_t", "ushort"))  # fmt: skip
+
+
+def element_of_bits(name: str, body: str) -> DType | None:
+    """The element type whose bits a kernel's ``body`` takes from integers of type ``name``, where it tells one."""
+    if name not in _BITS:
+        return None
+    found = [dtype for dtype, words in _READ_AS.items() if words.search(body)]
+    return found[0] if len(found) == 1 else None
+
+
 def element_in_casts(name: str, body: str, aliases: Mapping[str, str]) -> DType | None:
     """The element type that the ``void*`` parameter ``name`` is cast to in the kernel's ``body``."""
     casts = rf"_cast\s*<\s*([\w:\s]+?)\s*\*[^>]*>\s*\(\s*{name}\b|\(\s*([\w:\s]+?)\s*\*[\s\w]*\)\s*{name}\b"

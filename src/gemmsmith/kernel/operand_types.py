@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.element_types import element_in_casts, parameter_type
+from gemmsmith.kernel.element_types import element_in_casts, element_of_bits, parameter_type
 from gemmsmith.kernel.signature import SCRATCH, Argument, Signature
 from gemmsmith.problem import OUTPUTS, TF32, DType
 
@@ -46,4 +46,5 @@ def _known() -> str:
 def _element(argument: Argument, body: str, aliases: Mapping[str, str]) -> DType | None:
     if argument.ctype == "void":
         return element_in_casts(argument.name, body, aliases)
-    return parameter_type(argument.ctype, {}).element
+    kind = parameter_type(argument.ctype, {})
+    return kind.element or element_of_bits(kind.name, body)

@@ -13,6 +13,7 @@ _ZERO_RUNS_K = 67  # terms: runs of zeros of many lengths, and others after them
 _MOST_PARTS_K, _USUAL_K_TILE = 512, 32
 _SUMS_BEYOND_24_BITS = 1440  # terms: of the fill's, 49 of 64 are products of −128 by itself or 127
 _INTEGER_CODES = tuple("iIqQ")
+_SCALES_DOWN = 2.0**-7  # alpha: sums are near 2¹⁷
 _LARGE_PARTIAL_SUMS = 1100  # terms: half of them, up to 127², add up to far more than fp16's 65,504
 
 
@@ -47,6 +48,10 @@ def data_trials(subject: Subject) -> Iterator[Trial]:
     if base.out_dtype in (FP16, BF16) and spec.accumulator is None and not rounded:
         deep = subject.one_tile(min(_LARGE_PARTIAL_SUMS, MOST_WORK // max(1, plain.m * plain.n)))
         yield Trial("partial sums that 16 bits do not hold", deep, "exact", "opposites", "lockstep", subject.c, False)
+        if base.out_dtype == FP16 and (spec.is_rung or spec.signature.has("alpha")) and not base.activation:
+            yield trial(
+                "sums beyond fp16's range, which alpha scales down", "sums near 131072", deep.with_(alpha=_SCALES_DOWN)
+            )
     largest = 2.0**12 if FP16 in (base.dtype, base.out_dtype) or rounded else 2.0**100
     for constant in subject.floats:
         if constant < largest:
