@@ -125,6 +125,17 @@ MISTAKES = {
     "the pitch of a row is its length": ("one pitch for both operands", "A[row * ldk", "A[row * K"),
     "half of a rest of eight is lost": ("a vector", "sum += W", "if (k < (K & ~7) + (K & 3)) sum += W"),
     "rows beyond a block are lost": ("a vector", "sum += W", "if (k < 128) sum += W"),
+    "half of beta": ("a residual with rows of its own", "beta * R", "(int)beta * R"),
+    "beta is no less than zero": ("a residual with rows of its own", "beta * R", "fmaxf(beta, 0.0f) * R"),
+    "a NaN is left out": (
+        "a residual with rows of its own",
+        "sum += A",
+        "if (A[row * lda + k] == A[row * lda + k]) sum += A",
+    ),
+    "the first of one row is lost": ("one pitch for both operands", "sum += A", "if (K > 1) sum += A"),
+    "a second k-tile alone is lost": ("one pitch for both operands", "sum += A", "if (K / 16 != 2 || k < 16) sum += A"),
+    "a long row ends": ("one pitch for both operands", "sum += A", "if (k < 1000) sum += A"),
+    "one row is none": ("one pitch for both operands", "C[row", "if (M > 1) C[row"),
 }
 
 

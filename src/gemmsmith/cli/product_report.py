@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 from gemmsmith.cli.render.excerpt import print_fault
@@ -89,9 +90,10 @@ class ProductReport:
         item(kernel_line(first.kernel))
         item(geometry_line(first.launch.geometry))
         limited = self.check.ok
-        for trial in self.check.trials:
-            mark, style = ("ok   ", "green") if trial.ok else ("limit", "yellow") if limited else ("WRONG", "red")
-            say(f"  {mark} {trial.label} ({_shape(trial)})", lead=f"  {mark}", lead_style=style, hang=" " * 6)
+        for (label, ok), alike in groupby(self.check.trials, key=lambda trial: (trial.label, trial.ok)):
+            mark, style = ("ok   ", "green") if ok else ("limit", "yellow") if limited else ("WRONG", "red")
+            shapes = ", ".join(map(_shape, alike))
+            say(f"  {mark} {label} ({shapes})", lead=f"  {mark}", lead_style=style, hang=" " * 8)
         item(self.conclusion(), "green" if self.check.status == RIGHT else "yellow" if self.ok else "red")
         for cause in self.causes:
             item(cause.sentence, "green")

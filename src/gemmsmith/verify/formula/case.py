@@ -23,28 +23,34 @@ from gemmsmith.verify.launch_expected import Tolerance
 Array = NDArray[Any]
 UNTOUCHED = 77.25  # what C holds before, where nothing is added to it
 _HALVES = 2.0  # data are small multiples of one half: sums of their products are exact in every type
-_VALUES = {"alpha": 2.0, "beta": 3.0, "low": -1.5, "high": 4.5, "slope": 0.25}
+_VALUES = {"low": -1.5, "high": 4.5, "slope": 0.25}
 _OTHERS = (0.75, 5.0, 1.5)  # of real numbers without a name that tells
+_SPECIALS = 3  # of an operand's elements, about: most results stay finite
 _SHARED_ROOM = 8  # times C: of arrays that blocks share
 
 
 @dataclass(frozen=True)
 class Case:
     """``sizes``: extents, leading dimensions and strides by the members' names, and the number of products as "batch".
-    ``wide``: values of the whole range, whose sums are rounded; ``scale``: of the values of A."""
+    ``wide``: values of the whole range, whose sums are rounded; ``scale``: of the values of A; ``special``: a NaN and
+    infinities among them."""
 
     sizes: Mapping[str, int]
     wide: bool = False
     scale: float = 1.0
+    special: bool = False
+    alpha: float = 2.0
+    beta: float = 3.0
     seed: int = 7
 
     def with_sizes(self, **sizes: int) -> Case:
         return replace(self, sizes={**self.sizes, **sizes})
 
 
-def scalars(taken: Takes) -> dict[str, float]:
+def scalars(taken: Takes, case: Case) -> dict[str, float]:
     """The value of each real number."""
-    found = {name: _VALUES[role] for role, name in taken.scalars.items()}
+    values = {**_VALUES, "alpha": case.alpha, "beta": case.beta}
+    found = {name: values[role] for role, name in taken.scalars.items()}
     return found | dict(zip(taken.reals, _OTHERS, strict=False))
 
 
@@ -57,9 +63,8 @@ class Runner:
     timeout: float
     cache: CompileCache | None
 
-    @property
-    def values(self) -> dict[str, float]:
-        return scalars(self.taken)
+    def values(self, case: Case) -> dict[str, float]:
+        return scalars(self.taken, case)
 
     @cached_property
     def ptx(self) -> str:
@@ -74,7 +79,7 @@ class Runner:
     def arrays(self, case: Case, rooms: Mapping[str, int], keeps: bool) -> dict[str, Array]:
         """Arrays with these numbers of elements. ``keeps``: C holds numbers before that count."""
         rng = np.random.Generator(np.random.PCG64(case.seed))
-        made = {}
+        made, specials = {}, iter((np.nan, np.inf))
         for name, room in rooms.items():
             element = self.member(name).element
             assert element is not None
@@ -82,6 +87,8 @@ class Runner:
             scaled = values * case.scale if name == self.taken.inputs[0] else values
             if name == self.taken.output and not keeps:
                 scaled = np.full(room, 0.0 if adds_in_memory(self.ptx) else UNTOUCHED)
+            if case.special and name in self.taken.inputs[:2] and element.numpy.kind not in "iu":
+                scaled[:: max(1, room // _SPECIALS)] = next(specials)
             made[name] = scaled.astype(element.numpy)
         return made
 
@@ -131,8 +138,8 @@ class Runner:
             return case.sizes["batch"]
         if member.name in case.sizes:
             return case.sizes[member.name]
-        if member.name in self.values:
-            return self.values[member.name]
+        if (real := self.values(case).get(member.name)) is not None:
+            return real
         value = self.kernel.value(member, case.sizes)
         if value is None:
             raise UsageError(f"what host code passes for {member.name} is not understood")

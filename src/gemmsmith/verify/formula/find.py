@@ -159,7 +159,7 @@ class _Search:
         rows = slice(written.shape[0] - _FEW, None) if plain.half else slice(0, _FEW)
         few = tuple(each[rows] for each in plain.product(before, sizes))
         for formula in finished(self.runner.taken, plain):
-            made = formula.finished(few, before, self.runner.values, sizes, rows)
+            made = formula.finished(few, before, self.runner.values(self.case), sizes, rows)
             if _near(made, written[rows], wanted[rows], self.error) and self._explains(formula, before, got):
                 return formula
         return None
@@ -169,7 +169,7 @@ class _Search:
         sizes = self.case.sizes
         for number in range(sizes["batch"]):
             products = formula.product(before, sizes, number)
-            made = formula.finished(products, before, self.runner.values, sizes, slice(None), number)
+            made = formula.finished(products, before, self.runner.values(self.case), sizes, slice(None), number)
             written = formula.c.of(got, sizes, number)
             if not _near(made, written, formula.written(written), self.error):
                 return False

@@ -113,7 +113,8 @@ class Formula:
             side[0] = self.triangle.applied(side[0])
         if self.kind == SPLIT:
             return (sum(lefts[1:], lefts[0]) @ sum(rights[1:], rights[0]),)
-        return tuple(lefts[0] @ right for right in rights)
+        with np.errstate(invalid="ignore"):  # of infinities
+            return tuple(lefts[0] @ right for right in rights)
 
     def finished(
         self, products: tuple[Array, ...], arrays: Mapping[str, Array], values: Mapping[str, float],

@@ -42,9 +42,15 @@ from gemmsmith.verify.meaning.launch_trial import (
 )
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
+SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other depths", "one row or column"
+_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
 _REMAINDERS = (4, 7, 12)
+_SCALARS = ((-0.75, -1.25), (1.0, 0.0), (0.0, 0.5))  # alpha and beta
+_DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
+_FEW, _LONG_DEPTH = 17, 1057  # rows and columns of a long one
+_WHOLE_DEPTHS = (1, 3, 5, 17)  # times the first depth
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
 _EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
@@ -102,12 +108,13 @@ class _Judge:
     check: FormulaCheck
     refused: GemmsmithError
     only: str
-    pace: float = 0.0  # seconds for each multiply-add, in the slowest launch
+    pace: float = 0.0  # seconds for each multiply-add, in the largest launch
+    largest: int = 0  # multiply-adds of it
     start: float = field(default_factory=time.process_time)
 
     def judged(self) -> FormulaCheck:
         for label, case, every in self._planned():
-            if self.only not in ("", label) and not (self.only == RAGGED and label == DISTINCT):
+            if self.only not in ("", label) and not (self.only in _EDGES and label == DISTINCT):
                 continue
             trial = self._tried(label, case, every)
             if trial is None or (not trial.ok and label != DISTINCT and self._may_be_too_large(case)):
@@ -121,9 +128,10 @@ class _Judge:
             raise self.refused
         if not self.check.trials:
             raise UnknownTrialError(
-                f"check has no trial {self.only!r} for this kernel", f"its trials: {DISTINCT}; {RAGGED}"
+                f"check has no trial {self.only!r} for this kernel",
+                f"its trials: {'; '.join((DISTINCT, OTHERS, WIDE, *_EDGES))}",
             )
-        if self.only in ("", RAGGED) and not self.told.vague:
+        if self.only in ("", *_EDGES) and not self.told.vague:
             self._judge_edges()
         return self.check
 
@@ -138,8 +146,14 @@ class _Judge:
             sizes = {name: base * factor for name, factor in zip(taken.extents, factors, strict=False)}
             yield OTHERS, with_room(taken, found.with_sizes(**sizes), _LEADINGS[1]), False
         yield WIDE, replace(whole[0], wide=True), False
+        formula = self.check.found.formula
+        if formula.alpha or formula.beta:
+            for alpha, beta in _SCALARS:
+                yield SCALARS, replace(whole[0], alpha=alpha, beta=beta), False
+        if not (formula.function or formula.kind or formula.triangle or formula.half):
+            yield SPECIAL, replace(whole[0], special=True), False
         narrow = self.runner.member(taken.output).element == FP16  # whose largest number a gate may exceed
-        if self.check.found.formula.function in _SMOOTH and not narrow:
+        if formula.function in _SMOOTH and not narrow:
             yield LARGE, replace(whole[0], scale=_LARGE_SCALE), False
 
     def _refuse_doubtful(self, trial: LaunchTrial) -> None:
@@ -171,13 +185,14 @@ class _Judge:
             keeps = formula.addend is not None and formula.addend.member == formula.c.member
             keeps = keeps or any(each.member == formula.c.member for each in (*formula.lefts, *formula.rights))
             arrays = runner.arrays(case, rooms(formula, case.sizes), keeps)
-            wanted = expected(formula, runner.values, arrays, case.sizes)
+            wanted = expected(formula, runner.values(case), arrays, case.sizes)
             launch = runner.launch(case, arrays, wanted, self._limits(case, wanted))
             found = check_launch(launch, timeout=runner.timeout, cache=runner.cache,
                                  most=None if every else 1)  # fmt: skip
         except (UsageError, LaunchError):
             return None
-        self.pace = max(self.pace, (time.process_time() - begun) / max(1, work * len(found.outcomes)))
+        if work >= self.largest:
+            self.pace, self.largest = (time.process_time() - begun) / max(1, work * len(found.outcomes)), work
         return LaunchTrial(label, self._shape(case), found) if self._tells(found) else None
 
     def _tells(self, found: LaunchCheck) -> bool:
@@ -205,7 +220,7 @@ class _Judge:
         unit = max(roundoff(self.runner.ptx), 2.0**-24 if kind != "float64" else 2.0**-53)
         depth = self._shape(case)[2]
         largest = float(np.abs(wanted).max(initial=1.0))
-        factor = max(map(abs, self.runner.values.values()), default=1.0)
+        factor = max(map(abs, self.runner.values(case).values()), default=1.0)
         return Tolerance(exact, _ROUNDINGS * unit * (depth + largest) * factor)
 
     # --- edges
@@ -221,7 +236,9 @@ class _Judge:
             if trial.ok or trial.hazards:
                 self.check.status = RACY if trial.hazards else status
                 if label == RAGGED and trial.ok:
-                    self._judge_remainders(step)
+                    self._judge_sizes(self._other_sizes(step))
+                elif trial.ok:
+                    self._judge_sizes(self._whole_sizes())
                 return
             if self._fails_beside_guards(trial, by):
                 self._refuse_doubtful(trial)
@@ -233,15 +250,34 @@ class _Judge:
             if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
         ]
         self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
+        self._judge_sizes(self._whole_sizes())
 
-    def _judge_remainders(self, step: int) -> None:
-        """Other remainders: code that takes four or eight at a time has its own for the rest, of K above all."""
-        extents = self.runner.taken.extents
+    def _whole_sizes(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Depths of whole tiles."""
+        name, base = self.check.found.formula.depth, self.check.found.case.sizes
+        for times in _WHOLE_DEPTHS:
+            yield DEPTHS, {name: times * base[name]}
+
+    def _other_sizes(self, step: int) -> Iterator[tuple[str, dict[str, int]]]:
+        """Other remainders: code that takes four or eight at a time has its own for the rest, of K above all. Depths of
+        a few k-tiles, with and without a rest; one row or column."""
+        formula, base, extents = self.check.found.formula, self.check.found.case.sizes, self.runner.taken.extents
         for turn in range(len(_REMAINDERS)):
-            by = {name: step * _REMAINDERS[(turn + place) % len(_REMAINDERS)] for place, name in enumerate(extents)}
-            found = self.check.found.case
-            grown = {name: found.sizes[name] + more for name, more in by.items()}
-            trial = self._tried(OTHER_REST, with_room(self.runner.taken, found.with_sizes(**grown), _LEADINGS[0]))
+            yield OTHER_REST, {name: base[name] + step * _REMAINDERS[(turn + place) % len(_REMAINDERS)]
+                               for place, name in enumerate(extents)}  # fmt: skip
+        for depth in _DEPTHS:
+            yield DEPTHS, {formula.depth: depth * step}
+        yield DEPTHS, {**dict.fromkeys(extents, _FEW * step), formula.depth: _LONG_DEPTH * step}
+        for name in dict.fromkeys((formula.c.rows, formula.c.columns)):
+            if name != formula.depth:
+                yield NARROW, {name: step}
+
+    def _judge_sizes(self, others: Iterator[tuple[str, dict[str, int]]]) -> None:
+        found = self.check.found.case
+        for label, sizes in others:
+            if self.only not in ("", label):
+                continue
+            trial = self._tried(label, with_room(self.runner.taken, found.with_sizes(**sizes), _LEADINGS[0]))
             if trial is None:
                 continue
             self.check.trials.append(trial)

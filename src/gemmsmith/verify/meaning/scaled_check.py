@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -45,6 +46,12 @@ from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
 from gemmsmith.verify.trials.check_shapes import check_shapes
 
+DEPTHS, NARROW, MANY = "other depths", "one row or column", "many rows or columns"
+_DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
+_FEW_GROUPS = (1, 2, 3, 5, 8)
+_FEW, _LONG_DEPTH, _TILES = 17, 1057, 9
+_OTHERS_S = 6.0  # of one core
+EDGES = (RAGGED, DEPTHS, NARROW, MANY)
 TINY, GROUPS = "the smallest numbers of fp8", "groups of"
 _GROUP = 128  # elements that share a scale, where a parameter says how many and the file names no number
 _OTHER_GROUP = 32
@@ -136,11 +143,11 @@ def check_scaled(
     planned = [(DISTINCT, shape, EXACT), (WIDE, shape, WIDE_DATA), (DEEPER, (m, n, 2 * shape[2]), EXACT)]
     if any(each.encoding.is_fp8 for each in meaning.stored):
         planned.insert(1, (TINY, shape, TINY_DATA))
-    if only and only not in (*(label for label, *_ in planned), RAGGED, GROUPS):
-        names = "; ".join((*(label for label, *_ in planned), RAGGED, GROUPS))
+    if only and only not in (*(label for label, *_ in planned), GROUPS, *EDGES):
+        names = "; ".join((*(label for label, *_ in planned), GROUPS, *EDGES))
         raise UnknownTrialError(f"check has no trial {only!r} for this kernel", f"its trials: {names}")
     for label, tried, kind in planned:
-        beside = only in (RAGGED, GROUPS) and label == DISTINCT  # edges are judged beside whole tiles
+        beside = only in (GROUPS, *EDGES) and label == DISTINCT  # edges are judged beside whole tiles
         if only in ("", label) or beside:
             found.trials.append(_trial(runner, label, tried, meaning, kind, every=label == DISTINCT and ordered))
             if not found.trials[-1].ok:
@@ -148,8 +155,8 @@ def check_scaled(
                 return found
     if only in ("", GROUPS):
         _with_other_groups(runner, found, shape, groups)
-    if only in ("", RAGGED) and found.ok:
-        _ragged(runner, found, shape, step)
+    if only in ("", *EDGES) and found.ok:
+        _ragged(runner, found, shape, step, only)
     return found
 
 
@@ -190,7 +197,7 @@ def _keeps_length(runner: Runner, meaning: Meaning, shape: Shape) -> bool:
     return _trial(runner, "", shape, meaning, like=meaning.of_group(runner.group)).ok
 
 
-def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int) -> None:
+def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: str) -> None:
     """Shapes that are no multiples of the tile. A kernel without guards is right for whole tiles; one with guards that
     fails there is wrong. K is a multiple of ``step``, the elements that share a scale."""
     wide = _VECTOR if _VECTORS.search(found.trials[0].check.kernel.compiled.ptx) else 1
@@ -202,6 +209,8 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int) -> None
             found.trials.append(trial)
             if trial.hazards or trial.ok:
                 found.status = RACY if trial.hazards else status
+                if trial.ok and only != RAGGED:
+                    _other_sizes(runner, found, shape, step if status == RIGHT else math.lcm(step, wide), only)
                 return
     failing = []
     for axis, name in enumerate("MNK"):
@@ -213,6 +222,28 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int) -> None
     guarded = [axis for axis in failing if (masks_k(spec) if axis == "K" else _is_guarded(spec, axis))]
     found.status = WRONG if guarded else WHOLE_TILES
     found.multiples = tuple(failing)
+
+
+def _other_sizes(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: str) -> None:
+    """Depths of a few k-tiles, with and without a rest, and a long one; one row, one column; many of them. As far as
+    seconds go: K is a multiple of ``step``."""
+    m, n, _ = shape
+    lone = step if step > 1 and found.status == ALIGNED else 1  # a whole vector
+    depths = _FEW_GROUPS if step > 1 else _DEPTHS
+    tried = [(DEPTHS, (_FEW * lone, _FEW * lone, k * step)) for k in depths]
+    tried += [(DEPTHS, (_FEW * lone, _FEW * lone, -(-_LONG_DEPTH // step) * step))]
+    tried += [(NARROW, (lone, n, shape[2])), (NARROW, (m, lone, shape[2]))]
+    tried += [(MANY, (_TILES * m, lone, step)), (MANY, (lone, _TILES * n, step))]
+    end = time.process_time() + _OTHERS_S
+    for label, each in tried:
+        if only not in ("", label):
+            continue
+        if time.process_time() > end or (trial := _tried(runner, label, each, found.meaning)) is None:
+            continue
+        found.trials.append(trial)
+        if not trial.ok:
+            found.status = RACY if trial.hazards else WRONG
+            return
 
 
 def _is_guarded(spec: KernelSpec, axis: str) -> bool:
