@@ -255,7 +255,7 @@ class _Judge:
     def _whole_sizes(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Depths of whole tiles."""
         name, base = self.check.found.formula.depth, self.check.found.case.sizes
-        for times in _WHOLE_DEPTHS:
+        for times in _WHOLE_DEPTHS if name in self.runner.taken.extents else ():
             yield DEPTHS, {name: times * base[name]}
 
     def _other_sizes(self, step: int) -> Iterator[tuple[str, dict[str, int]]]:
