@@ -344,7 +344,8 @@ CHOSEN = """    CUtensorMapSwizzle mode = CU_TENSOR_MAP_SWIZZLE_NONE;
     (CHOSEN + "    if (M < 1) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", 128),
     (CHOSEN.replace("== 128", "== atoi(\"128\")"), None),
     (CHOSEN.replace("mode = CU_TENSOR_MAP_SWIZZLE_128B", "mode = next(mode)"), None),
-    (CHOSEN + "    for (int i = 0; i < 2; ++i) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", None),
+    (CHOSEN + "    for (int i = 0; i < 2; ++i) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", 32),
+    (CHOSEN + "    for (int i = 0; i < next(i); ++i) mode = CU_TENSOR_MAP_SWIZZLE_32B;\n", None),
 ])  # fmt: skip
 def test_a_swizzle_that_an_if_chooses(added: str, swizzle: int | None, tmp_path: Path) -> None:
     """The conditions are evaluated; where one is not known, or something else changes the variable, none is guessed."""

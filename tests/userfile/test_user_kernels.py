@@ -95,7 +95,7 @@ LAUNCHED: dict[str, Case] = {
                      (16, 8, 1), (16, 16, 1), "launch site"),
     "set in a loop": (
         launched("g", "b", "int t = 4; for (int i = 0; i < 2; ++i) { t *= 2; } dim3 b(t, t); dim3 g(N / t, M / t);"),
-        (8, 4, 1), (32, 32, 1), "guessed"),
+        (16, 8, 1), (16, 16, 1), "launch site"),
     "decided later": (launched("g", "b", f"dim3 b(16, 16); {G16} if (M < 64) {{ b = dim3(8, 8); }}"),
                       (16, 8, 1), (16, 16, 1), "launch site"),
     "unknown function": (launched("choose(N)", "b", "dim3 b = pick(M);"), (8, 4, 1), (32, 32, 1), "guessed"),

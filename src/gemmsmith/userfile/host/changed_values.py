@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from gemmsmith.userfile.host.host_choices import NO_VALUE
-from gemmsmith.userfile.host.host_frame import Frame
+from gemmsmith.userfile.host.host_frame import Frame, Sizes
 from gemmsmith.userfile.host.values import Scope, UnknownValueError, Value, converted, evaluate, number
 
 _MOST_ROUNDS = 4096  # of a while loop
@@ -16,6 +16,7 @@ class PlaceScope(Scope, Protocol):
     """Names at a place in host code."""
 
     frame: Frame
+    sizes: Sizes
 
     def where(self, texts: Mapping[str, str]) -> PlaceScope:
         """The same, where these names have these values."""
@@ -34,7 +35,7 @@ def chosen(at: PlaceScope, name: str) -> Value | None:
     found = _known(text, at)
     if found is None:
         try:
-            before = _spelled(at.before_changes(name))
+            before = spelled(at.before_changes(name))
         except UnknownValueError:
             return None
         found = _known(text, at.where({name: before, NO_VALUE: before})) if before else None
@@ -48,7 +49,7 @@ def is_known(at: PlaceScope, name: str, text: str) -> bool:
     if _known(text, at) is not None:
         return True
     try:
-        before = _spelled(at.before_changes(name))
+        before = spelled(at.before_changes(name))
     except UnknownValueError:
         return False
     return bool(before) and _known(text, at.where({name: before})) is not None
@@ -78,8 +79,8 @@ def _known(text: str, at: Scope) -> Value | None:
         return None
 
 
-def _spelled(value: Value) -> str:
+def spelled(value: Value) -> str:
     """A number, or what dim3 holds, as an expression."""
     if not isinstance(value, tuple):
         return str(value)
-    return f"dim3({', '.join(_spelled(each) for each in value)})" if len(value) == 3 else ""
+    return f"dim3({', '.join(spelled(each) for each in value)})" if len(value) == 3 else ""

@@ -12,6 +12,7 @@ from gemmsmith.userfile.host.changed_values import chosen, is_known, looped
 from gemmsmith.userfile.host.cute_values import cute_call
 from gemmsmith.userfile.host.device_properties import SMS, device_property, is_number_of_blocks, is_of_device
 from gemmsmith.userfile.host.host_choices import path_of
+from gemmsmith.userfile.host.host_execution import counted, executed
 from gemmsmith.userfile.host.host_frame import DEEPEST, Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_objects import HostObjects
 from gemmsmith.userfile.host.host_scope import LocalScope
@@ -174,6 +175,9 @@ class HostScope(HostObjects):
 
     def _local(self, name: str, scope: LocalScope) -> Value:
         variable = scope.variables.get(name)
+        own = self.frame.function
+        if own is not None and name in counted(own, self.frame.start) and (value := executed(self, name)) is not None:
+            return value
         if name in scope.loops and len(scope.changed[name]) == 1 and (value := looped(self, name)) is not None:
             return value
         if name in scope.changed and (value := chosen(self, name)) is not None:

@@ -265,11 +265,12 @@ class _Judge:
         for turn in range(len(_REMAINDERS)):
             yield OTHER_REST, {name: base[name] + step * _REMAINDERS[(turn + place) % len(_REMAINDERS)]
                                for place, name in enumerate(extents)}  # fmt: skip
-        for depth in _DEPTHS:
-            yield DEPTHS, {formula.depth: depth * step}
-        yield DEPTHS, {**dict.fromkeys(extents, _FEW * step), formula.depth: _LONG_DEPTH * step}
+        if formula.depth in extents:
+            for depth in _DEPTHS:
+                yield DEPTHS, {formula.depth: depth * step}
+            yield DEPTHS, {**dict.fromkeys(extents, _FEW * step), formula.depth: _LONG_DEPTH * step}
         for name in dict.fromkeys((formula.c.rows, formula.c.columns)):
-            if name != formula.depth:
+            if name in extents and name != formula.depth:
                 yield NARROW, {name: step}
 
     def _judge_sizes(self, others: Iterator[tuple[str, dict[str, int]]]) -> None:
