@@ -15,6 +15,7 @@ _CORNER_THREADS = 16
 _WARP = 32
 _MOST_PARTS = 8
 _VECTORS = (4, 8, 16, 32)  # rows and columns of usual vectors, and of what a thread or a warp has
+_ROWS_OF_A_THREAD = (8, 16, 32)
 K_TILES = (4, 8, 16, 32, 64, 128)  # usual depths of a k-tile
 
 
@@ -54,13 +55,15 @@ class GuardProbe(PathProbe):
         for axis in ("M", "N", "K"):
             extent = getattr(self.base, axis.lower())
             whole = self._parting(with_extent(self.base, axis, extent), ended)
-            ragged = [
-                self._parting(with_extent(self.base, axis, extent - less), ended)
-                for less in (1, self._vector)
-                if less < extent
-            ]
-            if parted := set().union(*ragged) - whole:
-                found[axis] = parted
+
+            def parted(*less: int, axis: str = axis, extent: int = extent, whole: set[int] = whole) -> set[int]:
+                ragged = [self._parting(with_extent(self.base, axis, extent - each), ended)
+                          for each in less if each < extent]  # fmt: skip
+                return set().union(*ragged) - whole
+
+            # A thread may have many rows, and compare the first of them.
+            if sites := parted(1, self._vector) or (parted(*_ROWS_OF_A_THREAD) if axis != "K" else set()):
+                found[axis] = sites
         return found
 
     def _parting(self, problem: Problem, ended: bool) -> set[int]:

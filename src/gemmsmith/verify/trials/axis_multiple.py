@@ -29,6 +29,8 @@ class LaunchSteps:
     flat         how many outputs a second kernel stores at once, wherever rows begin: M·N must be a multiple of that
     packed       elements of the vectors that the matrices are declared to have (2 of half2*): rows have whole ones
     known        whether host code tells it
+    said         whether comments ask an extent (its axis is given) to be a multiple of so many, or of what is unclear
+    single       whether no access of the code takes more than one element
     asked        the multiple that a condition of host code asks K to be (a product of whole tiles is given); 1: none
     """
 
@@ -38,6 +40,8 @@ class LaunchSteps:
     flat: int = 1
     packed: int = 1
     known: bool = False
+    said: Callable[[str, int], bool] = lambda *_: False
+    single: bool = False
     asked: Callable[[Problem], int] = lambda _: 1
 
 
@@ -106,7 +110,7 @@ class AxisSearch:
         step, has_guards = self._least_step(small)
         if self._drops_a_round(step):
             raise self._wrong(1)
-        if has_guards:
+        if has_guards and not self.launch.said(self.axis, step):
             self._judge_guards(step, small)
         self._judge_other_sizes(step)
         self._judge_asked(step)
@@ -163,13 +167,18 @@ class AxisSearch:
         if self.vector > 1 and self._passes(self.vector):
             self._judge_rows_of_vectors()
             tail = self.edges.tails & set(self.axis)
-            return self.vector, bool(tail) and first is not None and not refuses_extent(first)
+            apart = self.axis != "K" and self.launch.known and self._has_no_vectors()
+            return self.vector, (bool(tail) or apart) and first is not None and not refuses_extent(first)
         if self.axis != "K" and (stored := next(filter(self._stores_whole, self.edges.stored), 0)):
             return stored, False
-        finer = sorted({*self.edges.depths, *_USUAL_DEPTHS, *self.tiles}) if "K" in self.axis else []
+        finer = sorted({*self.edges.depths, *_USUAL_DEPTHS, *self.tiles} if "K" in self.axis else _PARTS)
         coarser = [self.tile * times for times in (1, 2, 4, 8) if self.tile * times < self.extent]
         steps = (*(step for step in finer if self.vector < step < self.tile), *coarser)
         return next(filter(self._passes, steps), self.extent), True
+
+    def _has_no_vectors(self) -> bool:
+        """Whether no vector lies along this extent: nothing but how many rows a thread has asks for a multiple."""
+        return self.launch.single or (self.axis == "M" and not self.base.trans_a)
 
     def _stores_whole(self, width: int) -> bool:
         return width < self.tile and self._passes(width)

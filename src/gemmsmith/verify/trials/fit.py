@@ -21,6 +21,7 @@ from gemmsmith.sim.work import WORK
 from gemmsmith.verify.code.edges import Coverage
 from gemmsmith.verify.code.float_constants import adds_in_memory, compared_floats, has_atomics
 from gemmsmith.verify.code.kernel_edges import kernel_edges
+from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.host.launched_products import asked_multiple, excluded
 from gemmsmith.verify.trials.axis_multiple import LaunchSteps
@@ -43,6 +44,9 @@ from gemmsmith.verify.verdict import Verdict
 # Rows and columns of tiles. Orders in groups of 2, 4 and 8 have a second group, which may run backwards.
 _CORNER_TILES = ((2, 3), (7, 1), (1, 7), (5, 4), (7, 2), (2, 7), (12, 3), (3, 12))
 _VECTOR_STORE = re.compile(r"\bst\.(?:volatile\.)?global\.(?:\w+\.)*v([248])\b")
+_GLOBAL_ACCESS = re.compile(
+    r"\b(?:ld|st)(?:\.\w+)*?\.global(?:\.(?!v\d|[busf]\d)\w+(?:::\w+)*)*(?:\.v([248]))?\.[busf](\d+)"
+)
 _EXPLAINING = 2.0  # seconds of a search in which wrong results are launched again to look for races
 _PATIENCE = 4.0  # seconds; a block takes a tenth of that
 
@@ -69,6 +73,8 @@ def fit_subject(
             packed=max((vector_width(a.ctype) for a in spec.signature.arguments), default=1),
             known=getattr(spec.geometry, "site", None) is not None and not getattr(spec.geometry, "guessed", True),
             asked=partial(asked_multiple, spec),
+            said=partial(_says, spec),
+            single=_takes_single_elements(ptx, base.dtype.itemsize),
         )
         run = cache(partial(_run, runner, until=WORK.seconds + _EXPLAINING))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)
@@ -93,6 +99,18 @@ def _coverage(runner: TrialRunner, subject: Subject) -> Coverage:
         covered = coverage(entry, subject, plain_problems(subject), usual)
         return replace(covered, misrounded=misrounded_indices(entry, subject))
     return Coverage()
+
+
+def _says(spec: KernelSpec, axis: str, step: int) -> bool:
+    """Whether comments ask the extent to be a multiple of so many, or of what is not understood."""
+    told = documented(spec.code, [spec.signature.named(each) for each in axis if spec.signature.has(each)])
+    return told.vague or told.multiple % step == 0
+
+
+def _takes_single_elements(ptx: str, itemsize: int) -> bool:
+    """Whether the code accesses global memory by one element of A and B at a time, or less."""
+    sizes = [int(width or 1) * int(bits) // 8 for width, bits in _GLOBAL_ACCESS.findall(ptx)]
+    return "cp.async" not in ptx and "wmma" not in ptx and 0 < max(sizes, default=0) <= itemsize
 
 
 def _flat(spec: KernelSpec, ptx: str) -> int:
