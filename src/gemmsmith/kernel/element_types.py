@@ -105,6 +105,8 @@ _READ_AS = {
 }
 _BITS = frozenset(("short", "short int", "int16_t", "std::int16_t", "unsigned short", "unsigned short int", "uint16_t",
                    "std::uint16_t", "ushort"))  # fmt: skip
+_WORDS = frozenset(("int", "int32_t", "std::int32_t", "unsigned", "unsigned int", "uint32_t", "std::uint32_t", "uint"))
+_UNPACKS_BYTES = re.compile(r"\b__dp[24]a\w*\s*\(|\bu?char4\b|\bdp[24]a\.")
 
 
 def element_of_bits(name: str, body: str) -> DType | None:
@@ -113,6 +115,11 @@ def element_of_bits(name: str, body: str) -> DType | None:
         return None
     found = [dtype for dtype, words in _READ_AS.items() if words.search(body)]
     return found[0] if len(found) == 1 else None
+
+
+def holds_bytes(name: str, body: str) -> bool:
+    """Whether a kernel's ``body`` unpacks integers of type ``name`` into four bytes each."""
+    return name in _WORDS and _UNPACKS_BYTES.search(body) is not None
 
 
 def element_in_casts(name: str, body: str, aliases: Mapping[str, str]) -> DType | None:

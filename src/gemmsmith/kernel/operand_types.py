@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gemmsmith.errors import SignatureError
-from gemmsmith.kernel.element_types import element_in_casts, element_of_bits, parameter_type
+from gemmsmith.kernel.element_types import element_in_casts, element_of_bits, holds_bytes, parameter_type
 from gemmsmith.kernel.signature import SCRATCH, Argument, Signature
 from gemmsmith.problem import OUTPUTS, TF32, DType
 
@@ -28,6 +28,8 @@ def element_types(
     by_role = {arg.role.removeprefix("map"): known[arg.name] for arg in pointers}
     inputs = [known[arg.name] for arg in pointers if arg.role.removeprefix("map") in ("A", "B")]
     inputs = inputs or [known[pointers[0].name]]
+    if any(holds_bytes(arg.ctype, body) for arg in pointers if arg.role in ("A", "B")):
+        raise SignatureError(f"{signature.entry} takes {shown}, each of four bytes", _known())
     output = by_role.get(signature.output) or known[pointers[-1].name]
     if len(set(inputs)) > 1:
         raise SignatureError(

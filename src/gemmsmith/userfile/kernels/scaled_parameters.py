@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.element_types import holds_bytes, parameter_type
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.kernel.role_names import extent_role, is_weight, pointer_role, words
 from gemmsmith.kernel.signature import Argument, Signature, is_formula, is_number
@@ -87,7 +87,8 @@ def scaled_parameters(signature: Signature, body: str) -> tuple[ScaledParameter,
         return None
     if any(present.count(role) > 1 for role in _EXTENTS) or not _has_extents(present):
         return None
-    return tuple(found) if _is_scaled(found) else None
+    packed = all(holds_bytes(each.type, body) for each in found if each.role in ("A", "B"))
+    return tuple(found) if _is_scaled(found) or packed else None
 
 
 def other_readings(parameters: tuple[ScaledParameter, ...]) -> Iterator[tuple[ScaledParameter, ...]]:

@@ -21,6 +21,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
+from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.launch_check import check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_trial import (
@@ -138,7 +139,7 @@ def check_scaled(
     shape = m, n, _deep(max(k, depth), runner.group or (128 if depth else 1), (m, n))
     meaning = find_meaning(runner, shape, tried_launch)
     found = ScaledCheck(spec, parameters, meaning)
-    step = runner.group or meaning.group
+    step = math.lcm(runner.group or 1, meaning.group)
     ordered = _ORDERED.search(runner.ptx) is not None
     planned = [(DISTINCT, shape, EXACT), (WIDE, shape, WIDE_DATA), (DEEPER, (m, n, 2 * shape[2]), EXACT)]
     if any(each.encoding.is_fp8 for each in meaning.stored):
@@ -209,7 +210,9 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: s
             found.trials.append(trial)
             if trial.hazards or trial.ok:
                 found.status = RACY if trial.hazards else status
-                if trial.ok and only != RAGGED:
+                if found.status == ALIGNED and _errs_beside_vectors(runner, found, shape):
+                    found.status = WRONG
+                elif trial.ok and only != RAGGED:
                     _other_sizes(runner, found, shape, step if status == RIGHT else math.lcm(step, wide), only)
                 return
     failing = []
@@ -222,6 +225,21 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: s
     guarded = [axis for axis in failing if (masks_k(spec) if axis == "K" else _is_guarded(spec, axis))]
     found.status = WRONG if guarded else WHOLE_TILES
     found.multiples = tuple(failing)
+
+
+def _errs_beside_vectors(runner: Runner, found: ScaledCheck, shape: Shape) -> bool:
+    """Whether a guard of rows or columns errs where nothing is misaligned: no vector asks for a multiple of them."""
+    m, n, k = shape
+    for name, moved in (("M", (m + 1, n, k)), ("N", (m, n + 1, k))):
+        said = documented(runner.spec.code, [runner.spec.signature.named(name)])
+        if said.vague or said.multiple > 1 or not _is_guarded(runner.spec, name):
+            continue
+        trial = _tried(runner, f"{RAGGED} in {name}", moved, found.meaning)
+        reasons = [reason for outcome in trial.check.outcomes for reason in outcome.reasons] if trial else []
+        if trial is not None and not trial.ok and not any("misaligned" in reason for reason in reasons):
+            found.trials.append(trial)
+            return True
+    return False
 
 
 def _other_sizes(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: str) -> None:
@@ -254,7 +272,9 @@ def _is_guarded(spec: KernelSpec, axis: str) -> bool:
 
 
 def _tried(runner: Runner, label: str, shape: Shape, meaning: Meaning) -> LaunchTrial | None:
-    """A trial; None where host code has no launch for the shape."""
+    """A trial; None where host code has no launch for the shape, or words of it would not be full."""
+    if not meaning.fits(*shape):
+        return None
     try:
         return _trial(runner, label, shape, meaning)
     except UsageError:

@@ -98,7 +98,18 @@ class Meaning:
     @property
     def group(self) -> int:
         """K must be a multiple of this."""
-        return math.lcm(*self.groups, self.stored[0].tile[1], self.stored[1].tile[0])
+        (a, b), words = self.stored, [1]
+        if not a.transposed:
+            words.append(int(a.encoding.per_element))
+        if b.transposed:
+            words.append(int(b.encoding.per_element))
+        return math.lcm(*self.groups, a.tile[1], b.tile[0], *words)
+
+    def fits(self, m: int, n: int, k: int) -> bool:
+        """Whether elements of the arrays that hold several numbers are whole."""
+        counts = (m * k, k * n)
+        return all(count % max(1, int(each.encoding.per_element)) == 0
+                   for count, each in zip(counts, self.stored, strict=True))  # fmt: skip
 
     def of_group(self, length: int) -> Meaning:
         """The same for groups of another length."""
