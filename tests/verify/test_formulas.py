@@ -154,6 +154,36 @@ def test_wrong_or_refused(name: str, tmp_path: Path) -> None:
     assert found.status == "wrong", (found.formula, found.trials)
 
 
+ROW_OF_A_BLOCK = """
+__global__ void gemv(const float* A, const float* x, float* y, int cols) {
+    __shared__ float part[128];
+    float sum = 0.0f;
+    for (int c = threadIdx.x; c < cols; c += 128) sum += A[(size_t)blockIdx.x * cols + c] * x[c];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = 64; half > 0; half >>= 1) {
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = part[0];
+}
+void run(const float* A, const float* x, float* y, int rows, int cols) { gemv<<<rows, 128>>>(A, x, y, cols); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("", "", "right"),
+        ("c < cols; c", "c < min(cols, 1024); c", "wrong"),
+        ("part[threadIdx.x] = sum;\n    __syncthreads();", "part[threadIdx.x] = sum;", "racy"),
+    ],
+)
+def test_blocks_alone_count_the_rows(old: str, new: str, status: str, tmp_path: Path) -> None:
+    found = judged(tmp_path, ROW_OF_A_BLOCK.replace(old, new) if old else ROW_OF_A_BLOCK)
+    assert (found.status, found.formula) == (status, "A·x")
+
+
 def test_an_odd_number_of_products_of_at_most_32_rows(tmp_path: Path) -> None:
     """Host code rules larger matrices out; the launch has no block for the last of three."""
     text = """

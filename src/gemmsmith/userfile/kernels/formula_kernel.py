@@ -169,7 +169,9 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
     bound = _bound(members)
     if not set(EXTENTS) & set(bound.values()):
         return None
-    launch = _launch(UserLaunch(facts, site, template, options), members, bound)
+    read = UserLaunch(facts, site, template, options)
+    bound |= {role: role for role in EXTENTS if role not in bound.values() and _counts(read, members, bound, role)}
+    launch = _launch(read, members, bound)
     if launch is None:
         return None
     values = {**template, **given}
@@ -202,6 +204,17 @@ def _bound(members: list[Member]) -> dict[str, str]:
         if each.name not in roles and left and not re.search(r"[-+*/(]", each.passed):
             roles[each.name] = left.pop(0)
     return roles
+
+
+def _counts(read: UserLaunch, members: list[Member], bound: Mapping[str, str], role: str) -> bool:
+    """Whether blocks count an extent that the kernel does not take: a block computes one row, for example."""
+    if any(each.name == role for each in members):
+        return False
+    launch = _launch(read, members, {**bound, role: role})
+    if launch is None:
+        return False
+    few, more = (launch(Problem(64, 64, 64).with_(**{role.lower(): extent}), Config(())) for extent in (64, 192))
+    return few.grid != more.grid and few.block == more.block
 
 
 def _launch(launch: UserLaunch, members: list[Member], bound: Mapping[str, str]) -> UserLaunch | None:

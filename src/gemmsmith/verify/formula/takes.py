@@ -68,6 +68,9 @@ def takes(kernel: FormulaKernel) -> Takes:
             extents.append(each.name)
         else:
             computed.append(each.name)
+    extents += [
+        name for name, role in kernel.bound.items() if name == role and name not in (m.name for m in kernel.members)
+    ]
     scalars, reals = _scalars(kernel)
     odd = [each.name for each in kernel.members if not (each.is_pointer or each.is_integer or each.is_real)]
     if odd or not 1 <= len(extents) <= len("MNK"):
