@@ -38,6 +38,8 @@ _INTEGERS = re.compile(
     r"(?:(?:const|unsigned|signed|long|short|int|char|bool|size_t|ssize_t|uint|ushort|ulong|(?:cu)?u?int\d+_t|ptrdiff_t"
     r"|dim3::\w+|auto)\s*)+"
 )
+# What is compared before ``&&``: ``n < 8 && k > 0`` reads as a template ``n<8 && k>`` else.
+_COMPARED = re.compile(r"(?:^|(?<=[(?,])|(?<=&&)|(?<=\|\|))([^()&|?,<]*<(?![<=])[^()&|?,<]*)(?=&&|\|\|)")
 _SEEMS_CAST = re.compile(r"(?<![\w)\]>])\(\s*([A-Za-z_]\w*)\s*\)(?=\s*[-+*&])")
 _FLOATS = re.compile(r"(?:(?:const|long|float|double)\s*)+")
 
@@ -46,7 +48,7 @@ def evaluate(text: str, scope: Scope) -> Value:
     """The value of ``text``; raises ``UnknownValueError``."""
     if text.startswith("{") and text.endswith("}"):
         text = f"dim3{text}"
-    found = expression(_without_seeming_casts(text, scope))
+    found = expression(_without_seeming_casts(_COMPARED.sub(r"(\1)", text), scope))
     if found is None:
         raise UnknownValueError(f"{text!r} is not an expression")
     try:

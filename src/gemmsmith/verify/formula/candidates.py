@@ -127,9 +127,17 @@ def finished(taken: Takes, plain: Formula) -> Iterator[Formula]:
         residual = [_stored(taken, owned, each, c.rows, c.columns, c.by_column) for each in others]
         addends: list[Stored | None] = [*residual] or ([old] if beta else [None, old] if old is not None else [None])
         for addend, bias_of in product(addends, ("column", "row") if biases else ("",)):
-            with_sum = replace(plain, alpha=alpha, beta=beta if addend is not None else "", addend=addend,
-                               bias=biases[0] if biases else "", bias_of=bias_of)  # fmt: skip
-            yield from _activated(taken, with_sum)
+            for factor, own in _factors(taken, alpha, beta) if addend is not None else ((alpha, ""),):
+                with_sum = replace(plain, alpha=factor, beta=own, addend=addend, bias=biases[0] if biases else "",
+                                   bias_of=bias_of)  # fmt: skip
+                yield from _activated(taken, with_sum)
+
+
+def _factors(taken: Takes, alpha: str, beta: str) -> Iterator[tuple[str, str]]:
+    """The factors of the sum and of the addend: a single number may be that of the addend."""
+    yield alpha, beta
+    if not beta:
+        yield from (("", each) for each in (alpha, *taken.reals) if each)
 
 
 def _biases(rest: list[str], named: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -40,15 +41,18 @@ from gemmsmith.verify.meaning.launch_trial import (
     LaunchTrial,
     roundoff,
 )
+from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
 SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other depths", "one row or column"
-_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW)
+CHOSEN = "where host code chooses another launch"
+_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
 _REMAINDERS = (4, 7, 12)
 _SCALARS = ((-0.75, -1.25), (1.0, 0.0), (0.0, 0.5))  # alpha and beta
 _DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
+_TILE = 64  # in which host code is asked for launches
 _FEW, _LONG_DEPTH = 17, 1057  # rows and columns of a long one
 _WHOLE_DEPTHS = (1, 3, 5, 17)  # times the first depth
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
@@ -272,6 +276,22 @@ class _Judge:
         for name in dict.fromkeys((formula.c.rows, formula.c.columns)):
             if name in extents and name != formula.depth:
                 yield NARROW, {name: step}
+        for name in extents:
+            for tiles in launch_changes(partial(self._launch_at, name)):
+                yield CHOSEN, {**dict.fromkeys(extents, _FEW * step), name: tiles * _TILE + step * REST}
+
+    def _launch_at(self, name: str, tiles: int) -> tuple[float, ...] | None:
+        """The numbers of a launch: its grid and block, shared memory, and what host code computes for the kernel."""
+        runner = self.runner
+        found = with_room(runner.taken, self.check.found.case.with_sizes(**{name: tiles * _TILE}), _LEADINGS[0])
+        try:
+            if not runner.kernel.is_launched(found.sizes):
+                return None
+            launch = runner.kernel.geometry(found.sizes)
+            passed = [runner.kernel.value(runner.member(each), found.sizes) for each in runner.taken.computed]
+        except GemmsmithError:
+            return None
+        return (*launch.grid, *launch.block, launch.smem, *(0.0 if each is None else float(each) for each in passed))
 
     def _judge_sizes(self, others: Iterator[tuple[str, dict[str, int]]]) -> None:
         found = self.check.found.case

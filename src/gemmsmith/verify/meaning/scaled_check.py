@@ -11,13 +11,15 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gemmsmith.compile.cache import CompileCache
-from gemmsmith.errors import UnknownTrialError, UsageError
+from gemmsmith.errors import GemmsmithError, UnknownTrialError, UsageError
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.problem import Problem
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
 from gemmsmith.verify.code.source_guards import masks_k, without_loop_heads
@@ -46,13 +48,16 @@ from gemmsmith.verify.meaning.scaled_meanings import Meaning, formula, magnitude
 from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
 from gemmsmith.verify.trials.check_shapes import check_shapes
+from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 
 DEPTHS, NARROW, MANY = "other depths", "one row or column", "many rows or columns"
+CHOSEN = "where host code chooses another launch"
 _DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
 _FEW_GROUPS = (1, 2, 3, 5, 8)
 _FEW, _LONG_DEPTH, _TILES = 17, 1057, 9
 _OTHERS_S = 6.0  # of one core
-EDGES = (RAGGED, DEPTHS, NARROW, MANY)
+_CHOSEN_TILE = 64  # in which host code is asked for launches
+EDGES = (RAGGED, DEPTHS, NARROW, MANY, CHOSEN)
 TINY, GROUPS = "the smallest numbers of fp8", "groups of"
 _GROUP = 128  # elements that share a scale, where a parameter says how many and the file names no number
 _OTHER_GROUP = 32
@@ -252,6 +257,7 @@ def _other_sizes(runner: Runner, found: ScaledCheck, shape: Shape, step: int, on
     tried += [(DEPTHS, (_FEW * lone, _FEW * lone, -(-_LONG_DEPTH // step) * step))]
     tried += [(NARROW, (lone, n, shape[2])), (NARROW, (m, lone, shape[2]))]
     tried += [(MANY, (_TILES * m, lone, step)), (MANY, (lone, _TILES * n, step))]
+    tried += [(CHOSEN, each) for each in _chosen(runner, step, lone)]
     end = time.process_time() + _OTHERS_S
     for label, each in tried:
         if only not in ("", label):
@@ -262,6 +268,26 @@ def _other_sizes(runner: Runner, found: ScaledCheck, shape: Shape, step: int, on
         if not trial.ok:
             found.status = RACY if trial.hazards else WRONG
             return
+
+
+def _chosen(runner: Runner, step: int, lone: int) -> Iterator[Shape]:
+    """Sizes at which host code chooses another launch, with a rest."""
+    spec = runner.spec
+
+    def launch(axis: int, tiles: int) -> tuple[float, ...] | None:
+        m, n, k = (tiles * _CHOSEN_TILE if i == axis else 64 for i in range(3))
+        try:
+            found = spec.geometry(Problem(m, n, k), spec.config())
+        except GemmsmithError:
+            return None
+        return (*found.grid, *found.block, found.smem)
+
+    for axis in (2, 0, 1):
+        for tiles in launch_changes(partial(launch, axis)):
+            extent = tiles * _CHOSEN_TILE + REST
+            few = [_FEW * lone, _FEW * lone, math.ceil(_FEW / step) * step]
+            few[axis] = -(-extent // step) * step if axis == 2 else -(-extent // lone) * lone
+            yield few[0], few[1], few[2]
 
 
 def _is_guarded(spec: KernelSpec, axis: str) -> bool:

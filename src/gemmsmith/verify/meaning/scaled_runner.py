@@ -21,6 +21,8 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.shapes import Shape
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter
+from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.code.float_constants import adds_in_memory, has_atomics
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_probe import Operands
 from gemmsmith.verify.meaning.scaled_data import fixed_scales, number_of, scales, shifts, unwritten
@@ -125,13 +127,17 @@ class Runner:
         scalars = iter(_SMALL_SCALARS if narrow else _SCALARS)
         lone = narrow and sum(each.role == "scale" for each in self.parameters) == 1
         fraction = like.rounding.fraction if like.rounding is not None else 0
+        passed = self._passed(shape)
         made: dict[str, Any] = {}
         for each in self.parameters:
             count = counts.get(each.name, 1)
-            if each.role in numbers:
+            if each.name in passed:
+                made[each.name] = passed[each.name]
+            elif each.role in numbers:
                 made[each.name] = numbers[each.role]
             elif each.role == "C":
-                made[each.name] = unwritten(m * n, self.type_of(each))
+                kind_of_c = self.type_of(each)
+                made[each.name] = np.zeros(m * n, kind_of_c) if self._adds(kind_of_c) else unwritten(m * n, kind_of_c)
             elif each.role in ("A", "B"):
                 stored = like.stored["AB".index(each.role)]
                 size = m * k if each.role == "A" else k * n
@@ -160,6 +166,19 @@ class Runner:
             else:
                 made[each.name] = None if each.pointer else number_of(each.role)
         return made
+
+    def _passed(self, shape: Shape) -> dict[str, int | float]:
+        """What host code computes for numbers without a meaning of their own."""
+        launch = self.spec.geometry
+        if not isinstance(launch, UserLaunch) or not launch.passed:
+            return {}
+        values = launch.passed_values(Problem(*shape))
+        return {self.parameters[place].name: int(value) if value == int(value) else float(value)
+                for place, value in values.items()}  # fmt: skip
+
+    def _adds(self, kind: np.dtype[Any]) -> bool:
+        """Whether it adds to C by atomics: parts of K then begin with zeros."""
+        return adds_in_memory(self.ptx) or (kind.kind in "iu" and has_atomics(self.ptx))
 
     def _zeros(self, rng: np.random.Generator, count: int, operand: str, wide: bool) -> Array:
         """Zero points; of the range of their operand's type: beyond int8's for unsigned bytes."""

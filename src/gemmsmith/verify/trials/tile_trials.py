@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from gemmsmith.errors import GemmsmithError
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.trials.chosen_launches import ASKED_TILES, REST, launch_changes
 from gemmsmith.verify.trials.exact_trial import exact_trial
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
 from gemmsmith.verify.trials.multiples import round_up
@@ -17,8 +20,8 @@ MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seco
 _FAR = (70_000, 9_000)  # rows or columns: more than 16 bits hold, and than 13
 _MOST_TILES = (259, 67, 35, 19)  # the number of the first does not fit into eight bits, of the last not into four
 _MOST_OUTPUTS = 2**20  # of a product that is run beyond the largest grid
+_SOME_K = 5
 _K_STEP = 64  # in which sizes along K are asked for
-_ASKED_TILES = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # along one extent, for which a grid is asked
 
 
 def many_tiles(subject: Subject, fits: Callable[[Trial], bool]) -> Iterator[Trial]:
@@ -79,7 +82,35 @@ def grid_changes(subject: Subject) -> Iterator[Trial]:
         if tiles and problem.m * problem.n * problem.k <= MOST_WORK:
             trial = exact_trial(subject, f"{axis} = {tiles * tile}, where the grid changes", problem)
             yield replace(trial, hazards=axis == "K")
+    yield from _other_launches(subject)
     yield from _beyond_largest_grid(subject)
+
+
+def _other_launches(subject: Subject) -> Iterator[Trial]:
+    """Sizes at which host code chooses another launch: more parts of K, a larger block, more stages. Each with a rest:
+    what is divided among parts rounds up or down."""
+    for axis, tile in zip("KMN", (round_up(_K_STEP, subject.depth), *subject.tile), strict=True):
+        for tiles in launch_changes(partial(_launch_at, subject, axis, tile)):
+            base = subject.one_tile(1) if axis == "K" else subject.one_tile(_SOME_K)
+            problem = subject.multiples.up(with_extent(base, axis, tiles * tile + REST))
+            if problem.m * problem.n * problem.k <= MOST_WORK:
+                label = f"{axis} = {getattr(problem, axis.lower())}, where host code chooses another launch"
+                yield exact_trial(subject, label, problem)
+
+
+def _launch_at(subject: Subject, axis: str, tile: int, tiles: int) -> tuple[float, ...] | None:
+    """The numbers of a launch: its grid and block, shared memory, and what host code computes for the kernel."""
+    problem = subject.multiples.up(with_extent(subject.one_tile(1), axis, tiles * tile))
+    spec = subject.spec
+    try:
+        if no_launch(spec, subject.config, problem):
+            return None
+        found = spec.geometry(problem, subject.config)
+        passed = spec.geometry.passed_values(problem) if isinstance(spec.geometry, UserLaunch) else {}
+    except GemmsmithError:
+        return None
+    numbers = (*found.grid, *found.block, found.smem, *map(float, passed.values()))
+    return numbers if legal_grid(found) else None
 
 
 def _beyond_largest_grid(subject: Subject) -> Iterator[Trial]:
@@ -130,7 +161,7 @@ def _first_change(subject: Subject, axis: str, tile: int) -> int:
         return found is not None and found != grown
 
     last = 2
-    for tiles in _ASKED_TILES:
+    for tiles in ASKED_TILES:
         if changed(tiles):
             return next(each for each in range(last + 1, tiles + 1) if changed(each))
         last = tiles
