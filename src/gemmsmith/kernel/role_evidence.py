@@ -30,4 +30,4 @@ class HostArguments:
     scratch: frozenset[str] = frozenset()  # the parameters that are arrays for the blocks to share
     null: frozenset[str] = frozenset()  # the pointers that it leaves out; one called bias is given all the same
     counters: frozenset[str] = frozenset()  # variables that loops around the launch count with
-    for_others: frozenset[str] = frozenset()  # variables that it passes to another kernel, too
+    for_others: frozenset[str] = frozenset()  # parameters whose arguments another kernel gets, too

@@ -16,8 +16,8 @@ def unread_roles(
     """Constants in place of roles, by the number of the parameter.
 
     ``passed``: the numbers that the launch itself has. Alpha and beta of which neither is read are constants where it
-    has 1 and 0. A kernel that ignores a variable, or one of the two, is wrong, unless that variable is among those
-    ``for_others``, the kernels that go on with the result.
+    has 1 and 0. A kernel that ignores a variable, or one of the two, is wrong, unless that parameter is among those
+    ``for_others``, the kernels that work on the result before or after it.
     """
     constants = {}
     scalars = [i for i, role in roles.items() if role in _NEUTRAL]
@@ -28,7 +28,7 @@ def unread_roles(
             continue
         number, role = passed.get(i, ""), roles.get(i, "")
         is_neutral = neither and bool(number) and float(number) == _NEUTRAL.get(role)
-        if role in _NEUTRAL and (is_neutral or parameter.at_launch in for_others):
+        if role in _NEUTRAL and (is_neutral or parameter.name in for_others):
             constants[i] = number or f"{_NEUTRAL[role]:g}"
         elif not role and has_extents and parameter.type.is_integer:
             constants[i] = number or "0"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.guarded_run import UNREAD_C
+from gemmsmith.verify.oracles.promises import leaves_c_unread
 from gemmsmith.verify.verdict import Verdict
 
 _ZERO = r"[-+]?(?:0\.?0*|\.0+)[fFlL]?(?![\w.])"
@@ -26,11 +27,14 @@ def tests_beta(spec: KernelSpec) -> bool:
 
 
 def is_lenient(spec: KernelSpec, c: str = "", strict: bool = False, reads_c: bool = False) -> bool:
-    """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise.
+    """Whether reading C when beta = 0 is only noted: for a user's file with a beta, unless told otherwise
+    and unless its comments promise not to.
 
     ``reads_c``: it has no beta, and reads C nevertheless.
     """
-    return not spec.is_rung and not c and not strict and (spec.signature.has("beta") or reads_c)
+    if spec.is_rung or c or strict or leaves_c_unread(spec):
+        return False
+    return spec.signature.has("beta") or reads_c
 
 
 def verify_unused(judge: Callable[[str], Verdict], spec: KernelSpec, c: str) -> Verdict:

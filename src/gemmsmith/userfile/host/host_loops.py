@@ -11,6 +11,7 @@ from gemmsmith.userfile.host.host_frame import Frame
 from gemmsmith.userfile.host.host_guards import leaves
 from gemmsmith.userfile.launches.launch_site import LaunchSite
 from gemmsmith.userfile.text.declared import text_of
+from gemmsmith.userfile.text.parts import LaunchText
 from gemmsmith.userfile.text.syntax import descend
 
 if TYPE_CHECKING:
@@ -110,14 +111,14 @@ def reader_after(site: LaunchSite, array: str) -> str:
     return ""
 
 
-def launches_beside(site: LaunchSite) -> list[tuple[str, ...]]:
-    """What the function of a launch passes to kernels where it makes that launch, too: not in another branch."""
+def launches_beside(site: LaunchSite) -> list[LaunchText]:
+    """The launches that the function of one makes beside it, and that one: not those in another branch."""
     frame = site.frame
     if frame.function is None:
         return []
     code, body, shift = body_tree(frame.function)
     own = [each for each in frame.source.launches if frame.source.functions[each.function] == frame.function]
-    return [each.arguments for each in own if not _either(code, body, each.start + shift, frame.start + shift)]
+    return [each for each in own if not _either(code, body, each.start + shift, frame.start + shift)]
 
 
 def _either(code: str, body: Node, one: int, other: int) -> bool:

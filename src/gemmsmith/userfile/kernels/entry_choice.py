@@ -32,9 +32,11 @@ class Entry:
 
 
 def choose_entry(
-    path: Path, kernels: Sequence[KernelSource], wanted: str, is_product: Callable[[KernelSource], bool]
-) -> Entry:
-    """The kernel called ``wanted``; without a name the only kernel, or the only one with a product's signature."""
+    path: Path, kernels: Sequence[KernelSource], wanted: str, is_product: Callable[[KernelSource], bool],
+    has_operands: Callable[[KernelSource], bool] = lambda _: False,
+) -> Entry:  # fmt: skip
+    """The kernel called ``wanted``; without a name the only kernel, or the only one with a product's signature; else
+    the only one that takes what a product does."""
     if wanted:
         return _named(path, kernels, wanted)
     if not kernels:
@@ -48,7 +50,7 @@ def choose_entry(
             return Entry(products[0])
         if products:
             break
-        parts = [kernel for kernel in group if _may_begin_a_product(kernel)]
+        parts = [kernel for kernel in group if _may_begin_a_product(kernel) or has_operands(kernel)]
         if len(parts) == 1:
             return Entry(parts[0])
     raise SeveralKernelsError(f"{path.name} has several kernels: {_names(own)}", "choose one with --entry NAME")

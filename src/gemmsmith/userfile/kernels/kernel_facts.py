@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from gemmsmith.kernel.element_types import parameter_type
+from gemmsmith.kernel.field_roles import own_name
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.files.project import Project
 from gemmsmith.userfile.host.function_bodies import initial_values
@@ -13,6 +15,7 @@ from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate_int
 from gemmsmith.userfile.kernels.decisions import enumerated, with_called, with_numbers
+from gemmsmith.userfile.kernels.struct_parameters import FlatParameter
 from gemmsmith.userfile.launches.launch_site import launch_sites
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_choice import chosen
@@ -60,6 +63,15 @@ class KernelFacts:
         if not unnamed:
             return frozenset()
         return frozenset(unnamed - set(_WORD.findall(self.expanded)))
+
+    def unread_members(self, flat: Sequence[FlatParameter]) -> frozenset[str]:
+        """Of structs that are parameters, the scalars that neither the kernel names nor what it calls, methods too."""
+        members = {each.name for each in flat if "." in each.name and not parameter_type(each.type, {}).is_integer}
+        if not members:
+            return frozenset()
+        methods = [each.body for source in self.sources for each in source.functions if each.scope]
+        words = set(_WORD.findall(" ".join((self.reached, self.expanded, *methods))))
+        return frozenset(name for name in members if own_name(name) not in words)
 
     @cached_property
     def expanded(self) -> str:

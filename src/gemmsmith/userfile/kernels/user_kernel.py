@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError, SignatureError, UnknownKernelError
 from gemmsmith.kernel.exchanged_arguments import with_exchanged_arguments
+from gemmsmith.kernel.field_roles import own_name
 from gemmsmith.kernel.layout import ROW_MAJOR, layout_named
 from gemmsmith.kernel.operand_types import element_types
 from gemmsmith.kernel.role_evidence import HostArguments, KernelText
@@ -28,7 +30,7 @@ from gemmsmith.userfile.host.assumed_tile import assumed_note, with_assumed_tile
 from gemmsmith.userfile.host.constant_arguments import passed_as_arguments, passed_note
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.host.host_allocations import may_be_null
-from gemmsmith.userfile.host.host_loops import counters_at, launches_beside
+from gemmsmith.userfile.host.host_loops import counters_at
 from gemmsmith.userfile.host.host_tensor_maps import HostMap, host_maps, map_parameters, named_maps
 from gemmsmith.userfile.host.tile_argument import with_tile_argument
 from gemmsmith.userfile.kernels.built_arguments import built_on_device
@@ -40,6 +42,7 @@ from gemmsmith.userfile.kernels.name_expression import name_expression, template
 from gemmsmith.userfile.kernels.options import UserOptions, with_directives
 from gemmsmith.userfile.kernels.overloads import without_overloads
 from gemmsmith.userfile.kernels.packed_weights import refuse_packed
+from gemmsmith.userfile.kernels.passed_on import passed_on
 from gemmsmith.userfile.kernels.pointed_structs import by_value_note, taken_by_value
 from gemmsmith.userfile.kernels.row_pointers import refuse_row_pointers
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter, scaled_parameters
@@ -207,7 +210,7 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         return _read_now(path, replace(options, edited=(*kept, (path, decided))), chain)
     project = Project.of(path, options.include, options.edited)
     kernels = [kernel for source in project.sources(path) for kernel in source.kernels]
-    entry = choose_entry(path, kernels, options.entry, lambda kernel: is_product(project, kernel))
+    entry = choose_entry(path, kernels, options.entry, partial(is_product, project), partial(has_operands, project))
     given = dict((*entry.given(), *options.defines))
     rewritten = _rewritten(path, options, project, kernels, entry, chain)
     if rewritten is not None:
@@ -302,6 +305,7 @@ def _recognised(
     flat = flat_parameters(facts.kernel.parameters, facts.sources, aliases)
     parameters = [(parameter.type, parameter.name) for parameter in flat]
     places = [parameter.place for parameter in flat] if len(flat) > len(facts.kernel.parameters) else []
+    on = passed_on(facts.project, facts.kernel, flat, passed, site)
     if places:
         names = [parameter.name for parameter in flat]
         passed, computed = flat_arguments(passed, names, places), flat_arguments(computed, names, places)
@@ -312,8 +316,8 @@ def _recognised(
     counters = counters_at(site.site.frame) if site is not None else frozenset[str]()
     alone = () if places else passed
     host = HostArguments(passed, computed, places, map_parameters(maps), shared, _left_out(parameters, alone), counters,
-                         _passed_on(parameters, alone, site))  # fmt: skip
-    text = KernelText(body, aliases, constants, facts.macros, facts.unread)
+                         on)  # fmt: skip
+    text = KernelText(body, aliases, constants, facts.macros, facts.unread | facts.unread_members(flat))
     return recognise(facts.kernel.name, parameters, text, host, declared)
 
 
@@ -327,16 +331,6 @@ def _exchange_note(by_name: Signature, passed: Signature, site: SiteValues) -> t
 def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> frozenset[str]:
     """The names of parameters for which host code passes a null pointer as such."""
     return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
-
-
-def _passed_on(parameters: list[tuple[str, str]], passed: tuple[str, ...], site: SiteValues | None) -> frozenset[str]:
-    """The names among the arguments of a kernel that goes on with the result: it takes an array that this one may
-    write, and not two of the others, as another version of the product does."""
-    arrays = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind}
-    written = {text for (kind, _), text in zip(parameters, passed, strict=False) if "*" in kind and "const" not in kind}
-    beside = launches_beside(site.site) if site is not None else []
-    listed = [{word for text in texts for word in re.findall(r"\w+", text)} for texts in beside]
-    return frozenset(word for words in listed if words & written and len(arrays - words) > 1 for word in words)
 
 
 def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
@@ -390,11 +384,26 @@ def _roles(facts: KernelFacts, options: UserOptions) -> Roles:
 
 def is_product(project: Project, kernel: KernelSource) -> bool:
     """Whether the parameters of a kernel are those of a product, as far as they are read."""
+    signature = _read_alone(project, kernel)
+    return signature is not None and not signature.unknown and vector_product(kernel, signature) is None
+
+
+def has_operands(project: Project, kernel: KernelSource) -> bool:
+    """Whether a kernel takes A, B and C in a struct, and uses them, whatever else it takes."""
+    signature = _read_alone(project, kernel)
+    return signature is not None and any("." in arg.name for arg in signature.arguments)
+
+
+def _read_alone(project: Project, kernel: KernelSource) -> Signature | None:
+    """The signature of a kernel without its launch; None where it is none of a product, or the kernel names A or B
+    nowhere: one that only scales C may take a struct with all of them."""
     facts = KernelFacts(project, kernel, ())
     aliases = facts.aliases({})
     try:
         refuse_packed(kernel.name, kernel.parameters, facts.reached, aliases)
         signature = _recognised(facts, "", aliases, facts.values({}), named_maps(kernel.parameters, aliases))
     except GemmsmithError:
-        return False
-    return not signature.unknown and vector_product(kernel, signature) is None
+        return None
+    members = [arg for arg in signature.arguments if arg.role in ("A", "B") and "." in arg.name]
+    used = all(re.search(rf"\b{re.escape(own_name(arg.name))}\b", facts.reached) for arg in members)
+    return signature if used else None

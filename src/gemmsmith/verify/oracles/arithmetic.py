@@ -13,6 +13,7 @@ from dataclasses import replace
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
+from gemmsmith.verify.oracles.promises import sums_in_float
 
 _MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
 _NARROW = re.compile(
@@ -54,6 +55,8 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     elif dtype == out == FP32 and not products:  # a SIMT kernel that stores its tiles in a narrow type
         multiplies_in = _NAMES.get(" ".join(sorted(set(_ROUNDED.findall(ptx)))), "")
     accumulator = _accumulator(dtype, out, products, ptx)
+    if accumulator in (FP16, BF16) and sums_in_float(spec):
+        accumulator = None
     again = accumulator is None and dtype == out and out in (FP16, BF16) and _rounds_again(ptx)
     return replace(spec, dtypes=(dtype,), accumulator=accumulator, tensor_cores=bool(products),
                    arithmetic=multiplies_in, rounds_again=again)  # fmt: skip
