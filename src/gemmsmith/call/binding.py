@@ -52,15 +52,16 @@ class LoadedPlan:
     plan: LaunchPlan
     launches: tuple[LoadedLaunch, ...]
 
-    def steps(self, addresses: Addresses, workspace: int = 0) -> tuple[Step, ...]:
+    def steps(self, addresses: Addresses, workspace: int = 0, again: bool = False) -> tuple[Step, ...]:
         """The launches at these addresses, in order; the last is the kernel itself.
 
         ``workspace`` is the address of ``workspace_bytes`` bytes, aligned to 256, that nothing else uses until the
-        last launch has ended. The addresses must be aligned as the plan's are.
+        last launch has ended. The addresses must be aligned as the plan's are. ``again``: what a launch left there is
+        kept where host code does not clear it for each launch.
         """
         known = (*addresses, workspace)
         for each in self.plan.scratch:
-            if each.array.zeroed:
+            if each.array.zeroed and not (again and each.array.kept):
                 self.device.write(workspace + each.offset, np.zeros(each.array.zeroed, np.uint8))
         return tuple(_resolved(self.device, each, known) for each in self.launches)
 

@@ -43,6 +43,7 @@ from gemmsmith.problem import Problem
 from gemmsmith.verify.code.float_constants import adds_in_memory
 from gemmsmith.verify.host.launched_products import launched_ragged
 from gemmsmith.verify.host.meant_shapes import means_rectangles
+from gemmsmith.verify.host.second_launch import second_launch
 from gemmsmith.verify.leniency import is_lenient
 from gemmsmith.verify.meaning.footprints import touches_as_product
 from gemmsmith.verify.meaning.launch_probe import LaunchProbe
@@ -209,13 +210,24 @@ def _plain(prepared: Prepared, asked: Asked, config: Config, base: Problem, dist
     spec = prepared.spec
     lenient = is_lenient(spec, asked.checks.fill, reads_c=prepared.reads_c)
     fill = asked.checks.fill or ("zero" if _adds_to_zeros(prepared) else "")
-    for trial in planned_trials(spec, base, distinct, prepared.bench.kind, fill, lenient and not fill):
+    planned = planned_trials(spec, base, distinct, prepared.bench.kind, fill, lenient and not fill)
+    for trial in _with_second_launch(prepared, planned):
         if trial.label == RAGGED and asked.free:
             trial = replace(trial, problem=launched_ragged(spec, base, trial.problem))
         wider = replace(trial, problem=trial.problem.with_(n=2 * base.n - 1))
         # A grid that is rounded down has no block for less than a tile, and too few for more.
         none = trial.label == RAGGED and asked.free and obstacle(spec, config, trial)
         yield wider if none and not obstacle(spec, config, wider) else trial
+
+
+def _with_second_launch(prepared: Prepared, planned: Iterator[Trial]) -> Iterator[Trial]:
+    """The trials; where the kernel may find what it left at an earlier launch, one of that is the second."""
+    first = next(planned)
+    yield first
+    again = second_launch(prepared.spec, prepared.compiled, first)
+    if again is not None:
+        yield again
+    yield from planned
 
 
 def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:

@@ -45,12 +45,13 @@ class Geometry:
 @dataclass(frozen=True)
 class ScratchArray:
     """An array that the blocks of a user's kernel share: the parameter's name, and how many of its bytes are set to
-    zero before the launch, from the first on."""
+    zero before the launch, from the first on; ``kept``: once, before several launches."""
 
     name: str
     nbytes: int
     itemsize: int
     zeroed: int
+    kept: bool = False
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,14 @@ class GuardedMatrix:
         self._write(words)
         self._uploaded = words.copy()
 
+    def held(self) -> Bytes:
+        """All that the memory holds, canaries and padding too."""
+        return self._device.read(self.address - self._start, self._nbytes)
+
+    def hold(self, image: Bytes) -> None:
+        """Put back what ``held`` gave."""
+        self._device.write(self.address - self._start, image)
+
     def download(self) -> Array:
         """The current elements."""
         return self.read_back(is_input=False).values
@@ -165,7 +173,7 @@ class GuardedMatrix:
 
     def read_back(self, *, is_input: bool) -> ReadBack:
         """Values and damage from one copy of the memory."""
-        image = self._device.read(self.address - self._start, self._nbytes)
+        image = self.held()
         end = self._start + self._elements * self._dtype.itemsize
         words = self._rows(image[self._start : end])
         columns = self.shape[1]

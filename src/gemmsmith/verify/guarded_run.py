@@ -62,8 +62,9 @@ def run_guarded(
     c_fill: str,
     start: Callable[[LaunchPlan, Addresses, int], None],
     seen: Callable[[Operand], None] = lambda _: None,
+    launches: int = 1,
 ) -> tuple[Array, tuple[Damage, ...]]:
-    """C after the launch, and all damage; the memory is always freed."""
+    """C after the launch, and all damage; the memory is always freed. Of several ``launches`` each finds the same C."""
     with ExitStack() as stack:
         memory = _GuardedMemory(device, spec, guard_bytes, seen, stack)
         named = spec.signature.named if not spec.is_rung else str
@@ -94,7 +95,16 @@ def run_guarded(
         addresses = Addresses(a.address, b.address, c.address, beside_c)
         both = bias is not None and old_c is not None
         added = old_c.address if both and old_c is not None else 0
-        beside = _launched(memory, config, problem, addresses, start, added)
+
+        def started(plan: LaunchPlan, places: Addresses, workspace: int) -> None:
+            image = c.held() if launches > 1 else None
+            start(plan, places, workspace)
+            for _ in range(launches - 1):
+                assert image is not None
+                c.hold(image)
+                start(plan, places, workspace)
+
+        beside = _launched(memory, config, problem, addresses, started, added)
         inputs = tuple(
             each for matrix in (a, b, bias, old_c) if matrix is not None for each in matrix.damage(is_input=True)
         )

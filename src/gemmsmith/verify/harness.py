@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gemmsmith.call import binding
+from gemmsmith.call.binding import LoadedPlan
 from gemmsmith.call.launch_plan import LaunchPlan
 from gemmsmith.errors import (
     GemmsmithError,
@@ -154,6 +155,7 @@ def verify_launch(
     launch: tuple[str, ...] = (),
     blocks: Sequence[int] | None = None,
     written: int | None = None,
+    launches: int = 1,
 ) -> Verdict:
     """Run ``spec`` on ``problem`` and check that it computes GEMM and changes nothing else.
 
@@ -168,6 +170,7 @@ def verify_launch(
     launch   further options of the command line that reproduces this case
     blocks   only these blocks are run, on the simulator, and only what they write is judged
     written  how many outputs these blocks must write, where that is known
+    launches how often it is launched, one time after another with the same C, before the result is judged
 
     Wrong use, compile errors and a launch that takes too long raise. Another error on the device while the kernel runs
     becomes a failing verdict with its message and hint. A launch that only has races ran to its end, so its result is
@@ -189,7 +192,7 @@ def verify_launch(
         repeat=repeat_command(spec, config, problem, fill, seed, offsets, mode, launch),
     )  # fmt: skip
     part = None if blocks is None else _Part(tuple(blocks), spec.geometry(problem, config).blocks, written)
-    watched = _WatchedLaunch(device, spec, config, data, blank, offsets, guard_bytes, c, compile_fn, part)
+    watched = _WatchedLaunch(device, spec, config, data, blank, offsets, guard_bytes, c, compile_fn, part, launches)
     try:
         return watched.judged()
     except TimeLimitError:  # slow or endless: no verdict
@@ -240,6 +243,8 @@ class _WatchedLaunch:
     c: str
     compile_fn: CompileFn
     part: _Part | None
+    launches: int = 1
+    loaded: LoadedPlan | None = None
     hazards: tuple[Hazard, ...] = ()
     races: tuple[str, ...] = ()
     told: tuple[FaultReport, ...] = ()
@@ -249,9 +254,10 @@ class _WatchedLaunch:
     def judged(self) -> Verdict:
         """Run it and judge the result. A fault of the kernel raises."""
         self.hazards, self.races, self.told, self.notes, self.seen = (), (), (), (), []
+        self.loaded = None
         problem = self.blank.problem
         after, damage = run_guarded(self.device, self.spec, self.config, problem, self.data, self.offsets,
-                                    self.guard_bytes, self.c, self._start, self.seen.append)  # fmt: skip
+                                    self.guard_bytes, self.c, self._start, self.seen.append, self.launches)  # fmt: skip
         total, written = (None, None) if self.part is None else (self.part.total, self.part.written)
         verdict = judge_result(self.blank, self.spec, self.data, after, damage, self.c not in NAN_FILLS, total, written)
         # Of an activation the sign of a zero tells nothing: x * (x > 0) and -fminf(-x, 0) are -0 below 0.
@@ -281,8 +287,10 @@ class _WatchedLaunch:
                        notes=tuple(getattr(self.device, "notes", ())), faulted=True)  # fmt: skip
 
     def _start(self, plan: LaunchPlan, addresses: Addresses, workspace: int) -> None:
-        device = self.device
-        for step in binding.load_plan(device, plan, self.compile_fn).steps(addresses, workspace):
+        device, again = self.device, self.loaded is not None
+        if self.loaded is None:
+            self.loaded = binding.load_plan(device, plan, self.compile_fn)
+        for step in self.loaded.steps(addresses, workspace, again):
             if self.part is None or not isinstance(device, SimDevice):
                 device.launch(step.loaded, step.launch)
             else:

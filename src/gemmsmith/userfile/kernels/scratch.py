@@ -75,16 +75,18 @@ def _is_only_read(name: str, body: str) -> bool:
 def sets_to_zero(text: str, frame: Frame) -> bool:
     """Whether the function that launches a kernel, or the one that owns the array, sets it to zero."""
     name, owner = _owner(text, frame)
-    own = _uncast(text)
+    own = uncast(text)
     places = [(own, frame), *([(name, owner)] if owner is not None else [])]
-    return any(at.function is not None and _memset(each).search(at.function.body) is not None for each, at in places)
+    return any(at.function is not None and memset_of(each).search(at.function.body) is not None for each, at in places)
 
 
-def _uncast(text: str) -> str:
+def uncast(text: str) -> str:
+    """What is passed, without a cast to a pointer."""
     return re.sub(r"^\(\s*[\w:\s]+\*+\s*\)\s*", "", text.strip())
 
 
-def _memset(name: str) -> re.Pattern[str]:
+def memset_of(name: str) -> re.Pattern[str]:
+    """Calls that set an array to zero, or a part of it."""
     return re.compile(rf"\bcudaMemset\w*\s*\(\s*(?:\([^()]*\)\s*)?{re.escape(name)}\s*,\s*(?:0x)?0\b")
 
 
@@ -92,8 +94,8 @@ def cleared_bytes(text: str, values: SiteValues, sizes: Mapping[str, int]) -> tu
     """How many bytes of the array the launching function sets to zero, and the call that does; None where it does not,
     does it in several calls, or that is not understood."""
     function = values.site.frame.function
-    own = _uncast(text)
-    calls = list(_memset(own).finditer(function.body)) if function is not None else []
+    own = uncast(text)
+    calls = list(memset_of(own).finditer(function.body)) if function is not None else []
     if function is None or len(calls) != 1:
         return None
     start = calls[0].start()
@@ -155,7 +157,7 @@ def is_never_set(text: str, frame: Frame) -> bool:
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:
     """The variable that is passed, by its name in the function that it belongs to; None if callers are not known."""
     at: Frame | None = frame
-    name = _uncast(text)
+    name = uncast(text)
     while at is not None and at.function is not None:
         places = [i for i, p in enumerate(at.function.parameters) if p.name == name]
         if not places:

@@ -4,7 +4,7 @@ that blocks share, room after A and B."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.gpus import largest_smem
@@ -13,6 +13,7 @@ from gemmsmith.kernel.element_types import parameter_type
 from gemmsmith.kernel.geometry import ScratchArray, TensorMap
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.problem import Problem, ceil_div
+from gemmsmith.userfile.host.cleared_once import is_cleared_once, keeps_variable
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.host.host_allocations import allocated_by_owner, allocated_bytes
 from gemmsmith.userfile.host.host_frame import Asked
@@ -155,16 +156,25 @@ class LaunchMemory:
         found = []
         for arg in wanted:
             size = element.itemsize if (element := parameter_type(arg.ctype, {}).element) else 4
-            room, zeroed = None, True
+            room, zeroed, kept = None, True, False
             if self.site is not None and arg.at_launch:
                 room = allocated_bytes(arg.at_launch, self.site.scope(problem_sizes(own), Asked()))
                 frame = self.site.site.frame
                 zeroed = is_zeroed(arg.at_launch, frame)
+                kept = any(is_cleared_once(arg.at_launch, each.frame) for each in callers_of(self.site.site))
                 if self.second is not None and not adds_into(arg.name, self.facts.reached):
                     zeroed = sets_to_zero(arg.at_launch, frame)  # the first kernel writes what the second may read
             room = room or self._unknown_room(own, size)
-            found.append(ScratchArray(arg.name, room, size, self._cleared(arg.at_launch, room, own) if zeroed else 0))
+            cleared = self._cleared(arg.at_launch, room, own) if zeroed else 0
+            found.append(ScratchArray(arg.name, room, size, cleared, kept))
         return tuple(found)
+
+    def kept(self, variables: Iterable[str], problem: Problem) -> list[str]:
+        """What a launch leaves for the next one: arrays that host code clears once, and these variables of the module
+        where nothing else sets them."""
+        arrays = [each.name for each in self.scratch(problem) if each.kept]
+        facts = self.facts
+        return arrays + [name for name in variables if keeps_variable(name, facts.kernel, facts.reached, facts.sources)]
 
     def _cleared(self, text: str, room: int, problem: Problem) -> int:
         """How many bytes of an array host code sets to zero: all, unless it says otherwise."""

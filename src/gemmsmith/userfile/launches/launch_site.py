@@ -391,5 +391,11 @@ def _mentioning(frame: Frame) -> Iterator[SourceFile]:
     if re.search(r"\bstatic\b", frame.function.head) and frame.source.path.suffix == ".cu":
         return
     for file in project.mentioning(frame.source.path, frame.function.name):
-        if file.resolve() not in own and (source := project.read(file)) is not None:
+        source = project.read(file) if file.resolve() not in own else None
+        # A file with such a function of its own calls that.
+        if source is not None and not any(_same_head(frame.function, each) for each in source.functions):
             yield source
+
+
+def _same_head(one: FunctionSource, other: FunctionSource) -> bool:
+    return (one.name, one.scope, len(one.parameters)) == (other.name, other.scope, len(other.parameters))

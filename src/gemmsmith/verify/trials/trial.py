@@ -36,6 +36,7 @@ STRIDES = "strides as passed"
 TENSORS = "sizes of tensors as passed"
 GUARDED = "a ragged edge, which the kernel guards"
 OTHER_SIZE = "another size"
+AGAIN = "a second launch"
 
 
 class Size(Enum):
@@ -70,6 +71,7 @@ class Trial:
     slack: int = 0  # bytes around each matrix that may be accessed without a fault
     dry_k: int = 64  # a K that the kernel takes, for the first run of a sparse launch
     group: str = ""
+    launches: int = 1  # one after another, each with the same C
     corner: bool = False  # of some blocks: the last must write the last row and column of C
 
 

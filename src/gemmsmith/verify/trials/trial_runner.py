@@ -59,8 +59,10 @@ class TrialRunner:
         judge = partial(verify_launch, device, self.spec, self.config, trial.problem,
                         blocks=trial.blocks if sampled else self.blocks, fill=trial.fill,
                         compile_fn=self.compile_fn, mode=trial.mode, written=trial.written if sampled else None,
-                        guard_bytes=trial.slack or None)  # fmt: skip
-        return verify_unused(lambda c: judge(c=c), self.spec, trial.c)
+                        guard_bytes=trial.slack or None, launches=trial.launches)  # fmt: skip
+        verdict = verify_unused(lambda c: judge(c=c), self.spec, trial.c)
+        again = trial.launches > 1 and not verdict.trusted
+        return replace(verdict, reasons=(trial.why, *verdict.reasons)) if again else verdict
 
     def _sparse(self, trial: Trial, device: Device) -> Verdict:
         assert isinstance(device, SimDevice)
