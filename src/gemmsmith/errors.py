@@ -78,6 +78,10 @@ class TemplateValueError(UsageError):
     """A kernel is a template, and nothing gives some of its parameters a value."""
 
 
+class TooLongError(UnsupportedError):
+    """Simulating a launch would take minutes."""
+
+
 class OneGridError(UsageError):
     """A launch has one grid for every size, and gives no product for the sizes that were tried."""
 

@@ -39,6 +39,7 @@ from gemmsmith.errors import (
     SignatureError,
     TemplateValueError,
     TimeLimitError,
+    TooLongError,
     UnknownKernelError,
     UnknownTrialError,
     UsageError,
@@ -192,7 +193,7 @@ def _check_launches(asked: _Asked) -> bool:
 def _check_product(asked: _Asked) -> bool:
     try:
         return _check_as_product(asked)
-    except (CompileError, TemplateValueError, SeveralKernelsError, TimeLimitError, UnknownKernelError):
+    except (CompileError, TemplateValueError, SeveralKernelsError, TimeLimitError, TooLongError, UnknownKernelError):
         raise
     except GemmsmithError as error:
         if isinstance(error, MissingDeviceError) or not asked.is_plain:
@@ -216,7 +217,7 @@ def _check_product(asked: _Asked) -> bool:
 def _check_as_product(asked: _Asked) -> bool:
     try:
         return _check_plain_product(asked)
-    except (SeveralKernelsError, UnknownTrialError):
+    except (SeveralKernelsError, TooLongError, UnknownTrialError):
         raise
     except (SignatureError, UsageError) as error:
         report = _other_report(asked, error)

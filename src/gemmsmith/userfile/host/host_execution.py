@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ANYWHERE: frozenset[str] = frozenset()
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_MOST_STEPS = 20_000  # statements
+_MOST_STEPS = 5_000  # statements
 _UNKNOWN = "?"  # no expression
 _LOOPS = frozenset(("while_statement", "for_statement", "do_statement"))
 _LEAVES = frozenset(("return_statement", "throw_statement", "goto_statement"))
@@ -220,6 +220,7 @@ class _Run:
             self._expression(first)
         again: bool | None = True if node.type == "do_statement" else self._holds(node)
         while again:
+            before = dict(self.known)
             try:
                 if body is not None:
                     self.statement(body)
@@ -231,7 +232,7 @@ class _Run:
                     return
             self._expression(step)
             self.steps += 1
-            if self.steps > _MOST_STEPS:
+            if self.steps > _MOST_STEPS or self.known == before:  # a loop without end
                 raise _LeftError
             again = self._holds(node)
         if again is None:

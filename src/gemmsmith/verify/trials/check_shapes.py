@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gemmsmith.errors import GemmsmithError, UnsupportedError
+from gemmsmith.errors import GemmsmithError, TooLongError
 from gemmsmith.gpus import cuda_limits
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.geometry import Geometry
@@ -119,7 +119,7 @@ def sampled_blocks(spec: KernelSpec, config: Config, shape: Shape) -> tuple[int,
     total = spec.geometry(_problem(spec, shape), config).blocks
     if _SAMPLE * work / total > 4 * _MOST_WORK:
         m, n, k = shape
-        raise UnsupportedError(
+        raise TooLongError(
             f"{spec.entry} is compiled for {m}x{n}x{k} alone, which would take the simulator too long",
             "make its constants smaller (with -D, if the file allows it), or run it on a GPU: --device gpu",
         )
@@ -138,7 +138,7 @@ def refuse_idle_blocks(spec: KernelSpec, config: Config, shape: Shape) -> None:
     m, n, k = shape
     started = launch.blocks * launch.threads
     if started > _IDLE * m * n and started * k > _MOST_STEPS:
-        raise UnsupportedError(
+        raise TooLongError(
             f"{spec.signature.entry}: its launch starts {launch.blocks:,} blocks of {launch.threads:,} threads for the "
             f"{m * n:,} outputs of {m}x{n}x{k}, which would take the simulator too long",
             "look at the grid in host code (a macro may lack brackets), or give one: --grid 'ceil(N/32),ceil(M/32)'",
