@@ -61,3 +61,73 @@ def test_sums(
 def test_beta(said: str, result: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failed, found = check(tmp_path, SCALED.replace("SAID", said).replace("RESULT", result), capsys)
     assert (failed == 0, found["status"] != "wrong") == (is_right, is_right), found
+
+
+WHOLE = """
+// C = A * B, row-major.SAID
+__global__ void tile(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    tile<<<dim3((N + 15) / 16, M / 16), dim3(16, 16)>>>(A, B, C, M, N, K);
+}
+"""
+OTHER = """
+// Works for any size.
+__global__ void naive(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0.0f; }
+
+
+
+
+
+
+
+
+
+"""
+
+
+@pytest.mark.parametrize(("said", "is_right"), [
+    ("", True), (" M is a multiple of 16.", True), (" Any M and N.", False), (" For arbitrary sizes.", False),
+    (" Any number of rows and columns: the rest is not lost.", False), (" Any N and K; M % 16 == 0.", True),
+    (" Arbitrary sizes are not supported.", True), (" M is not any size: whole tiles.", True),
+])  # fmt: skip
+def test_sizes(said: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed, found = check(tmp_path, WHOLE.replace("SAID", said), capsys)
+    assert (failed == 0, found["status"]) == (is_right, "whole_tiles" if is_right else "wrong"), found
+
+
+def test_what_is_said_of_another_kernel_is_no_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed, found = check(tmp_path, OTHER + WHOLE.replace("SAID", ""), capsys, "--entry", "tile")
+    assert (failed, found["status"]) == (0, "whole_tiles"), found
+
+
+VECTOR = """
+// y = A x.SAID
+__global__ void gemv(const float* A, const float* x, float* y, int rows, int cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float sum = 0.0f;
+    for (int i = 0; i < cols / 4; ++i) {
+        float4 a = ((const float4*)(A + row * cols))[i], b = ((const float4*)x)[i];
+        sum += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+    }
+    for (int i = cols / 4 * 4; i < cols; ++i) sum += A[row * cols + i] * x[i];
+    y[row] = sum;
+}
+void run(const float* A, const float* x, float* y, int rows, int cols) {
+    gemv<<<(rows + 127) / 128, 128>>>(A, x, y, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "status"), [("", "aligned_rows"), (" Any number of columns.", "wrong")])
+def test_columns_of_a_product_with_a_vector(
+    said: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = check(tmp_path, VECTOR.replace("SAID", said), capsys)
+    assert found["status"] == status, found

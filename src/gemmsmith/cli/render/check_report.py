@@ -15,6 +15,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.kernels.scratch import is_never_set
+from gemmsmith.verify.code.instruction_start import START
 from gemmsmith.verify.code.long_indices import means_beyond
 from gemmsmith.verify.host.launched_products import leaves_out, one_value_scalars
 from gemmsmith.verify.leniency import tests_beta
@@ -40,7 +41,7 @@ from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_cla
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
-_SUBTRACTS = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
+_SUBTRACTS = re.compile(rf"{START}(?:sub(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|"
                         r"neg(?:\.\w+)*\.f(?:16|32|64))\b", re.M)  # fmt: skip
 LIMIT = "limit"  # of a failure that restricts the kernel, and does not make it wrong
 

@@ -49,7 +49,7 @@ def _launched(frame: Frame) -> str:
 def keeps_variable(name: str, kernel: KernelSource, reached: str, sources: Sequence[SourceFile]) -> bool:
     """Whether a variable of the module is named by the kernel and what it calls (``reached``) alone: then nothing else
     sets it between two launches."""
-    if name not in _WORD.findall(reached):
+    if any(name in source.constants for source in sources) or name not in _WORD.findall(reached):
         return False
     bodies = [each.body for source in sources for each in source.functions if each.body not in reached]
     bodies += [each.body for source in sources for each in source.kernels if each != kernel]

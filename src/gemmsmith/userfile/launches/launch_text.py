@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 _EVERYWHERE: frozenset[str] = frozenset()
 _BY_ARRAY = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
+_INTEGER = (r"(?:std::)?(?:(?:unsigned|signed)(?:\s+(?:int|long(?:\s+long)?(?:\s+int)?))?|int"
+            r"|long(?:\s+long)?(?:\s+int)?"
+            r"|s?size_t|ptrdiff_t|u?int(?:32|64)_t)")  # fmt: skip
+_CAST = re.compile(rf"(?:\(\s*{_INTEGER}\s*\)\s*\(?|(?:static_cast\s*<\s*{_INTEGER}\s*>|{_INTEGER})\s*\()\s*"
+                   r"(?P<name>[A-Za-z_][\w.]*)\s*\)?")  # fmt: skip
 _BY_CONFIG = frozenset({"cudaLaunchKernelEx", "cudaLaunchKernelExC"})
 
 
@@ -33,6 +38,7 @@ def launches_in(code: str, body: Node, function: int) -> list[LaunchText]:
         if chevrons is not None:
             kernel, template = launched(text_of(code, called))
             how = tuple(words(text_of(code, child)) for child in chevrons.named_children)
+            given = tuple(map(_without_cast, given))
             found.append(LaunchText(kernel, template, how, given, line, function, start, text=text))
             continue
         name = text_of(code, called).split("<")[0].rsplit("::", 1)[-1].strip()
@@ -48,6 +54,12 @@ def launches_in(code: str, body: Node, function: int) -> list[LaunchText]:
             kernel, how, passed_by = through
             found.append(LaunchText(kernel, (), how, (f"*{passed_by}",), line, function, start, text=text))
     return found
+
+
+def _without_cast(text: str) -> str:
+    """A name that is passed as an integer of another type: ``n`` of ``(unsigned)n`` and of ``static_cast<int>(n)``."""
+    match = _CAST.fullmatch(text)
+    return match["name"] if match is not None else text
 
 
 def arguments(code: str, node: Node | None) -> tuple[str, ...]:

@@ -31,6 +31,9 @@ def with_tied_extents(
     if signature.fixed or signature.unknown or facts.kernel.template is not None:
         return signature
     passed = {arg.role: arg.at_launch for arg in signature.arguments if arg.role in EXTENTS} | _set(signature, site)
+    own = _own_names(site)
+    if own & set(passed.values()):  # of the launching function, whatever constants are called so elsewhere
+        return signature
     texts = {name: text for source in reversed(facts.sources) for name, text in source.constants.items()}
     if signature.square:  # one size for all of them
         passed = dict.fromkeys(EXTENTS, next(iter(passed.values()), ""))
@@ -39,6 +42,14 @@ def with_tied_extents(
     if not set(passed.values()) & _sources_of(facts.constants_used, texts):
         return signature
     return replace(signature, fixed=tuple((role, constants[passed[role]]) for role in EXTENTS))
+
+
+def _own_names(site: SiteValues | None) -> set[str]:
+    """Parameters and variables of the function that launches the kernel."""
+    frame = site.site.frame if site is not None else None
+    if frame is None or frame.function is None:
+        return set()
+    return {parameter.name for parameter in frame.function.parameters} | set(frame.locals.variables)
 
 
 def _set(signature: Signature, site: SiteValues | None) -> dict[str, str]:

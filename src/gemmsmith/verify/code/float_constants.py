@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import re
 
+from gemmsmith.verify.code.instruction_start import START
 from gemmsmith.verify.code.integer_ops import float_of
 
-_LINE = re.compile(
-    r"^\s*(?:@!?%\w+\s+)?(?:setp|set|min|max|slct|testp)\b[\w.]*\.(?:f32|f64|f16x?2?|bf16x?2?)\b[^;]*;", re.M
-)
+_LINE = re.compile(rf"{START}(?:setp|set|min|max|slct|testp)\b[\w.]*\.(?:f32|f64|f16x?2?|bf16x?2?)\b[^;]*;", re.M)
 _NUMBER = re.compile(r"\b0[fF]([0-9a-fA-F]{8})\b|\b0[dD]([0-9a-fA-F]{16})\b")
 _MOVED = re.compile(r"^\s*mov\.(?:f32|b32|f64|b64)\s+(%\w+),\s*(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16});", re.M)
 _REGISTER = re.compile(r"%\w+")
-_ADDS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!shared)[\w.]*add[\w.]*\.(?:f32|f16|bf16)", re.M)
-_ATOMICS = re.compile(r"^\s*(?:@!?%\w+\s+)?(?:red|atom)\.(?!\w*\.?shared)", re.M)
+_ADDS = re.compile(rf"{START}(?:red|atom)\.(?!shared)[\w.]*add[\w.]*\.(?:f32|f16|bf16)", re.M)
+_ATOMICS = re.compile(rf"{START}(?:red|atom)\.(?!\w*\.?shared)", re.M)
 _SATURATES = re.compile(r"\.sat\.(?:f32|f16|bf16)|\.relu\b")
 _MOST = 4
 

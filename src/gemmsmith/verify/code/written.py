@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from gemmsmith.verify.code.instruction_start import START
+
 _PARAMETER = re.compile(r"^(?P<to>%\w+|\{[^}]*\}), \[(?:\w*?)_param_(?P<index>\d+)")
-_INSTRUCTION = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
+_INSTRUCTION = re.compile(START + r"(?P<name>[a-z]\w*(?:[.:]{1,2}\w+)*)\s+(?P<operands>[^;]*);", re.M)
 _LOADS = re.compile(r"ld(?:\.|$)(?!.*(?:shared|param|local|const))|red\.|atom\.|wmma\.load|cp\.async")
 _STORES = re.compile(r"st(?:\.|$)(?!.*shared)|red\.|atom\.|wmma\.store|cp\.async\.bulk.*\.global\.shared|cp\.reduce")
 

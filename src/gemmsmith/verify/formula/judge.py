@@ -41,6 +41,7 @@ from gemmsmith.verify.meaning.launch_trial import (
     LaunchTrial,
     roundoff,
 )
+from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
@@ -229,6 +230,12 @@ class _Judge:
 
     # --- edges
 
+    @property
+    def promised(self) -> frozenset[str]:
+        """The extents that may be anything, by comments."""
+        kernel = self.runner.kernel
+        return takes_any(kernel.text, kernel.launch.facts.kernel, self.runner.taken.extents)
+
     def _judge_edges(self) -> None:
         """Extents that are no multiples of the tile; rows of whole vectors; one extent after another."""
         step = self.told.multiple
@@ -238,7 +245,7 @@ class _Judge:
                 return
             self.check.trials.append(trial)
             if trial.ok or trial.hazards:
-                self.check.status = RACY if trial.hazards else status
+                self.check.status = RACY if trial.hazards else WRONG if status == ALIGNED and self.promised else status
                 if label == RAGGED and trial.ok:
                     self._judge_sizes(self._other_sizes(step))
                 elif trial.ok:
@@ -254,6 +261,9 @@ class _Judge:
             if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
         ]
         self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
+        if self.promised & set(failing):
+            self.check.status = WRONG
+            return
         self._judge_sizes(self._whole_sizes())
 
     def _whole_sizes(self) -> Iterator[tuple[str, dict[str, int]]]:

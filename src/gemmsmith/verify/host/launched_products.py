@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import product
 
 from gemmsmith.kernel.spec import KernelSpec
@@ -15,6 +16,8 @@ from gemmsmith.userfile.host.launch_limits import LaunchLimits
 _TIMES = (1, 2, 4, 8, 16, 32)
 _MULTIPLES = (2, 4, 8, 16, 32, 64)
 _SHARES = (1, 2, 4, 8, 16, 64)
+_WORD = re.compile(r"\w+")
+_LARGEST_STEP = 1024
 _MOST_WORK = 1 << 23  # multiply-adds of one simulated launch: some seconds
 # Added to M, N and K: each is odd then, whatever multiples host code asks for.
 _RAGGED = ((-1, -1, 3), (1, 1, 3), (-1, -1, -1), (1, -1, -1), (-1, 1, -1))
@@ -71,4 +74,24 @@ def launched_shape(spec: KernelSpec, shape: Shape) -> Shape:
     tried += [(max(1, m // share), n, k) for share in _SHARES] + [(m, max(1, n // share), k) for share in _SHARES]
     if spec.signature.square:
         tried = [each for each in tried if len(set(each)) == 1]
-    return next((each for each in tried if excluded(spec, spec.problem(*each)) is None), shape)
+    said: set[str] = set()
+    for each in tried:
+        condition = excluded(spec, spec.problem(*each))
+        if condition is None:
+            return each
+        said.add(condition.text)
+    rounded = _rounded(spec, shape, " ".join(said))
+    return next((each for each in rounded if excluded(spec, spec.problem(*each)) is None), shape)
+
+
+def _rounded(spec: KernelSpec, shape: Shape, conditions: str) -> list[Shape]:
+    """The shapes with extents rounded up to multiples of numbers in these conditions (``K % 10``), smallest first."""
+    assert isinstance(spec.geometry, LaunchLimits)
+    constants = spec.geometry.facts.values({})
+    numbers = {int(word) if word.isdecimal() else constants.get(word, 0) for word in _WORD.findall(conditions)}
+    steps = {number for number in numbers if 1 < number <= _LARGEST_STEP}
+    extents = [sorted({extent, *(-(-extent // step) * step for step in steps)}) for extent in shape]
+    found = [(m, n, k) for m, n, k in product(*extents) if m * n * k <= _MOST_WORK]
+    if spec.signature.square:
+        found = [each for each in found if len(set(each)) == 1]
+    return sorted(found, key=math.prod)

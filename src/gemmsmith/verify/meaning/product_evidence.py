@@ -15,6 +15,7 @@ from gemmsmith.kernel.exchanged_arguments import exchanges_scalars
 from gemmsmith.kernel.signature import Signature, is_formula
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import DType
+from gemmsmith.verify.code.instruction_start import START
 from gemmsmith.verify.verdict import Verdict
 
 _NAME = re.compile(r"gemm|mm(?![a-z])|mat|mul|dense|linear", re.I)  # no hamming, no summary
@@ -36,10 +37,10 @@ _OTHER_KIND = {
     "numbers of fewer bits": re.compile(r"(?:fp|int|q)4(?:_|$)|w4(?:a|_|$)|fp[68]|e[45]m[23]|dequant|nf4|gptq", re.I),
 }
 _FEWEST_WRITTEN = 0.25  # of the outputs: a product with a wrong grid still writes whole blocks
-_FLOAT = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
+_FLOAT = re.compile(rf"{START}(?:(?:fma|mul|mad)(?:\.\w+)*\.(?:f16|bf16|f16x2|bf16x2|f32|f64)|w?mma\.|"
                     r"wgmma\.mma)", re.M)  # fmt: skip
 _TWO_DIMENSIONAL = re.compile(r"%(?:ctaid|tid)\.y")
-_INTEGER = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
+_INTEGER = re.compile(rf"{START}(?:mul|mad|dp4a|dp2a|w?mma|wgmma)\b", re.M)
 
 
 def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bool] = lambda: False) -> str:

@@ -47,6 +47,7 @@ from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
 from gemmsmith.verify.meaning.scaled_meanings import Meaning, formula, magnitude, result
 from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
+from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.check_shapes import check_shapes
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 
@@ -228,7 +229,9 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: s
             failing.append(name)
     spec = runner.spec
     guarded = [axis for axis in failing if (masks_k(spec) if axis == "K" else _is_guarded(spec, axis))]
-    found.status = WRONG if guarded else WHOLE_TILES
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    promised = takes_any(spec.code, kernel, [spec.signature.named(axis) for axis in failing])
+    found.status = WRONG if guarded or promised else WHOLE_TILES
     found.multiples = tuple(failing)
 
 

@@ -13,22 +13,21 @@ from dataclasses import replace
 from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
+from gemmsmith.verify.code.instruction_start import START
 from gemmsmith.verify.oracles.promises import sums_in_float
 
-_MMA = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
-_NARROW = re.compile(
-    r"^[\s{]*(?:@!?%\w+\s+)?(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M
-)
+_MMA = re.compile(rf"{START}(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
+_NARROW = re.compile(rf"{START}(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M)
 # Factors of matrix instructions that C++ has no type of their size for.
 _PACKED = {
     "s4": "4-bit integers", "u4": "unsigned 4-bit integers", "b1": "single bits", "e4m3": "fp8 (e4m3)",
     "e5m2": "fp8 (e5m2)", "e2m1": "fp4 (e2m1)", "e3m2": "fp6 (e3m2)", "e2m3": "fp6 (e2m3)",
 }  # fmt: skip
-_ROUNDED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
-_NARROWED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?cvt\.rn\.(?:b?f16)(?:x2)?\.f32\s+(%\w+),\s*([^;]+);", re.M)
+_ROUNDED = re.compile(rf"{START}cvt\.rn\.(f16|bf16)(?:x2)?\.f32\s", re.M)
+_NARROWED = re.compile(rf"{START}cvt\.rn\.(?:b?f16)(?:x2)?\.f32\s+(%\w+),\s*([^;]+);", re.M)
 _CONSTANT = re.compile(r"^\s*mov\.(?:f32|b32)\s+(%\w+),\s*0f[0-9A-Fa-f]{8};", re.M)
-_MOVED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:mov|prmt|cvt\.u32)\S*\s+(%\w+),\s*([^;]+);", re.M)
-_STAGED = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?(?:st\.shared|stmatrix)\S*\s+\[[^\]]*\],\s*([^;]+);", re.M)
+_MOVED = re.compile(rf"{START}(?:mov|prmt|cvt\.u32)\S*\s+(%\w+),\s*([^;]+);", re.M)
+_STAGED = re.compile(rf"{START}(?:st\.shared|stmatrix)\S*\s+\[[^\]]*\],\s*([^;]+);", re.M)
 _NAMES = {"f16": FP16.name, "bf16": BF16.name}
 _LABEL = re.compile(r"^\s*(\$\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")

@@ -1,4 +1,5 @@
-"""What comments and names of a user's file promise of its kernel: sums in fp32, and a C that is not read at beta = 0.
+"""What comments and names of a user's file promise of its kernel: sums in fp32, a C that is not read at beta = 0, any
+size.
 
 Without such words sums in fp16 are judged with the roundoff of fp16, and 0·C is noted, as many tutorials compute it.
 """
@@ -6,9 +7,12 @@ Without such words sums in fp16 are judged with the roundoff of fp16, and 0·C i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.text.parts import KernelSource
+from gemmsmith.verify.formula.documented import documented
 
 _COMMENT = re.compile(r"//([^\n]*)|/\*(.*?)\*/", re.S)
 _FLOAT = r"(?:fp32|f32|float(?:32)?|single(?:[- ]precision)?)"
@@ -20,7 +24,10 @@ _SUMS = re.compile(
 )
 _IN_NAME = re.compile(r"(?:f32|fp32|float)_?acc|acc_?(?:f32|fp32|float)(?![a-z])", re.I)
 # Sums in fp16 that go into fp32 now and then are meant so.
-_IN_PARTS = re.compile(r"\b(?:chunk|partial|flush|every|fast|approx|two[- ]level|hfma|half2?\s+(?:sum|acc|math))", re.I)
+_OFTEN = r"every\s+(?:\d|few|k\b|\w+\s+(?:tiles?|steps?|iterations?))"
+_IN_PARTS = re.compile(
+    rf"\b(?:chunk|partial|flush|{_OFTEN}|fast|approx|two[- ]level|hfma|half2?\s+(?:sum|acc|math))", re.I
+)
 _AT_ZERO = r"beta\s*(?:==?|is)\s*(?:0(?:\.0?f?)?|zero)"
 _UNTOUCHED = (
     r"(?:not\s+(?:be\s+)?(?:read|touch|load|initiali|access|reference)\w*|never\s+(?:read|load|touch)\w*"
@@ -29,6 +36,11 @@ _UNTOUCHED = (
 _UNREAD = re.compile(
     rf"\bBLAS[- ](?:semantics|rules|conventions?)|{_AT_ZERO}[^.;]*{_UNTOUCHED}|{_UNTOUCHED}[^.;]*{_AT_ZERO}", re.I
 )
+_SIZE = r"(?:sizes?|shapes?|dimensions?|extents?)"
+_NUMBER = r"number\s+of\s+(?P<axes>(?:rows|columns)(?:\s+and\s+(?:rows|columns))?)"
+_AXES = {"rows": r"^m$|row|height", "columns": r"^n$|col|width"}
+_STATEMENT = re.compile(r"[.;:()]")
+_MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
 
 
@@ -44,12 +56,34 @@ def leaves_c_unread(spec: KernelSpec) -> bool:
     return spec.signature.has("beta") and _UNREAD.search(_comments(spec)) is not None
 
 
+def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> frozenset[str]:
+    """The extents of these names that a comment says may be anything: "any M and N", "arbitrary sizes", "any number of
+    rows"; not those of which it asks for multiples."""
+    own = {name: name.rpartition(".")[2].lower() for name in names}
+    listed = "|".join(map(re.escape, own.values()))
+    some = rf"(?:{listed})\b(?:\s*(?:,|/|and|or|x|×)\s*(?:{listed})\b)*"
+    promise = re.compile(rf"\b(?:any|arbitrary)\s+(?:(?P<all>(?:\w+\s+)?{_SIZE}\b)|{_NUMBER}|(?P<some>{some}))", re.I)
+    found: set[str] = set()
+    for clause in _STATEMENT.split(_own_comments(code, kernel)):
+        match = promise.search(clause)
+        if match is None or _MISSING.search(clause[: match.start()]) or _MISSING.search(clause[match.end() :]):
+            continue
+        axes = [_AXES[axis] for axis in re.findall(r"rows|columns", (match["axes"] or "").lower())]
+        listed_names = set(re.findall(r"\w+", (match["some"] or "").lower()))
+        found |= {name for name, short in own.items() if match["all"] or short in listed_names
+                  or any(re.search(axis, short) for axis in axes)}  # fmt: skip
+    asked = {name for name in found if (told := documented(code, [name])).vague or told.multiple > 1}
+    return frozenset(found - asked)
+
+
 def _comments(spec: KernelSpec) -> str:
     """The comments of a user's kernel; of the whole file where it is the only one."""
     kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
-    if kernel is None:
-        return ""
-    if (code := spec.code).count("__global__") <= 1:
+    return "" if kernel is None else _own_comments(spec.code, kernel)
+
+
+def _own_comments(code: str, kernel: KernelSource | None) -> str:
+    if kernel is None or code.count("__global__") <= 1:
         return _said(code)
     lines = code.split("\n")
     last = kernel.line + kernel.head.count("\n") + kernel.body.count("\n") + 1

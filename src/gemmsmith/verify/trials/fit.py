@@ -24,6 +24,7 @@ from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.host.launched_products import asked_multiple, excluded
+from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.axis_multiple import LaunchSteps
 from gemmsmith.verify.trials.check_shapes import block_tile, tile_of_grid
 from gemmsmith.verify.trials.decision_coverage import coverage
@@ -84,11 +85,28 @@ def fit_subject(
             found = replace(found, multiples=least)
         except WrongGuard as ended:
             found = ended.found
+    if ragged is not None and found.trial is None:
+        found = _as_promised(runner, found, ragged[0], base)
     subject = Subject(spec, config, base, tile, edges, found.multiples, compared_floats(ptx), adds_in_memory(ptx),
                       has_atomics(ptx), c, square=square, own=block_tile(spec, config))  # fmt: skip
     subject = replace(subject, samples=_samples(runner, subject))
     subject = replace(subject, corner=subject.samples and _ends_in_corner(runner, subject))
     return (subject if found.trial is not None else replace(subject, coverage=_coverage(runner, subject))), found
+
+
+def _as_promised(runner: TrialRunner, found: Raggedness, trial: Trial, base: Problem) -> Raggedness:
+    """A kernel that needs multiples is wrong where its comments say that it takes any size."""
+    spec, needed = runner.spec, found.multiples
+    steps = {"M": needed.m, "N": needed.n, "K": needed.k}
+    names = {axis: spec.signature.named(axis) for axis, step in steps.items() if step > 1 and spec.signature.has(axis)}
+    kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
+    promised = takes_any(spec.code, kernel, list(names.values())) if kernel is not None else frozenset()
+    for axis in (axis for axis, name in names.items() if name in promised):
+        alone = replace(trial, problem=with_extent(base, axis, getattr(base, axis.lower()) + 1))
+        verdict = _run(runner, alone)
+        if verdict is not None and not verdict.trusted:
+            return Raggedness(ANY, axis, alone, verdict)
+    return found
 
 
 def _coverage(runner: TrialRunner, subject: Subject) -> Coverage:
