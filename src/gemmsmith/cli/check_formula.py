@@ -19,7 +19,9 @@ def formula_report(
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     check = check_formula(kernel, timeout, own, refused, only)
     line = f"{kernel.name}: taken as {check.formula}, which explains one launch"
-    return ProductReport(check, (line, *_found(kernel)), seconds_used() - started, verbose)
+    return ProductReport(
+        check, (line, *_found(check.kernel), *(f"  {each}" for each in check.also)), seconds_used() - started, verbose
+    )
 
 
 def _found(kernel: FormulaKernel) -> list[str]:

@@ -41,6 +41,12 @@ _INTEGERS = re.compile(
 # What is compared before ``&&``: ``n < 8 && k > 0`` reads as a template ``n<8 && k>`` else.
 _COMPARED = re.compile(r"(?:^|(?<=[(?,])|(?<=&&)|(?<=\|\|))([^()&|?,<]*<(?![<=])[^()&|?,<]*)(?=&&|\|\|)")
 _SEEMS_CAST = re.compile(r"(?<![\w)\]>])\(\s*([A-Za-z_]\w*)\s*\)(?=\s*[-+*&])")
+# An array's address as a number: all that host code asks of it is whether it is a multiple, which it is for whole
+# allocations. Zero is a multiple of all.
+_WORD = r"(?:std::)?u?intptr_t"
+_ADDRESS = re.compile(rf"\(\s*{_WORD}\s*\)\s*(?:[A-Za-z_]\w*(?!\w*\s*[(\[])|\(\s*[A-Za-z_]\w*\s*\))"
+                      rf"|reinterpret_cast\s*<\s*(?:{_WORD}|(?:std::)?(?:size_t|uint64_t)|unsigned\s+long(?:\s+long)?)\s*>"
+                      r"\s*\(\s*[A-Za-z_]\w*\s*\)")  # fmt: skip
 _FLOATS = re.compile(r"(?:(?:const|long|float|double)\s*)+")
 
 
@@ -48,6 +54,7 @@ def evaluate(text: str, scope: Scope) -> Value:
     """The value of ``text``; raises ``UnknownValueError``."""
     if text.startswith("{") and text.endswith("}"):
         text = f"dim3{text}"
+    text = _ADDRESS.sub("0", text)
     found = expression(_without_seeming_casts(_COMPARED.sub(r"(\1)", text), scope))
     if found is None:
         raise UnknownValueError(f"{text!r} is not an expression")

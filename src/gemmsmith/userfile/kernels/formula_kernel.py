@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.errors import GemmsmithError
@@ -26,11 +26,16 @@ from gemmsmith.userfile.kernels.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.kernels.name_expression import name_expression, template_names
 from gemmsmith.userfile.kernels.options import UserOptions, with_directives
 from gemmsmith.userfile.kernels.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.launches.launch_site import launch_sites
+from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.userfile.text.source import read_text
 
 EXTENTS, LEADING = ("M", "N", "K"), ("lda", "ldb", "ldc")
+_INTEGER = re.compile(r"(?:unsigned|int|size_t|u?int\d+_t|unsigned int)")
+_LEAST_SIZE = 4  # less may be a mode
+_MOST_INSTANCES = 6
 _OF_WHAT = re.compile(r"ld|stride|pitch|batch|lead|step|flag|^[rc]s", re.I)  # no extents, whatever else the name has
 
 
@@ -180,6 +185,39 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
     in_structs = frozenset(each.place for each in members if "." in each.name)
     return FormulaKernel(path, options, name_expression(entry.kernel, values, FP32), tuple(members), in_structs, launch,
                          bound, defines)  # fmt: skip
+
+
+def other_instances(kernel: FormulaKernel) -> list[FormulaKernel]:
+    """The other instances of its template that host code launches; none where the user gave values of it."""
+    facts = kernel.launch.facts
+    parameters = facts.kernel.template or ()
+    if not parameters or facts.given:
+        return []
+    names = Roles((), tuple(parameter.name for parameter in facts.kernel.parameters))
+    found: dict[str, FormulaKernel] = {}
+    for site in launch_sites(facts.project, facts.kernel):
+        values = SiteValues(site, names, {}).template()[0]
+        if len(values) < len(parameters) or len(found) > _MOST_INSTANCES:
+            continue
+        entry = f"{facts.kernel.qualified}<{', '.join(values[parameter.name] for parameter in parameters)}>"
+        if entry == kernel.entry or entry in found:
+            continue
+        try:
+            other = formula_kernel(kernel.path, replace(kernel.options, entry=entry))
+        except GemmsmithError:
+            continue
+        if other is not None:
+            found[entry] = other
+    return list(found.values())[:_MOST_INSTANCES]
+
+
+def same_but_for_sizes(one: FormulaKernel, other: FormulaKernel) -> bool:
+    """Whether two instances differ in integers alone that may be sizes: not in a flag, a mode or a type."""
+    kinds = {parameter.name: parameter.kind for parameter in one.launch.facts.kernel.template or ()}
+    before, after = ({**each.launch.template, **dict(each.launch.facts.given)} for each in (one, other))
+    differing = [name for name in kinds if before.get(name) != after.get(name)]
+    return all(_INTEGER.fullmatch(kinds[name]) and text.isdecimal() and int(text) >= _LEAST_SIZE
+               for name in differing for text in (before.get(name, ""), after.get(name, "")))  # fmt: skip
 
 
 def _bound(members: list[Member]) -> dict[str, str]:

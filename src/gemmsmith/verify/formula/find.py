@@ -46,9 +46,9 @@ class Found:
     sure: bool
 
 
-def find_formula(runner: Runner, documented: Documented) -> Found | None:
-    """The formula that explains every result of a launch; None where none does."""
-    end, launched = time.process_time() + SEARCH_S, False
+def find_formula(runner: Runner, documented: Documented, seconds: float = SEARCH_S) -> Found | None:
+    """The formula that explains every result of a launch; None where none does in so many seconds."""
+    end, launched = time.process_time() + seconds, False
     for base in _BASES:
         for case in _cases(runner.taken, base):
             if time.process_time() > end or not documented.allows(case.sizes) or runner.kernel.is_excluded(case.sizes):
@@ -62,22 +62,29 @@ def find_formula(runner: Runner, documented: Documented) -> Found | None:
             launched = True
             if found is not None:
                 return found
+            break
     return None
 
 
 def _cases(taken: Takes, base: int) -> Iterator[Case]:
+    """Of these the first is launched that host code does not rule out."""
     sizes = {name: base * (number + 1) for number, name in enumerate(taken.extents)}
-    yield with_room(taken, Case({**sizes, ONE: 1, "batch": 2 if taken.batch or taken.strides else 1}))
+    whole = with_room(taken, Case({**sizes, ONE: 1, "batch": 2 if taken.batch or taken.strides else 1}))
+    yield whole
+    # Host code may launch another instance for those, and this one where rows are no whole vectors.
+    yield whole.with_sizes(**{name: whole.sizes[name] + 1 for name in taken.leading})
+    yield with_room(taken, whole.with_sizes(**{name: size + 1 for name, size in sizes.items()}))
 
 
 def with_room(taken: Takes, case: Case, owned: Sequence[int] = (1, 1, 1, 1, 1)) -> Case:
     """The case with leading dimensions that fit any matrix: those that are named after a matrix are these multiples of
-    one another's, all others differ."""
+    one another's, all others differ. Where the case has odd ones, they are odd again."""
+    odd = int(any(case.sizes.get(name, 0) % 2 for name in taken.leading))
     most = -(-max(case.sizes[name] for name in taken.extents) // _APART) * _APART
     named = [name for name, owner in taken.leading.items() if owner]
-    sizes = {name: most + _APART * (number - 1) for name, number in zip(named, owned, strict=False)}
+    sizes = {name: most + _APART * (number - 1) + odd for name, number in zip(named, owned, strict=False)}
     others = [name for name, owner in taken.leading.items() if not owner]
-    sizes |= {name: most + _APART * (number + 1) for number, name in enumerate(others)}
+    sizes |= {name: most + _APART * (number + 1) + odd for number, name in enumerate(others)}
     widest = max((most, *sizes.values()))
     sizes |= dict.fromkeys(taken.strides, widest * most)
     return case.with_sizes(**sizes)
