@@ -131,3 +131,44 @@ def test_columns_of_a_product_with_a_vector(
 ) -> None:
     _, found = check(tmp_path, VECTOR.replace("SAID", said), capsys)
     assert found["status"] == status, found
+
+
+SPLIT = """
+// SAID  M % 16 == 0, N % 8 == 0, K % 8 == 0.
+__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    int g = threadIdx.x / 4, t = threadIdx.x % 4, m = blockIdx.y * 16, n = blockIdx.x * 8;
+    float c[4] = {};
+    for (int k = 0; k < K; k += 8) {
+        unsigned big[6], small[6];
+        for (int r = 0; r < 6; ++r) {
+            float x = r < 4 ? A[(m + g + r % 2 * 8) * K + k + t + r / 2 * 4] : B[(k + t + (r - 4) * 4) * N + n + g];
+            asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big[r]) : "f"(x));
+            asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(small[r]) : "f"(x - __uint_as_float(big[r])));
+        }
+        for (int part = FIRST; part < 3; ++part) {
+            unsigned* a = part == 0 ? small : big;
+            unsigned* b = part == 1 ? small : big;
+            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[4]), "r"(b[5]));
+        }
+    }
+    for (int r = 0; r < 4; ++r) C[(m + g + r / 2 * 8) * N + n + t * 2 + r % 2] = c[r];
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    gemm<<<dim3(N / 8, M / 16), 32>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "first", "is_right"), [
+    ("3xTF32.", "0", True), ("3xTF32.", "1", False), ("With the accuracy of fp32.", "2", False),
+    ("TF32 tensor cores.", "1", True), ("TF32 tensor cores.", "2", True),
+    ("Faster, and loses fp32 accuracy.", "2", True), ("Has not the accuracy of fp32.", "2", True),
+])  # fmt: skip
+def test_products_of_parts(
+    said: str, first: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed, found = check(tmp_path, SPLIT.replace("SAID", said).replace("FIRST", first), capsys)
+    assert (failed == 0, found["status"]) == (is_right, "whole_tiles" if is_right else "wrong"), found

@@ -14,7 +14,8 @@ from gemmsmith.errors import UnsupportedError
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import BF16, FP16, FP32, FP64, TF32, DType
 from gemmsmith.verify.code.instruction_start import START
-from gemmsmith.verify.oracles.promises import sums_in_float
+from gemmsmith.verify.oracles.bounds import PARTS
+from gemmsmith.verify.oracles.promises import keeps_float, sums_in_float
 
 _MMA = re.compile(rf"{START}(w?mma(?:\.mma)?\.\S+|wgmma\.mma_async\S*)", re.M)
 _NARROW = re.compile(rf"{START}(?:fma|add|sub|mul|red\S*\.add|atom\S*\.add)(?:\.\w+)*\.(f16|bf16)(?:x2)?\s", re.M)
@@ -46,12 +47,13 @@ def as_compiled(spec: KernelSpec, ptx: str) -> KernelSpec:
     _refuse_packed(spec, products)
     dtype, out = spec.dtypes[0], spec.out_dtypes[0]
     factors = {kind for name in products for kind in _factors(name)}
-    if dtype == FP32 and "tf32" in factors:
+    whole = dtype == FP32 and keeps_float(spec)
+    if dtype == FP32 and "tf32" in factors and not whole:
         dtype = TF32
-    multiplies_in = ""
-    if dtype == FP32 and factors & {"f16", "bf16"}:
+    multiplies_in = PARTS if whole and products else ""
+    if dtype == FP32 and not whole and factors & {"f16", "bf16"}:
         multiplies_in = BF16.name if "bf16" in factors else FP16.name
-    elif dtype == out == FP32 and not products:  # a SIMT kernel that stores its tiles in a narrow type
+    elif dtype == out == FP32 and not products and not whole:  # a SIMT kernel that stores its tiles in a narrow type
         multiplies_in = _NAMES.get(" ".join(sorted(set(_ROUNDED.findall(ptx)))), "")
     accumulator = _accumulator(dtype, out, products, ptx)
     if accumulator in (FP16, BF16) and sums_in_float(spec):
@@ -110,7 +112,9 @@ def _factors(name: str) -> list[str]:
 def notes(spec: KernelSpec) -> tuple[str, ...]:
     """What the gates depend on, where it is not the usual fp32."""
     found = []
-    if not spec.is_rung and spec.arithmetic:
+    if not spec.is_rung and spec.arithmetic == PARTS:
+        found.append("it says that it is as accurate as fp32, and is judged with eight times the bound of that")
+    elif not spec.is_rung and spec.arithmetic:
         where = " for the tensor cores" if spec.tensor_cores else ""
         found.append(f"it rounds its operands to {spec.arithmetic}{where}, and is judged as that")
     if spec.rounds_again:

@@ -83,6 +83,10 @@ class Accuracy:
     gate: float
 
 
+PARTS = "parts"
+_OF_PARTS = 8.0  # two parts of TF32 that are cut off, not rounded, keep 21 of 24 bits
+
+
 def accuracy(
     arithmetic: str, k: int, errors_grow: bool = False, accumulator: DType | None = None, factors: str = ""
 ) -> Accuracy:
@@ -90,10 +94,13 @@ def accuracy(
 
     arithmetic   'fp32', 'bf16x6' and 'fp16x3' (no worse than fp32), 'int8'; 'fp16', 'bf16', 'tf32' on tensor cores
     accumulator  the type of the sums, where it is not fp32
-    factors      'fp16' or 'bf16': fp32 operands are rounded to it before they are multiplied
+    factors      'fp16' or 'bf16': fp32 operands are rounded to it before they are multiplied; 'parts': they are split
+                 into two or three numbers of a narrower type, and the smallest products are left out
     """
     if accumulator is not None:
         return Accuracy(accumulator.unit_roundoff, gate(k, errors_grow))
+    if factors == PARTS:
+        return Accuracy(FP32.unit_roundoff, _OF_PARTS * gate(k, errors_grow))
     if factors:
         # As for TF32 below, with the unit of the narrower type.
         unit = DTYPES[factors].unit_roundoff

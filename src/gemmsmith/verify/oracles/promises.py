@@ -36,11 +36,22 @@ _UNTOUCHED = (
 _UNREAD = re.compile(
     rf"\bBLAS[- ](?:semantics|rules|conventions?)|{_AT_ZERO}[^.;]*{_UNTOUCHED}|{_UNTOUCHED}[^.;]*{_AT_ZERO}", re.I
 )
+# Two parts of bf16 have 16 bits: no such name.
+_PARTS = re.compile(
+    r"(?<![a-z0-9])(?:3x_?tf32|tf32_?x_?3|[69]x_?bf16|bf16_?x_?[69]|[23]x_?fp16|fp16_?x_?[23])(?!\d)"
+    r"|error[- _]?correct", re.I
+)  # fmt: skip
+_ACCURATE = re.compile(
+    rf"\b(?:accura\w+|precision)\s+of\s+(?:an?\s+)?{_FLOAT}\b|\b{_FLOAT}[\s-]+(?:level\s+|like\s+)?accura"
+    rf"|\b(?:emulat|recover)\w*\s+(?:full\s+)?{_FLOAT}\b",
+    re.I,
+)
 _SIZE = r"(?:sizes?|shapes?|dimensions?|extents?)"
 _NUMBER = r"number\s+of\s+(?P<axes>(?:rows|columns)(?:\s+and\s+(?:rows|columns))?)"
 _AXES = {"rows": r"^m$|row|height", "columns": r"^n$|col|width"}
 _STATEMENT = re.compile(r"[.;:()]")
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
+_LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
 
 
@@ -49,6 +60,12 @@ def sums_in_float(spec: KernelSpec) -> bool:
     said = _comments(spec)
     promised = _SUMS.search(said) is not None or _IN_NAME.search(spec.entry) is not None
     return promised and _IN_PARTS.search(said) is None
+
+
+def keeps_float(spec: KernelSpec) -> bool:
+    """Whether a kernel says that its products are as accurate as those of fp32: it splits its operands into parts."""
+    said = [each for each in _STATEMENT.split(_comments(spec)) if not (_MISSING.search(each) or _LESS.search(each))]
+    return any(_PARTS.search(each) or _ACCURATE.search(each) for each in (spec.entry, *said))
 
 
 def leaves_c_unread(spec: KernelSpec) -> bool:

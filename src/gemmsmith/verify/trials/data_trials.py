@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gemmsmith.problem import BF16, FP16, INT8, INT32, INTEGER_TYPES, TF32, UINT8, Problem
+from gemmsmith.verify.oracles.bounds import PARTS
 from gemmsmith.verify.trials.tile_trials import MOST_WORK
 from gemmsmith.verify.trials.trial import Trial
 from gemmsmith.verify.trials.trial_subject import Subject
@@ -38,7 +39,7 @@ def data_trials(subject: Subject) -> Iterator[Trial]:
     yield trial("runs of zeros in A and B", "zero runs", subject.one_tile(max(_ZERO_RUNS_K, plain.k)))
     yield trial("NaN, Inf and zeros in A, B and C", "specials", scaled)
     narrow = spec.accumulator in (FP16, BF16) or base.out_dtype in (FP16, BF16)
-    rounded = spec.arithmetic in ("fp16", "bf16") and not spec.is_rung
+    rounded = spec.arithmetic in ("fp16", "bf16", PARTS) and not spec.is_rung
     if not rounded and base.dtype != TF32:
         if not subject.adds:
             yield trial("subnormal sums", "subnormal")
