@@ -15,7 +15,7 @@ from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.problem import ShapeOptions
 from gemmsmith.cli.options.trial import TrialOptions
 from gemmsmith.cli.options.verification import VerificationOptions
-from gemmsmith.cli.untried_notes import first_product_note, sampled_note, tied_note
+from gemmsmith.cli.untried_notes import first_product_note, read_on_note, sampled_note, tied_note
 from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError, UnknownInstructionError
@@ -163,10 +163,8 @@ def prepare(spec: KernelSpec, config: Config, asked: Asked) -> Prepared:
     if asked.checks.c:  # the user says what C holds
         settled = settled.without_accumulation()
     sampled = sampled_note(spec, config, shapes, blocks, asserted is not None)
-    settled = replace(
-        settled,
-        lines=(*flagged, *settled.lines, *older, *notes(spec), *sampled, *tied_note(spec), *first_product_note(spec)),
-    )
+    untried = (*sampled, *tied_note(spec), *first_product_note(spec), *read_on_note(spec))
+    settled = replace(settled, lines=(*flagged, *settled.lines, *older, *notes(spec), *untried))
     base = _problem(settled.spec, shapes.base, _bias(settled))
     settled = with_shared_operand(bench.open, with_products_of_the_grid(settled), config, base, compiled)
     settled, places = with_places(bench.open, settled, config, (shapes.base, shapes.distinct), compiled)

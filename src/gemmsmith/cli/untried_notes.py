@@ -5,6 +5,8 @@ from __future__ import annotations
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.role_names import is_batch
 from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.host.host_loops import reader_after
+from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.verify.trials.check_shapes import CheckShapes
 
 
@@ -36,3 +38,14 @@ def first_product_note(spec: KernelSpec) -> tuple[str, ...]:
     if spec.is_rung or not told:
         return ()
     return (f"{told[0]} tells which product of a batch it makes, here the first: where the others lie is not tried",)
+
+
+def read_on_note(spec: KernelSpec) -> tuple[str, ...]:
+    """Of a kernel whose result another kernel goes on with, as far as host code shows it."""
+    launch = spec.geometry
+    if not isinstance(launch, UserLaunch) or launch.site is None or launch.second is not None:
+        return ()
+    output = next((i for i, arg in enumerate(spec.signature.arguments) if arg.role == spec.signature.output), None)
+    array = launch.array_passed(output) if output is not None else ""
+    reader = reader_after(launch.site.site, array) if array else ""
+    return (f"what {reader} makes of {array} is not judged",) if reader else ()
