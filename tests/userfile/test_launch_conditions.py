@@ -129,8 +129,21 @@ def test_sizes_are_ruled_out(
 UNREAD = {
     "a function": "if (is_small(M, N)) PLAIN",
     "a flag": "if (use_vectors) PLAIN",
-    "alignment": "if ((uintptr_t)A % 16 == 0) PLAIN",
 }
+
+
+ADDRESSES = {
+    "a remainder": ("if ((uintptr_t)A % 16 == 0) PLAIN", True),
+    "bits": ("if (((uintptr_t)(B) & 15) == 0) PLAIN", True),
+    "a cast of C++": ("if (reinterpret_cast<std::uintptr_t>(C) % 16 == 0 && K % 4 == 0) PLAIN", True),
+    "an element": ("if ((uintptr_t)A[1] % 16 == 0) PLAIN", False),
+}
+
+
+@pytest.mark.parametrize(("body", "is_understood"), ADDRESSES.values(), ids=ADDRESSES)
+def test_an_array_begins_at_a_multiple(tmp_path: Path, body: str, is_understood: bool) -> None:
+    found = launch_of(tmp_path, body).launched(LARGE)
+    assert (found.excluded, found.unread is None) == (None, is_understood)
 
 
 @pytest.mark.parametrize("body", UNREAD.values(), ids=UNREAD)
