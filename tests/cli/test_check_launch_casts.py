@@ -82,3 +82,27 @@ def test_multiples_that_are_no_powers_of_two(
     code, found = check(tmp_path, TENS.replace("DEPTH", depth), capsys)
     assert isinstance(found, dict), found
     assert (code == 0, found["status"] == "wrong") == (is_right, not is_right), found
+
+
+SMALL = """
+#include <cassert>
+#define MOST 32
+__global__ void mm(const float* A, const float* B, float* C, int m, int n, int k) {
+    float sums[MOST] = {};
+    int row = threadIdx.x;
+    if (row >= m) return;
+    for (int p = 0; p < k; ++p)
+        for (int j = 0; j < n; ++j) sums[j] += A[row * k + p] * B[p * n + j];
+    for (int j = 0; j < n; ++j) C[row * n + j] = sums[j];
+}
+void run(const float* A, const float* B, float* C, int m, int n, int k) {
+    assert(m <= MOST && n <= MOST && k <= MOST);
+    mm<<<1, MOST>>>(A, B, C, m, n, k);
+}
+"""
+
+
+def test_sizes_that_are_all_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, SMALL, capsys)
+    assert isinstance(found, dict), found
+    assert (code, found["status"]) == (0, "right"), found

@@ -172,3 +172,14 @@ def test_products_of_parts(
 ) -> None:
     failed, found = check(tmp_path, SPLIT.replace("SAID", said).replace("FIRST", first), capsys)
     assert (failed == 0, found["status"]) == (is_right, "whole_tiles" if is_right else "wrong"), found
+
+
+@pytest.mark.parametrize(("said", "is_right"), [
+    (" M and N need not be multiples of the tile.", False), (" N does not have to be a multiple of 16.", True),
+    (" Any M, N, K.", False),
+])  # fmt: skip
+def test_multiples_that_are_not_needed(
+    said: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed, found = check(tmp_path, WHOLE.replace("SAID", said), capsys)
+    assert (failed == 0, found["status"]) == (is_right, "whole_tiles" if is_right else "wrong"), found

@@ -93,3 +93,36 @@ def test_an_instance_that_computes_something_else_is_not_judged(
     assert isinstance(found, dict), found
     assert (code, found["status"]) == (0, "right"), found
     assert any("not judged" in line for line in found["found"]), found
+
+
+PITCH = """
+// y = A x, rows of A are lda apart.SAID
+__global__ void gemv(int m, int n, const float* A, int lda, const float* x, float* y) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m) return;
+    const float* a = A + (size_t)row * lda;
+    float sum = 0.0f;
+    for (int i = 0; i < n / 4; ++i) {
+        LOAD
+        sum += u.x * v.x + u.y * v.y + u.z * v.z + u.w * v.w;
+    }
+    for (int i = n / 4 * 4; i < n; ++i) sum += a[i] * x[i];
+    y[row] = sum;
+}
+void run(int m, int n, const float* A, int lda, const float* x, float* y) {
+    gemv<<<(m + 127) / 128, 128>>>(m, n, A, lda, x, y);
+}
+"""
+WIDE = "float4 u = ((const float4*)a)[i], v = ((const float4*)x)[i];"
+SINGLE = "float4 u{a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]}, v = ((const float4*)x)[i];"
+
+
+@pytest.mark.parametrize(("said", "load", "status"), [
+    ("", WIDE, "aligned_rows"), (" Any n.", WIDE, "wrong"), (" Any n.", SINGLE, "right"),
+])  # fmt: skip
+def test_rows_that_start_anywhere(
+    said: str, load: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = check(tmp_path, PITCH.replace("SAID", said).replace("LOAD", load), capsys)
+    assert isinstance(found, dict), found
+    assert (code, found["status"]) == (status == "wrong", status), found

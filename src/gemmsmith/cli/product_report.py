@@ -12,7 +12,9 @@ from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, patch, say
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.verify.meaning.launch_trial import ALIGNED, RIGHT, WHOLE_TILES, LaunchTrial
+from gemmsmith.verify.trials.trial import ODD
 
+_ALIGNED_ROWS = "rows that start on multiples of 16 bytes"
 _MULTIPLES = {ALIGNED: "N and K that are multiples of 16", WHOLE_TILES: "whole tiles"}
 
 
@@ -62,7 +64,8 @@ class ProductReport:
             return f"{self.entry} is right, {as_what}: {passed} trials passed"
         if found.ok:
             extents = f" of {' and '.join(found.multiples)}" if found.multiples else ""
-            return f"{self.entry} is right, {as_what}, for {_MULTIPLES[found.status]}{extents} only"
+            sizes = _ALIGNED_ROWS if any(each.label == ODD for each in found.trials) else _MULTIPLES[found.status]
+            return f"{self.entry} is right, {as_what}, for {sizes}{extents} only"
         failed = next(trial for trial in found.trials if not trial.ok)
         verb = "races" if found.status == "racy" else "is wrong"
         return f"{self.entry} {verb}, {as_what}: {failed.label} ({_shape(failed)})"

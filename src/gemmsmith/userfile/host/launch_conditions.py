@@ -39,7 +39,8 @@ _MARKS = {"alpha": Fraction(1234577, 11), "beta": Fraction(7654321, 13)}  # foun
 # Host code may launch a kernel for whole tiles, for small or for large products only.
 _SHAPES = [{"M": m, "N": n, "K": k, "lda": k, "ldb": n, "ldc": n, "batch": 1}
            for m, n, k in ((1024, 1024, 1024), (64, 64, 64), (15360, 15360, 15360), (1024, 2048, 4096),
-                           (16, 4096, 4096), (4096, 16, 4096), (4096, 4096, 16), (31, 33, 35))]  # fmt: skip
+                           (16, 4096, 4096), (4096, 16, 4096), (4096, 4096, 16), (16, 16, 16), (4, 4, 4),
+                           (31, 33, 35))]  # fmt: skip
 _MOST_SITES = 24
 _MOST_CALLERS = 12
 _DEEPEST = 4  # variables that a condition is followed through

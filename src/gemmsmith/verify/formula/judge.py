@@ -43,11 +43,12 @@ from gemmsmith.verify.meaning.launch_trial import (
 )
 from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
+from gemmsmith.verify.trials.trial import ODD
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
 SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other depths", "one row or column"
 CHOSEN = "where host code chooses another launch"
-_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN)
+_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN, ODD)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
 _REMAINDERS = (4, 7, 12)
@@ -301,6 +302,7 @@ class _Judge:
                 self.check.status = RACY if trial.hazards else WRONG if status == ALIGNED and self.promised else status
                 if label == RAGGED and trial.ok:
                     self._judge_sizes(self._other_sizes(step))
+                    self._judge_odd_rows()
                 elif trial.ok:
                     self._judge_sizes(self._whole_sizes())
                 return
@@ -318,6 +320,22 @@ class _Judge:
             self.check.status = WRONG
             return
         self._judge_sizes(self._whole_sizes())
+
+    def _judge_odd_rows(self) -> None:
+        """Rows that start anywhere. A kernel of aligned vectors is right for others only, unless a comment promises any
+        size."""
+        taken, case = self.runner.taken, self.check.found.case
+        if self.check.status != RIGHT or not taken.leading or self.only not in ("", ODD):
+            return
+        odd = with_room(taken, case.with_sizes(**{name: case.sizes[name] + 1 for name in taken.leading}))
+        trial = self._tried(ODD, odd)
+        if trial is None:
+            return
+        self.check.trials.append(trial)
+        if not trial.ok:
+            self._refuse_doubtful(trial)
+            misaligned = any("misaligned" in reason for each in trial.check.outcomes for reason in each.reasons)
+            self.check.status = ALIGNED if misaligned and not self.promised else WRONG
 
     def _whole_sizes(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Depths of whole tiles."""

@@ -230,7 +230,8 @@ def _ragged(runner: Runner, found: ScaledCheck, shape: Shape, step: int, only: s
     spec = runner.spec
     guarded = [axis for axis in failing if (masks_k(spec) if axis == "K" else _is_guarded(spec, axis))]
     kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
-    promised = takes_any(spec.code, kernel, [spec.signature.named(axis) for axis in failing])
+    named = {axis: spec.signature.named(axis) for axis in "MNK"}
+    promised = takes_any(spec.code, kernel, list(named.values())) & {named[axis] for axis in failing}
     found.status = WRONG if guarded or promised else WHOLE_TILES
     found.multiples = tuple(failing)
 

@@ -50,6 +50,11 @@ _SIZE = r"(?:sizes?|shapes?|dimensions?|extents?)"
 _NUMBER = r"number\s+of\s+(?P<axes>(?:rows|columns)(?:\s+and\s+(?:rows|columns))?)"
 _AXES = {"rows": r"^m$|row|height", "columns": r"^n$|col|width"}
 _STATEMENT = re.compile(r"[.;:()]")
+_NO_MULTIPLE = re.compile(
+    r"\b(?:need\s*n[o']t|do(?:es)?\s*(?:n't|\s+not)\s+(?:have|need)\s+to|not\s+(?:necessarily|required\s+to))\s+(?:be\s+)?"
+    r"(?:an?\s+|exact\s+)?(?:multiples?|divisible)",
+    re.I,
+)
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
@@ -82,6 +87,10 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
     promise = re.compile(rf"\b(?:any|arbitrary)\s+(?:(?P<all>(?:\w+\s+)?{_SIZE}\b)|{_NUMBER}|(?P<some>{some}))", re.I)
     found: set[str] = set()
     for clause in _STATEMENT.split(_own_comments(code, kernel)):
+        if _NO_MULTIPLE.search(clause) is not None:
+            words = set(re.findall(r"\w+", clause.lower()))
+            found |= {name for name, short in own.items() if short in words} or set(own)
+            continue
         match = promise.search(clause)
         if match is None or _MISSING.search(clause[: match.start()]) or _MISSING.search(clause[match.end() :]):
             continue
@@ -89,7 +98,7 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
         listed_names = set(re.findall(r"\w+", (match["some"] or "").lower()))
         found |= {name for name, short in own.items() if match["all"] or short in listed_names
                   or any(re.search(axis, short) for axis in axes)}  # fmt: skip
-    asked = {name for name in found if (told := documented(code, [name])).vague or told.multiple > 1}
+    asked = {name for name in found if documented(_NO_MULTIPLE.sub("", code), [name]).multiple > 1}
     return frozenset(found - asked)
 
 

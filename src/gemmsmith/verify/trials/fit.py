@@ -98,10 +98,10 @@ def _as_promised(runner: TrialRunner, found: Raggedness, trial: Trial, base: Pro
     """A kernel that needs multiples is wrong where its comments say that it takes any size."""
     spec, needed = runner.spec, found.multiples
     steps = {"M": needed.m, "N": needed.n, "K": needed.k}
-    names = {axis: spec.signature.named(axis) for axis, step in steps.items() if step > 1 and spec.signature.has(axis)}
+    names = {axis: spec.signature.named(axis) for axis in steps if spec.signature.has(axis)}
     kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
     promised = takes_any(spec.code, kernel, list(names.values())) if kernel is not None else frozenset()
-    for axis in (axis for axis, name in names.items() if name in promised):
+    for axis in (axis for axis, name in names.items() if name in promised and steps[axis] > 1):
         alone = replace(trial, problem=with_extent(base, axis, getattr(base, axis.lower()) + 1))
         verdict = _run(runner, alone)
         if verdict is not None and not verdict.trusted:
