@@ -33,9 +33,9 @@ def is_cleared_once(text: str, frame: Frame) -> bool:
         places = [i for i, p in enumerate(at.function.parameters) if p.name == name]
         if not places or places[0] >= len(at.arguments) or at.caller is None:
             return False
-        calls = len(re.findall(rf"\b{re.escape(at.function.name)}\s*[(<]", at.caller.function.body)) if (
-            at.caller.function is not None) else 1  # fmt: skip
-        repeated = repeated or calls > 1
+        caller = at.caller.function
+        called = rf"\b{re.escape(at.function.name)}\s*[(<]"
+        repeated = repeated or (caller is not None and len(re.findall(called, caller.body)) > 1)
         name, at = uncast(at.arguments[places[0]]), at.caller
     return False
 
