@@ -14,7 +14,7 @@ climb: $(STAMP)  ## verify and measure the whole ladder on this machine
 test: check  ## what a change most likely breaks: under eight minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not nightly"
 
-test-all: $(STAMP)  ## a thirtieth of the longer tests that need no GPU (tests/tiers.toml): about two minutes on two cores
+test-all: $(STAMP)  ## a twentieth of the longer tests that need no GPU (tests/tiers.toml): about two minutes on two cores
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "slow and not gpu"
 
 nightly: $(STAMP)  ## what CI has no time for (tests/tiers.toml): about an hour on two cores
