@@ -34,7 +34,7 @@ TAKEN = {
     "an array": ("struct Sizes { int v[3]; };", "Sizes s", "int M = s.v[0], N = s.v[1], K = s.v[2];",
                  f"{RUN} Sizes s = {{{{M, N, K}}}}; {GRID}s); }}"),
     "batch strides": ("", "int M, int N, int K, int p, int q, int r",
-                      "int z = blockIdx.z; A += z * p; B += (size_t)z * q; C += blockIdx.z * r;",
+                      "size_t z = blockIdx.z; A += z * p; B += z * q; C += z * r;",
                       f"{RUN} dim3 g((N + 15) / 16, (M + 15) / 16, batch); gemm<<<g, dim3(16, 16)>>>("
                       "A, B, C, M, N, K, M * K, K * N, M * N); }"),
 }  # fmt: skip
