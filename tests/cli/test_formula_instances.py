@@ -118,7 +118,8 @@ SINGLE = "float4 u{a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]}, v = ((co
 
 
 @pytest.mark.parametrize(("said", "load", "status"), [
-    ("", WIDE, "aligned_rows"), (" Any n.", WIDE, "wrong"), (" Any n.", SINGLE, "right"),
+    ("", WIDE, "aligned_rows"), (" Any m.", WIDE, "aligned_rows"), (" Any n.", WIDE, "wrong"),
+    (" Any n.", SINGLE, "right"),
 ])  # fmt: skip
 def test_rows_that_start_anywhere(
     said: str, load: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

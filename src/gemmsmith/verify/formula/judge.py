@@ -290,6 +290,12 @@ class _Judge:
         kernel = self.runner.kernel
         return takes_any(kernel.text, kernel.launch.facts.kernel, self.runner.taken.extents)
 
+    @property
+    def _rows_promised(self) -> bool:
+        """Whether one of these is how long the rows of a matrix are: then they may start anywhere."""
+        lengths = {each.rows if each.by_column else each.columns for each in self.check.found.formula.matrices()}
+        return bool(self.promised & lengths)
+
     def _judge_edges(self) -> None:
         """Extents that are no multiples of the tile; rows of whole vectors; one extent after another."""
         step = self.told.multiple
@@ -299,7 +305,9 @@ class _Judge:
                 return
             self.check.trials.append(trial)
             if trial.ok or trial.hazards:
-                self.check.status = RACY if trial.hazards else WRONG if status == ALIGNED and self.promised else status
+                self.check.status = (
+                    RACY if trial.hazards else WRONG if status == ALIGNED and self._rows_promised else status
+                )
                 if label == RAGGED and trial.ok:
                     self._judge_sizes(self._other_sizes(step))
                     self._judge_odd_rows()
@@ -335,7 +343,7 @@ class _Judge:
         if not trial.ok:
             self._refuse_doubtful(trial)
             misaligned = any("misaligned" in reason for each in trial.check.outcomes for reason in each.reasons)
-            self.check.status = ALIGNED if misaligned and not self.promised else WRONG
+            self.check.status = ALIGNED if misaligned and not self._rows_promised else WRONG
 
     def _whole_sizes(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Depths of whole tiles."""
