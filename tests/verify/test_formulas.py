@@ -206,6 +206,77 @@ int run(const float* A, const float* B, float* C, int n, int batch) {
     assert judged(tmp_path, text.replace("BLOCKS", "batch > 1 ? batch / 2 : 1")).status == "wrong"
 
 
+CAPPED = """
+__global__ void gemv(const float* A, const float* x, float* y, int M, int K) {
+    int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
+    for (; row < M; row += STEP) {
+        float sum = 0.0f;
+        for (int k = lane; k < K; k += 32) sum += A[(size_t)row * K + k] * x[k];
+        for (int o = 16; o > 0; o >>= 1) sum += __shfl_down_sync(~0u, sum, o);
+        if (lane == 0) y[row] = sum;
+    }
+}
+void run(const float* A, const float* x, float* y, int M, int K) {
+    gemv<<<min((M + 3) / 4, 256), 128>>>(A, x, y, M, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("step", "status"), [("gridDim.x * 4", "right"), ("M", "wrong")])
+def test_rows_beyond_the_limit_of_a_grid(step: str, status: str, tmp_path: Path) -> None:
+    found = judged(tmp_path, CAPPED.replace("STEP", step))
+    assert (found.status, found.trials[-1].label) == (status, "beyond the largest grid")
+
+
+VECTOR = """
+__global__ void NAME(const float* A, const float* x, float* y, PARAMETERS) {
+    int row = blockIdx.x * 64 + threadIdx.x;
+    if (row >= ROWS) return;
+    float sum = 0.0f;
+    for (int k = BEGIN; k < END; ++k) sum += A[row * COLUMNS + k] * x[k];
+    y[row] = sum;
+}
+void run(const float* A, const float* x, float* y, PARAMETERS) {
+    NAME<<<(ROWS + 63) / 64, 64>>>(A, x, y, PASSED);
+}
+"""
+
+
+def vector_source(name: str, begin: str, end: str, columns: str, square: bool) -> str:
+    found = VECTOR.replace("PARAMETERS", "int n" if square else "int M, int K")
+    found = found.replace("PASSED", "n" if square else "M, K").replace("ROWS", "n" if square else "M")
+    for word, text in (("NAME", name), ("BEGIN", begin), ("END", end), ("COLUMNS", columns)):
+        found = found.replace(word, text)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end", "columns", "status", "formula"),
+    [
+        ("matvec", "0", "n", "n", "right", "A·x"),
+        ("matvec", "0", "row + 1", "n", "right", "the triangular A (lower half)·x"),
+        ("gemv", "1", "K", "K", "wrong", "A·x"),  # no launch is right, the name says what is meant
+        ("gemv", "0", "K - 1", "K", "wrong", "A·x"),
+        ("gemv", "0", "K", "M", "wrong", "A·x"),  # right for square matrices alone
+    ],
+)
+def test_a_matrix_times_a_vector(
+    name: str, begin: str, end: str, columns: str, status: str, formula: str, tmp_path: Path
+) -> None:
+    found = judged(tmp_path, vector_source(name, begin, end, columns, columns == "n"))
+    assert (found.status, found.formula) == (status, formula)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [("weights", "1", "n"), ("gemv", "max(0, row - 9)", "min(n, row + 9)"), ("spmv_gemv", "1", "n")],
+)
+def test_terms_may_be_left_out_on_purpose(name: str, begin: str, end: str, tmp_path: Path) -> None:
+    """A band of a matrix, or no name that says which product is meant."""
+    with pytest.raises(SignatureError):
+        judged(tmp_path, vector_source(name, begin, end, "n", True))
+
+
 @pytest.mark.parametrize("terms", ["sum = fmaxf(sum, A[row * K + k] + B[k * N + col]);",
                                    "sum += fabsf(A[row * K + k] - B[k * N + col]);"])  # fmt: skip
 def test_what_no_formula_explains_is_refused(terms: str, tmp_path: Path) -> None:

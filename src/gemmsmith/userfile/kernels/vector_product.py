@@ -38,11 +38,12 @@ class VectorProduct:
 
 
 def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct | None:
-    """What a kernel computes if it is one, by its two extents and how it indexes its arrays; None for all others."""
+    """What a kernel computes if it is one, by its two extents (one of a square matrix) and how it indexes its arrays;
+    None for all others."""
     pointers = [arg for arg in signature.arguments if arg.code == "P"]
     numbers = [arg for arg in signature.arguments if arg.code in ("i", "I", "q", "Q")]
     extents = [arg.name for arg in numbers if not arg.role.startswith("ld")]
-    if len(pointers) != 3 or len(extents) != 2 or not _SUM.search(kernel.body):
+    if len(pointers) != 3 or len(extents) not in (1, 2) or not _SUM.search(kernel.body):
         return None
     flat = {arg.name: _is_flat(arg.name, kernel.body, [number.name for number in numbers]) for arg in pointers}
     written = [arg.name for arg in pointers if _is_written(arg.name, kernel.body)]
@@ -55,20 +56,20 @@ def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct 
     if flat[vector] is not True and not _NAME.search(kernel.name):
         return None
     columns = _columns(matrices[0], kernel.body, extents)
-    rows = next(name for name in extents if name != columns)
+    rows = next((name for name in extents if name != columns), columns)
     return VectorProduct(matrices[0], vector, written[0], _args(signature, matrices[0], vector, rows, columns))
 
 
 def _args(signature: Signature, matrix: str, vector: str, rows: str, columns: str) -> str:
-    texts = []
+    texts, height = list[str](), _COLUMNS if rows == columns else _ROWS
     for arg in signature.arguments:
         kind = _TYPES.get(arg.ctype, "f32")
         if arg.code == "P":
-            texts.append(f"{arg.name}=randn({_ROWS},{_COLUMNS},{kind})" if arg.name == matrix else
+            texts.append(f"{arg.name}=randn({height},{_COLUMNS},{kind})" if arg.name == matrix else
                          f"{arg.name}=randn({_COLUMNS},{kind})" if arg.name == vector else
-                         f"{arg.name}=zeros({_ROWS},{kind})")  # fmt: skip
+                         f"{arg.name}=zeros({height},{kind})")  # fmt: skip
         else:
-            texts.append(f"{arg.name}={ {rows: _ROWS, columns: _COLUMNS}.get(arg.name, 1) }")
+            texts.append(f"{arg.name}={ {rows: height, columns: _COLUMNS}.get(arg.name, 1) }")
     return ", ".join(texts)
 
 

@@ -20,13 +20,15 @@ _ORDER = {"A": 0, "B": 1}
 
 
 def axes(taken: Takes, constants: Mapping[str, int]) -> Iterator[Axes]:
-    """What the extents may be: all different where three are told; else one is two of them, 1, or a constant."""
+    """What the extents may be: all different where three are told; else one is two of them, 1, or a constant. Of one
+    extent all matrices are square, or one is a vector."""
     names = taken.extents
     if len(names) == _MANY:
         yield from permutations(names)
         return
     if len(names) == 1:
-        yield (names[0],) * 3
+        yield from product((names[0],), (names[0], ONE), names)
+        yield (ONE, names[0], names[0])
         return
     first, second = names
     for one, two in ((first, second), (second, first)):

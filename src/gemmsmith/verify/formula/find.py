@@ -22,6 +22,7 @@ from gemmsmith.verify.formula.candidates import axes, finished, formulas
 from gemmsmith.verify.formula.case import Case, Runner
 from gemmsmith.verify.formula.documented import Documented
 from gemmsmith.verify.formula.formula import ONE, Formula, Stored
+from gemmsmith.verify.formula.near import near_formula, says_vector_product
 from gemmsmith.verify.formula.structure import structure_by_name
 from gemmsmith.verify.formula.takes import Takes
 
@@ -49,6 +50,7 @@ class Found:
 def find_formula(runner: Runner, documented: Documented, seconds: float = SEARCH_S) -> Found | None:
     """The formula that explains every result of a launch; None where none does in so many seconds."""
     end, launched = time.process_time() + seconds, False
+    told = says_vector_product(runner.kernel.name)
     for base in _BASES:
         for case in _cases(runner.taken, base):
             if time.process_time() > end or not documented.allows(case.sizes) or runner.kernel.is_excluded(case.sizes):
@@ -61,8 +63,26 @@ def find_formula(runner: Runner, documented: Documented, seconds: float = SEARCH
                 continue
             launched = True
             if found is not None:
-                return found
+                return found if found.sure or not told else _of_vector(runner, documented, end) or found
             break
+    return _of_vector(runner, documented, end) if told else None
+
+
+def _of_vector(runner: Runner, documented: Documented, end: float) -> Found | None:
+    """The formula of a kernel that is named after a matrix times a vector, and is wrong at all of these sizes: one that
+    explains a square launch, or a part of what any launch gives."""
+    for base in _BASES:
+        for case in _cases(runner.taken, base):
+            square = case.with_sizes(**dict.fromkeys(runner.taken.extents, base))
+            sizes = (case.sizes, square.sizes)
+            if not all(documented.allows(each) and runner.kernel.is_launched(each) for each in sizes):
+                continue
+            try:
+                found = _Search(runner, with_room(runner.taken, square), end).found(False)
+                near = near_formula(runner, case) if found is None else found.formula
+            except GemmsmithError:
+                continue
+            return None if near is None else Found(near, case, True)
     return None
 
 

@@ -43,12 +43,12 @@ from gemmsmith.verify.meaning.launch_trial import (
 )
 from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
-from gemmsmith.verify.trials.trial import ODD
+from gemmsmith.verify.trials.trial import CAPPED, ODD
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
 SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other depths", "one row or column"
 CHOSEN = "where host code chooses another launch"
-_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN, ODD)
+_EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN, CAPPED, ODD)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
 _VECTOR = 16  # elements of the widest access
 _REMAINDERS = (4, 7, 12)
@@ -56,6 +56,7 @@ _SCALARS = ((-0.75, -1.25), (1.0, 0.0), (0.0, 0.5))  # alpha and beta
 _DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
 _TILE = 64  # in which host code is asked for launches
 _FEW, _LONG_DEPTH = 17, 1057  # rows and columns of a long one
+_LONGEST = 2**18  # rows or columns beyond the limit of a grid
 _WHOLE_DEPTHS = (1, 3, 5, 17)  # times the first depth
 _EXTENTS = (64, 16, 8, 32, 48, 128, 192, 256, 320, 512, 640, 1024, 2048, 4096)
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
@@ -368,11 +369,29 @@ class _Judge:
         for name in extents:
             for tiles in launch_changes(partial(self._launch_at, name)):
                 yield CHOSEN, {**dict.fromkeys(extents, _FEW * step), name: tiles * _TILE + step * REST}
+            if limit := self._last_growth(name):
+                yield CAPPED, {**dict.fromkeys(extents, step), name: 2 * limit + step * REST}
+
+    def _last_growth(self, name: str) -> int:
+        """The extent from which on the grid grows no more, as host code has a limit for it; 0 where there is none."""
+        before, grown, extent = 0, False, self.check.found.case.sizes[name]
+        while extent <= _LONGEST:
+            launch = self._launch_of(name, extent)
+            blocks = 0 if launch is None else int(math.prod(launch[:3]))
+            if not blocks:
+                return 0
+            if grown and blocks == before:
+                return extent // 2
+            grown, before, extent = grown or 0 < before < blocks, blocks, 2 * extent
+        return 0
 
     def _launch_at(self, name: str, tiles: int) -> tuple[float, ...] | None:
+        return self._launch_of(name, tiles * _TILE)
+
+    def _launch_of(self, name: str, extent: int) -> tuple[float, ...] | None:
         """The numbers of a launch: its grid and block, shared memory, and what host code computes for the kernel."""
         runner = self.runner
-        found = with_room(runner.taken, self.check.found.case.with_sizes(**{name: tiles * _TILE}), _LEADINGS[0])
+        found = with_room(runner.taken, self.check.found.case.with_sizes(**{name: extent}), _LEADINGS[0])
         try:
             if not runner.kernel.is_launched(found.sizes):
                 return None
