@@ -9,7 +9,7 @@ import pytest
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 from gemmsmith.verify.host.launch_mistakes import launch_mistake
-from gemmsmith.verify.trials.trial import STRIDES, TENSORS
+from gemmsmith.verify.trials.trial import SCALED_ONLY, STRIDES, TENSORS
 from gemmsmith.verify.verdict import Verdict
 
 POINTERS = """
@@ -121,3 +121,35 @@ def test_strides_of_a_batch(strides: str, named: str, tmp_path: Path) -> None:
     if found is not None:
         assert found[0] == STRIDES
         assert named in found[1]
+
+
+SCALED = """
+__global__ void product(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
+    int j = blockIdx.x * 16 + threadIdx.x, i = blockIdx.y * 16 + threadIdx.y;
+    if (i >= M || j >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[i * K + k] * B[k * N + j];
+    C[i * N + j] = alpha * sum + beta * C[i * N + j];
+}
+int run(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
+    CHECK
+    product<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(M, N, K, alpha, A, B, beta, C);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong"),
+    [
+        ("if (M == 0 || N == 0 || alpha == 0.0f) return 0;", True),
+        ("if (M == 0 || N == 0 ||\n        alpha == 0.0f) {\n        return cudaSuccess;\n    }", True),
+        ("if (M == 0 || N == 0 || (alpha == 0.0f && beta == 1.0f)) return 0;", False),
+        ("if (alpha == 0.0f) return -1;", False),  # not supported
+        ("if (alpha == 0.0f) { scale(C, beta, M * N); return 0; }", False),
+        ("if (alpha == 0.0f) return scale(C, beta, M * N);", False),
+    ],
+)
+def test_host_code_that_returns_without_scaling_c(check: str, wrong: bool, tmp_path: Path) -> None:
+    found = mistake(SCALED.replace("CHECK", check), tmp_path)
+    assert (found[0] if found else "") == (SCALED_ONLY if wrong else "")
