@@ -1,4 +1,4 @@
-"""A kernel that adds to C: the verdict says so, and a note where host code never sets C."""
+"""A kernel that adds to C: the verdict says so, and is wrong where host code never sets the C that it hands out."""
 
 from __future__ import annotations
 
@@ -32,21 +32,57 @@ int main() {
 
 
 @pytest.mark.parametrize(
-    ("sets", "is_noted"),
+    ("sets", "copied", "status", "is_noted"),
     [
-        ("", True),
-        ("cudaMemset(C, 0, M * N * 4);", False),
-        ("cudaMemcpy(C, h, M * N * 4, cudaMemcpyHostToDevice);", False),
-        ("fill(C, M * N);", False),
+        ("", True, "wrong", False),
+        ("", False, "right", True),  # who only measures needs no values
+        ("cudaMemset(C, 0, M * N * 4);", True, "right", False),
+        ("cudaMemcpy(C, h, M * N * 4, cudaMemcpyHostToDevice);", True, "right", False),
+        ("fill(C, M * N);", True, "right", False),
     ],
 )
-def test_an_output_that_nothing_sets_is_noted(tmp_path: Path, sets: str, is_noted: bool) -> None:
-    (tmp_path / "add.cu").write_text(FILE.replace("SET", sets))
+def test_an_output_that_nothing_sets(tmp_path: Path, sets: str, copied: bool, status: str, is_noted: bool) -> None:
+    text = FILE.replace("SET", sets)
+    (tmp_path / "add.cu").write_text(text if copied else text.replace("cudaMemcpy(h, C", "//"))
     words = ["check", str(tmp_path / "add.cu"), "--m", "16", "--n", "24", "--k", "8", "--json"]
     found = json.loads(CliRunner().invoke(app, words).output)
-    assert found["status"] == "right"
-    assert "is right, as C + A·B" in found["verdict"]
+    assert found["status"] == status
     assert any("never sets `C`" in note for note in found["notes"]) == is_noted
+
+
+TENSORS = """
+#include <torch/extension.h>
+__global__ void add(const float* a, const float* b, float* c, int M, int N, int K) {
+  int j = blockIdx.x * 8 + threadIdx.x, i = blockIdx.y * 8 + threadIdx.y;
+  if (i >= M || j >= N) return;
+  float s = 0.f;
+  for (int k = blockIdx.z; k < K; k += gridDim.z) s += a[i * K + k] * b[k * N + j];
+  atomicAdd(c + i * N + j, s);
+}
+torch::Tensor run(torch::Tensor a, torch::Tensor b) {
+  int M = a.size(0), K = a.size(1), N = b.size(1);
+  torch::Tensor c = torch::MADE({M, N}, a.options());
+  SET
+  add<<<dim3((N + 7) / 8, (M + 7) / 8, 2), dim3(8, 8)>>>(a.data_ptr<float>(), b.data_ptr<float>(),
+                                                         c.data_ptr<float>(), M, N, K);
+  return c;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "sets", "status"),
+    [
+        ("empty", "", "wrong"),
+        ("zeros", "", "right"),
+        ("empty", "c.zero_();", "right"),
+        ("empty", "c.fill_(0);", "right"),
+    ],
+)
+def test_a_tensor_that_nothing_sets(tmp_path: Path, made: str, sets: str, status: str) -> None:
+    (tmp_path / "add.cu").write_text(TENSORS.replace("MADE", made).replace("SET", sets))
+    words = ["check", str(tmp_path / "add.cu"), "--m", "16", "--n", "24", "--k", "8", "--json"]
+    assert json.loads(CliRunner().invoke(app, words).output)["status"] == status
 
 
 APART = """

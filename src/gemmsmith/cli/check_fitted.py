@@ -19,6 +19,7 @@ from gemmsmith.verify.trials.fair_order import fair_order, too_slow
 from gemmsmith.verify.trials.fit import fit_subject
 from gemmsmith.verify.trials.trial import (
     GUARDED,
+    MORE_TILES,
     ODD,
     ODD_MEANT,
     OTHER_SIZE,
@@ -102,12 +103,22 @@ class FittedTrials:
 
     def run(self) -> bool:
         """Whether they pass, in the seconds before the certificate's."""
-        return self._run_until(SPARE * self.asked.budget) and self._run_deep()
+        return self._run_until(SPARE * self.asked.budget) and self._run_rounds() and self._run_deep()
 
     def run_rest(self) -> bool:
         """The same in the seconds that the certificate left."""
         self.queue.extend(trial for trial in self.postponed if trial not in self.queue)
         return self._run_until(_LAST)
+
+    def _run_rounds(self) -> bool:
+        """Whether more tiles than the largest grid has blocks pass, which are run though no seconds are left: what a
+        block leaves of one tile to its next is seen in few other trials."""
+        waiting = [trial for trial in self.queue if trial.label.startswith(MORE_TILES)]
+        if not waiting or work_of(waiting[0].problem) > _DEEP_WORK:
+            return True
+        self.queue.remove(waiting[0])
+        self.advance()
+        return self._judge(waiting[0], self.runner.run(waiting[0]))
 
     def _run_deep(self) -> bool:
         """Whether one tile with many k-tiles passes, which is run though no seconds are left: what goes wrong after the

@@ -248,7 +248,8 @@ def _larger(
     tile or its pipeline may be larger."""
     equal = settled.spec.signature.square  # one extent for all three
     pace, end = 0.0, seconds_used() + _MEANINGS_S
-    for times, deeper in ((1, 1), (2, 2), (_LARGER, _LARGER)) if equal else ((1, 1), (2, 1), (_LARGER, 1), (2, 4)):
+    steps = ((1, 1), (2, 2), (_LARGER, _LARGER)) if equal else ((1, 1), (2, 1), (_LARGER, 1), (2, 4))
+    for times, deeper in steps:
         tried = CheckShapes(*((m * times, n * times, k * deeper) for m, n, k in (shapes.base, shapes.distinct)))
         unread = times > 1 and settled.reading is None
         # Where launches take long, meanings are tried only on a shape that is large enough.
@@ -256,8 +257,8 @@ def _larger(
         if unread and not short:
             settled = _settled(bench, settled.spec, config, tried, compiled, options, None, end - seconds_used())
         problem, before = _problem(settled.spec, tried.base, _bias(settled)), seconds_used()
-        if times < _LARGER and no_launch(settled.spec, config, problem):  # a grid that is rounded down has no block yet
-            continue
+        if (times, deeper) != steps[-1] and no_launch(settled.spec, config, problem):
+            continue  # a grid that is rounded down has no block yet
         verdict = verify_launch(bench.open(), settled.spec, config, problem, fill="integers", mode="exact", c="set",
                                 compile_fn=lambda *_: compiled)  # fmt: skip
         pace = (seconds_used() - before) / math.prod(tried.base)
@@ -265,7 +266,8 @@ def _larger(
             if unread and short and not verdict.trusted:
                 settled = _settled(bench, settled.spec, config, tried, compiled, options, None)
             return settled, tried
-    return settled, shapes
+    launched = not no_launch(settled.spec, config, _problem(settled.spec, shapes.base, _bias(settled)))
+    return settled, shapes if launched else tried
 
 
 def _problem(spec: KernelSpec, shape: Shape, bias: str = "") -> Problem:

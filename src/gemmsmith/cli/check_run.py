@@ -34,6 +34,7 @@ from gemmsmith.cli.guessed_launch import (
 from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
+from gemmsmith.cli.other_formula import refuse_other_formula
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
 from gemmsmith.kernel.config import Config
@@ -103,6 +104,7 @@ def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:
         refuse_mere_guess(report)
         refuse_given_layers(report, config)
         refuse_callers_flag(report, runner)
+        refuse_other_formula(report, asked)
     if report.ok or not asked.only_right:
         report.causes = find_causes(report, runner, asked, run_check)
     report.remedies = find_remedies(report, runner, asked, run_check)

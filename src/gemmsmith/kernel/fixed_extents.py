@@ -10,8 +10,12 @@ from gemmsmith.kernel.signature import Signature
 
 _EXTENTS = ("M", "N", "K")
 # Names of constants that fix an extent, the most explicit first.
-_FIXED = tuple(tuple(name.replace("X", extent) for extent in "MNK")
-               for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X"))  # fmt: skip
+_FIXED = (
+    *(tuple(name.replace("X", extent) for extent in "MNK")
+      for name in ("X_GLOBAL", "X_TOTAL", "X_SIZE", "X_DIM", "SIZE_X", "DIM_X", "X")),
+    ("NI", "NJ", "NK"), ("I", "J", "K"), ("A_ROWS", "B_COLS", "A_COLS"), ("ROWS_A", "COLS_B", "COLS_A"),
+    ("HA", "WB", "WA"), ("ROW_A", "COL_B", "COL_A"), ("A_ROW", "B_COL", "A_COL"),
+)  # fmt: skip
 _FRAGMENT = re.compile(r"\bmatrix_[ab]\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,")
 _ROWS_APART = re.compile(r"(?:^|_)(?:PAD(?:DED)?|PITCH|STRIDE|LD[ABC]?)(?:_|$)", re.I)
 _MOST_PADDING = 128
@@ -39,7 +43,8 @@ def fixed_names(body: str, constants: Mapping[str, int]) -> dict[str, str]:
     """The constants that set M, N and K, by role; those of a plain name must be used by the kernel."""
     known = {name for name, value in constants.items() if value > 0}
     for names in _FIXED:
-        used = known.issuperset(names) and ("_" in names[0] or set(names) & _words_of(body))
+        explicit = names[0].strip("MNK").startswith("_") or names[0].endswith("_M")
+        used = known.issuperset(names) and (explicit or set(names) & _words_of(body))
         if used:
             return dict(zip(_EXTENTS, names, strict=True))
     side = next((name for name in _FIXED_SQUARE if name in known and name in _words_of(body)), "")

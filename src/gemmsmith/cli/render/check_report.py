@@ -15,6 +15,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.kernels.scratch import is_never_set
+from gemmsmith.userfile.kernels.span_parameters import without_accessor
 from gemmsmith.verify.code.instruction_start import START
 from gemmsmith.verify.code.long_indices import means_beyond
 from gemmsmith.verify.host.launched_products import leaves_out, one_value_scalars
@@ -23,8 +24,10 @@ from gemmsmith.verify.meaning.settled import Settled
 from gemmsmith.verify.meaning.settled_text import formula
 from gemmsmith.verify.oracles.arithmetic import precision_limit
 from gemmsmith.verify.oracles.certificate import Certificate
+from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.multiples import ANY, Multiples
 from gemmsmith.verify.trials.trial import (
+    CLEARED,
     DISTINCT,
     EITHER_UNREAD,
     LARGE,
@@ -109,7 +112,18 @@ class Report:
             return False
         if trial.label in (ODD, RAGGED, VECTORS):  # without guards, threads write into their neighbours' rows
             return not is_hazard(verdict)
-        return self._reads_c(trial) or (trial.label == DISTINCT and self.square and not is_hazard(verdict))
+        squares = trial.label == DISTINCT and self.square and not is_hazard(verdict)
+        return self._reads_c(trial) or (squares and not self._takes_any_rectangle)
+
+    @property
+    def _takes_any_rectangle(self) -> bool:
+        """Whether comments say that M and N may be anything: then M = N alone is not enough."""
+        signature, facts = self.spec.signature, getattr(self.spec.geometry, "facts", None)
+        names = {axis: signature.named(axis) for axis in "MNK" if signature.has(axis)}
+        kernel = getattr(facts, "kernel", None)
+        if kernel is None or len(names) < len("MNK"):
+            return False
+        return {names["M"], names["N"]} <= takes_any(self.spec.code, kernel, list(names.values()))
 
     def _reads_c(self, trial: Trial) -> bool:
         """Whether reading C when beta = 0 is a habit: who spares C with one alpha, or asks whether beta is 0, means to
@@ -227,10 +241,11 @@ class Report:
         if not signature.accumulates or signature.has("D") or site is None or not 0 <= place < len(site.arguments):
             return []
         c, text = signature.arguments[place].name, site.arguments[place]
-        if not is_never_set(text, site.frame):
+        if not is_never_set(text, site.frame) or any(trial.label == CLEARED for trial, _ in self.verdicts):
             return []
-        return [f"{self.entry} adds to {c}, and the host code that launches it at {site.shown()} never sets `{text}`: "
-                f"call cudaMemset({text}, 0, …) before the launch"]  # fmt: skip
+        cure = "make it with torch::zeros" if "data" in text else f"call cudaMemset({text}, 0, …) before the launch"
+        return [f"{self.entry} adds to {c}, and the host code that launches it at {site.shown()} never sets "
+                f"`{without_accessor(text)}`: {cure}"]  # fmt: skip
 
     @property
     def left(self) -> list[str]:

@@ -31,6 +31,7 @@ _MATRICES = 3  # A, B and C: fewer pointers are left in no product
 _REFERENCE = re.compile(r"(?:[\w>]\s+\w+\s*[({]|>\s*[({]|&\s*\w+\s*=)\s*$")
 _NEAR = 120  # characters before an element in which that is looked for
 _UNSET = re.compile(r"\bempty(?:_like)?\s*\(")  # PyTorch's tensors
+_TO_HOST = re.compile(r"\bcudaMemcpy\w*\s*\([^;]*cudaMemcpyDeviceToHost[^;]*;")
 _CALL = r"\bcuda(?:Malloc|Memset|Free)\w*\s*\("
 
 
@@ -144,14 +145,41 @@ def _is_made_of_zeros(name: str, owner: Frame | None) -> bool:
 
 def is_never_set(text: str, frame: Frame) -> bool:
     """Whether host code shows that nothing sets an array before the launch: it is allocated, launched with, copied back
-    and freed, and nothing else happens to it."""
+    or returned, freed, and nothing else happens to it."""
     name, owner = _owner(text, frame)
-    if owner is None or owner.function is None or not re.fullmatch(r"[A-Za-z_]\w*", name) or not allocates(name, owner):
+    if owner is None or owner.function is None:
         return False
-    body = re.sub(r"\bcudaMemcpy\w*\s*\([^;]*cudaMemcpyDeviceToHost[^;]*;", ";", owner.function.body)
+    if (tensor := _tensor_of(name)) and (variable := owner.locals.variables.get(tensor)) is not None:
+        body = re.sub(
+            rf"\breturn\s+{tensor}\s*;|\b{tensor}\s*\.\s*(?:size|stride|dim|numel)\b", ";", owner.function.body
+        )
+        return _UNSET.search(variable.value) is not None and _uses(tensor, body) == len(("declared", "launched"))
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or not allocates(name, owner):
+        return False
+    body = _TO_HOST.sub(";", owner.function.body)
     body = re.sub(r"\bcuda(?:Malloc\w*|Free\w*)\s*\([^;]*;", ";", body)
     declared = rf"\*\s*{re.escape(name)}\s*(?:=[^;,]*)?[;,]"
-    return len(re.findall(rf"\b{re.escape(name)}\b", re.sub(declared, ";", body))) == 1  # the launch
+    return _uses(name, re.sub(declared, ";", body)) == 1  # the launch
+
+
+def is_result(text: str, frame: Frame) -> bool:
+    """Whether host code copies an array back, or returns a tensor."""
+    name, owner = _owner(text, frame)
+    if owner is None or owner.function is None:
+        return False
+    body, tensor = owner.function.body, _tensor_of(name)
+    returned = tensor and re.search(rf"\breturn\s+{tensor}\s*;", body) is not None
+    return bool(returned) or any(_uses(name, copy[0]) for copy in _TO_HOST.finditer(body))
+
+
+def _tensor_of(text: str) -> str:
+    """The tensor of ``c.data_ptr<float>()``; empty for other texts."""
+    match = re.match(r"([A-Za-z_]\w*)\s*(?:\.|->)\s*(?:mutable_|const_)?data(?:_ptr)?\b", text)
+    return match[1] if match is not None else ""
+
+
+def _uses(name: str, body: str) -> int:
+    return len(re.findall(rf"\b{re.escape(name)}\b", body))
 
 
 def _owner(text: str, frame: Frame) -> tuple[str, Frame | None]:
@@ -179,5 +207,4 @@ def _only_shared(text: str, site: SiteValues) -> bool:
     for match in reversed(list(re.finditer(_CALL, body))):
         body = body[: match.start()] + body[closing(body, match.end() - 1) :]
     declared = rf"\*\s*{re.escape(name)}\s*(?:=[^;,]*)?[;,]"
-    uses = re.findall(rf"\b{re.escape(name)}\b", re.sub(declared, ";", body))
-    return len(uses) <= 1  # the launch
+    return _uses(name, re.sub(declared, ";", body)) <= 1  # the launch

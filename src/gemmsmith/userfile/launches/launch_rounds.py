@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
-from gemmsmith.kernel.signature import SCRATCH
+from gemmsmith.kernel.signature import SCRATCH, Argument
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.host.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
 from gemmsmith.userfile.kernels.options import UserOptions
-from gemmsmith.userfile.kernels.scratch import begins_as_zeros, cleared_bytes
+from gemmsmith.userfile.kernels.scratch import begins_as_zeros, cleared_bytes, is_never_set, is_result
 from gemmsmith.userfile.kernels.span_parameters import without_accessor
 from gemmsmith.userfile.launches.chained_launch import INTEGERS, ChainedLaunch
 from gemmsmith.userfile.launches.launch_memory import LaunchMemory
@@ -58,6 +58,12 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         place = self.signature.place(index)
         return argument.at_launch or (passed[place] if "." in argument.name and place < len(passed) else "")
 
+    def _passed_for(self, argument: Argument) -> str:
+        """What the launch passes for an argument, as it is written."""
+        passed = self.site.site.arguments if self.site is not None else ()
+        place = self.signature.place(self.signature.arguments.index(argument))
+        return passed[place] if place < len(passed) else ""
+
     @property
     def zeroes_output(self) -> bool:
         """Whether host code sets the result to zero before the launch."""
@@ -68,9 +74,15 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         return place < len(passed) and begins_as_zeros(without_accessor(passed[place]), self.site.site.frame)
 
     def not_cleared(self, problem: Problem) -> str:
-        """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; else ""."""
+        """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; or
+        that nothing sets it; else ""."""
         output = next((arg for arg in self.signature.arguments if arg.role == self.signature.output), None)
-        if self.site is None or output is None or not output.at_launch or self.swapped:
+        if self.site is None or output is None or self.swapped:
+            return ""
+        frame, passed = self.site.site.frame, self._passed_for(output)
+        if is_never_set(passed, frame) and is_result(passed, frame):
+            return f"nothing sets {without_accessor(passed)} before the launch at {self.site.site.shown()}"
+        if not output.at_launch:
             return ""
         found = cleared_bytes(output.at_launch, self.site, problem_sizes(problem))
         needed = problem.m * problem.n * problem.out_dtype.itemsize

@@ -179,6 +179,8 @@ def _looks_like_values(code: str, listed: Node) -> bool:
 
 def _value(code: str, node: Node | None, kind: str, array: bool) -> str:
     text = words(text_of(code, node))
+    if node is not None and kind == "dim3" and node.type in ("number_literal", "binary_expression"):
+        return f"{kind}({text})"  # dim3 threads = 128
     if node is None or node.type not in ("initializer_list", "argument_list"):
         return text
     if array:

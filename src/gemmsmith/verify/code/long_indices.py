@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from gemmsmith.kernel.signature import strip_comments
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.product_axis import product_number
+from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.trials.trial import matrix_of
 
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
@@ -26,6 +28,8 @@ _ALONG_Z = "blockIdx.z"
 _EXTENT = re.compile(r"\b(?:[MNK]|ld[abc]?)\b")
 _TYPE = r"(?:std::)?(?:size_t|ptrdiff_t|u?int64_t|(?:unsigned\s+)?long(?:\s+long)?(?:\s+int)?)"
 _DECLARED = re.compile(rf"\b{_TYPE}\s+(?:const\s+)?(?!int\b)(\w+)\s*[=;,)]")
+_SIDES = {"A": "MK", "B": "KN", "C": "MN", "D": "MN"}
+_ELEMENTS = 2**31
 _IN_64_BITS = re.compile(rf"\b(?:static_cast\s*<\s*(?:const\s+)?)?{_TYPE}\s*[>)(]|\b\d+[uU]?(?:ll|LL|l|L)[uU]?\b")
 
 
@@ -123,7 +127,15 @@ def means_beyond(spec: KernelSpec, problem: Problem, label: str) -> bool:
     """Whether a kernel was meant for ``problem``, of which the matrix that ``label`` names has more than 2³¹ elements,
     in one product or in all of a batch."""
     offsets = problem.batch > 1 and means_long_offsets(spec)
-    return offsets or means_long_indices(spec, matrix_of(label)[0])
+    return offsets or means_long_indices(spec, matrix_of(label)[0]) or claims_beyond(spec, matrix_of(label)[0])
+
+
+def claims_beyond(spec: KernelSpec, matrix: str) -> bool:
+    """Whether comments name extents up to which a matrix has more than 2³¹ elements: "rows up to 131072"."""
+    names = {axis: spec.signature.named(axis) for axis in _SIDES.get(matrix, "") if spec.signature.has(axis)}
+    limits = documented(spec.code, list(names.values())).limits
+    most = {name: bound for name, sign, bound in limits if sign.startswith("<")}
+    return len(names) == 2 and all(name in most for name in names.values()) and math.prod(most.values()) > _ELEMENTS
 
 
 def means_long_offsets(spec: KernelSpec) -> bool:

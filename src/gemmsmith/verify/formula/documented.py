@@ -38,7 +38,8 @@ def documented(text: str, extents: Sequence[str]) -> Documented:
     limits = []
     for name in extents:
         own = re.escape(name.rpartition(".")[2])
-        found = re.findall(rf"(?<!\w){own}\s*(<=|>=|==|<|>)\s*(\d+)\b(?!\s*[-+*/])", said)
+        found = re.findall(rf"(?<!\w){own}\s*(<=|>=|==|<|>|up\s+to|at\s+most)\s*(\d+)\b(?!\s*[-+*/])", said)
+        found = [("<=" if sign[0].isalpha() else sign, number) for sign, number in found]
         limits += [(name, sign, int(number)) for sign, number in found]
     subject = re.compile(rf"\b(?:{'|'.join([*(re.escape(name.rpartition('.')[2]) for name in extents), *_SIZES])})\b")
     multiples, vague = list[int](), False

@@ -1,4 +1,4 @@
-"""Host code that sets C to zero for a kernel that adds to it: whether it does so for all of C.
+"""Host code that sets C to zero for a kernel that adds to it: whether it does so, and for all of C.
 
 The kernel's trials give it a C of their own, so that they cannot see this.
 """
@@ -14,8 +14,8 @@ from gemmsmith.verify.verdict import Verdict
 
 
 def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = False) -> Verdict | None:
-    """The verdict on host code that clears a part of C alone, with the facts of ``like``; None: it clears all of it, or
-    there is none to be read. ``free``: other shapes may be looked at, too."""
+    """The verdict on host code that clears a part of C alone, or nothing of a C that it allocates, with the facts of
+    ``like``; None: it clears all of it, or that is not to be read. ``free``: other shapes may be looked at, too."""
     cleared = getattr(spec.geometry, "not_cleared", None)
     if spec.is_rung or not spec.signature.accumulates or spec.signature.has("D") or cleared is None:
         return None
@@ -23,7 +23,7 @@ def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = 
     problem, why = next(found, (problem, ""))
     if not why:
         return None
-    reason = f"host code: {why}; the kernel adds to what is there, so that the rest of C keeps what it held"
+    reason = f"host code: {why}; the kernel adds to what is there, so that C is no product where it held anything"
     return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
 
 

@@ -71,6 +71,8 @@ def launched_shape(spec: KernelSpec, shape: Shape) -> Shape:
     m, n, k = shape
     times = sorted(product(_TIMES, repeat=3), key=math.prod)
     tried = [(m * a, n * b, k * c) for a, b, c in times if m * a * n * b * k * c <= _MOST_WORK]
+    # An instance for rows that are no whole vectors: tiles with an edge tell more than one of a single element.
+    tried += [(m + a, n + b, k + c) for a, b, c in _RAGGED if min(m + a, n + b, k + c) > 0]
     tried += [(max(1, m // share), max(1, n // share), max(1, k // share)) for share in _SHARES]
     tried += [(max(1, m // share), n, k) for share in _SHARES] + [(m, max(1, n // share), k) for share in _SHARES]
     if spec.signature.square:

@@ -48,6 +48,7 @@ _ACCURATE = re.compile(
 )
 _SIZE = r"(?:sizes?|shapes?|dimensions?|extents?)"
 _NUMBER = r"number\s+of\s+(?P<axes>(?:rows|columns)(?:\s+and\s+(?:rows|columns))?)"
+_MAY_BE = r"(?:itself\s+)?(?:(?:is|are|may\s+be|can\s+be)\s+)?(?:arbitrary|anything|unrestricted)\b"
 _AXES = {"rows": r"^m$|row|height", "columns": r"^n$|col|width"}
 _STATEMENT = re.compile(r"[.;:()]")
 _NO_MULTIPLE = re.compile(
@@ -80,11 +81,15 @@ def leaves_c_unread(spec: KernelSpec) -> bool:
 
 def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> frozenset[str]:
     """The extents of these names that a comment says may be anything: "any M and N", "arbitrary sizes", "any number of
-    rows"; not those of which it asks for multiples."""
+    rows", "m, k, n are arbitrary"; not those of which it asks for multiples."""
     own = {name: name.rpartition(".")[2].lower() for name in names}
     listed = "|".join(map(re.escape, own.values()))
-    some = rf"(?:{listed})\b(?:\s*(?:,|/|and|or|x|×)\s*(?:{listed})\b)*"
-    promise = re.compile(rf"\b(?:any|arbitrary)\s+(?:(?P<all>(?:\w+\s+)?{_SIZE}\b)|{_NUMBER}|(?P<some>{some}))", re.I)
+    some = rf"\b(?:{listed})\b(?:(?:\s*(?:,|/|and|or|x|×)\s*|\s+)(?:and\s+)?(?:{listed})\b)*"
+    promise = re.compile(
+        rf"\b(?:any|arbitrary)\s+(?:(?P<all>(?:\w+\s+)?{_SIZE}\b)|{_NUMBER}|(?P<some>{some}))"
+        rf"|(?P<named>{some})\s+{_MAY_BE}",
+        re.I,
+    )
     found: set[str] = set()
     for clause in _STATEMENT.split(_own_comments(code, kernel)):
         if _NO_MULTIPLE.search(clause) is not None:
@@ -95,7 +100,7 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
         if match is None or _MISSING.search(clause[: match.start()]) or _MISSING.search(clause[match.end() :]):
             continue
         axes = [_AXES[axis] for axis in re.findall(r"rows|columns", (match["axes"] or "").lower())]
-        listed_names = set(re.findall(r"\w+", (match["some"] or "").lower()))
+        listed_names = set(re.findall(r"\w+", (match["some"] or match["named"] or "").lower()))
         found |= {name for name, short in own.items() if match["all"] or short in listed_names
                   or any(re.search(axis, short) for axis in axes)}  # fmt: skip
     asked = {name for name in found if documented(_NO_MULTIPLE.sub("", code), [name]).multiple > 1}

@@ -24,6 +24,7 @@ from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.harness import no_launch
 from gemmsmith.verify.host.launched_products import asked_multiple, excluded
+from gemmsmith.verify.host.rounded_grids import is_for_any
 from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.axis_multiple import LaunchSteps
 from gemmsmith.verify.trials.check_shapes import block_tile, tile_of_grid
@@ -35,7 +36,7 @@ from gemmsmith.verify.trials.far_trials import far_trial
 from gemmsmith.verify.trials.float_index_trials import misrounded_indices
 from gemmsmith.verify.trials.least_depth import with_least_depth
 from gemmsmith.verify.trials.multiples import ANY, Raggedness, WrongGuard
-from gemmsmith.verify.trials.raggedness import find_raggedness
+from gemmsmith.verify.trials.raggedness import find_raggedness, with_padded_rows
 from gemmsmith.verify.trials.trial import LARGE, Size, Trial
 from gemmsmith.verify.trials.trial_runner import TrialRunner
 from gemmsmith.verify.trials.trial_subject import Subject
@@ -95,14 +96,21 @@ def fit_subject(
 
 
 def _as_promised(runner: TrialRunner, found: Raggedness, trial: Trial, base: Problem) -> Raggedness:
-    """A kernel that needs multiples is wrong where its comments say that it takes any size."""
+    """A kernel that needs multiples is wrong where its comments say that it takes any size, or its own guards and host
+    code that just has too few blocks."""
     spec, needed = runner.spec, found.multiples
     steps = {"M": needed.m, "N": needed.n, "K": needed.k}
     names = {axis: spec.signature.named(axis) for axis in steps if spec.signature.has(axis)}
     kernel = getattr(getattr(spec.geometry, "facts", None), "kernel", None)
     promised = takes_any(spec.code, kernel, list(names.values())) if kernel is not None else frozenset()
-    for axis in (axis for axis, name in names.items() if name in promised and steps[axis] > 1):
+    meant = {axis for axis, name in names.items() if name in promised}
+    meant |= {
+        axis for axis in "MN" if steps[axis] > 1 and not _says(spec, axis, steps[axis]) and is_for_any(spec, axis)
+    }
+    for axis in (axis for axis in names if axis in meant and steps[axis] > 1):
         alone = replace(trial, problem=with_extent(base, axis, getattr(base, axis.lower()) + 1))
+        if all(spec.signature.has(role) for role in ("lda", "ldb", "ldc")):
+            alone = with_padded_rows(alone)  # any K, not any leading dimension
         verdict = _run(runner, alone)
         if verdict is not None and not verdict.trusted:
             return Raggedness(ANY, axis, alone, verdict)

@@ -116,10 +116,16 @@ def _ending(trial: Trial, base: Problem, axis: str, less: int, step: int) -> Tri
     """The trial at an extent so much below a multiple of ``step``, with rows that start on whole vectors."""
     extent = getattr(base, axis.lower())
     problem = with_extent(base, axis, (extent if extent > step else extent + step) - less)
-    problem = problem.with_(lda=_padded(problem.a_shape[1], problem.dtype.itemsize),
-                            ldb=_padded(problem.b_shape[1], problem.dtype.itemsize),
-                            ldc=_padded(problem.n, problem.out_dtype.itemsize))  # fmt: skip
-    return replace(trial, problem=problem, slack=_PADDING_OF_LAST_ROW)
+    return with_padded_rows(replace(trial, problem=problem))
+
+
+def with_padded_rows(trial: Trial) -> Trial:
+    """The trial with rows that start on multiples of 16 bytes; the last one has its padding as well."""
+    problem = trial.problem
+    padded = problem.with_(lda=_padded(problem.a_shape[1], problem.dtype.itemsize),
+                           ldb=_padded(problem.b_shape[1], problem.dtype.itemsize),
+                           ldc=_padded(problem.n, problem.out_dtype.itemsize))  # fmt: skip
+    return replace(trial, problem=padded, slack=_PADDING_OF_LAST_ROW)
 
 
 def _is_wrong_at_its_end(judged: Verdict) -> bool:

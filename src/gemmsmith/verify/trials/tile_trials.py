@@ -13,7 +13,7 @@ from gemmsmith.verify.trials.chosen_launches import ASKED_TILES, REST, launch_ch
 from gemmsmith.verify.trials.exact_trial import exact_trial
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
 from gemmsmith.verify.trials.multiples import round_up
-from gemmsmith.verify.trials.trial import Trial
+from gemmsmith.verify.trials.trial import MORE_TILES, Trial
 from gemmsmith.verify.trials.trial_subject import Subject
 
 MOST_WORK = 2**23  # multiply-adds of a launch that is run as a whole: some seconds
@@ -133,7 +133,7 @@ def _beyond_largest_grid(subject: Subject) -> Iterator[Trial]:
         if found > before and found == blocks(2 * side, side) == blocks(side, 2 * side):
             problem = subject.problem(2 * side * bm - 1, side * bn, subject.parts)
             if problem.m * problem.n * problem.k <= MOST_WORK:
-                yield exact_trial(subject, f"more tiles than the largest grid of {found} blocks has", problem)
+                yield exact_trial(subject, f"{MORE_TILES} of {found} blocks has", problem)
             return
         side *= 2
 

@@ -25,6 +25,7 @@ EDGES = "edges of its code"  # a group
 DECISIONS = "decisions of its code"  # a group
 LARGE = "more than 2³¹ elements"
 CAPPED = "beyond the largest grid"
+MORE_TILES = "more tiles than the largest grid"
 NEARLY = "fewer than 2³¹ elements, but many,"
 NO_K = "K = 0"
 VECTORS = "whole vectors, but no multiple of the tile"

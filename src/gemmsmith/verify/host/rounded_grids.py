@@ -1,0 +1,37 @@
+"""Grids that are rounded down, for kernels that are made for more: ``ceil(N / 16)`` of integers, ``N / 16`` blocks in a
+function for any N.
+
+A grid that is rounded down does not make a kernel wrong, if sizes are multiples of the tile. They are not meant to be
+where the kernel guards the extent, and host code says that it rounds up, or takes the extent from whoever calls it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.launches.launch_site import LaunchSite, callers_of
+from gemmsmith.verify.code.source_guards import is_compared_with
+
+_ROUNDS_UP = re.compile(r"\bceilf?\s*\(")
+_MOST_CALLERS = 12
+
+
+def is_for_any(spec: KernelSpec, axis: str) -> bool:
+    """Whether the kernel and its launch are meant for any M (or N), whatever the number of blocks."""
+    site = getattr(spec.geometry, "site", None)
+    if site is None or not spec.signature.has(axis) or not is_compared_with(spec, axis):
+        return False
+    return _ROUNDS_UP.search(site.origin(0)[1]) is not None or _is_given(spec, axis, site.site)
+
+
+def _is_given(spec: KernelSpec, axis: str, site: LaunchSite) -> bool:
+    """Whether a function whose callers are not known is passed the extent, as it is."""
+    if any(each.frame.caller is not None for each in callers_of(site, _MOST_CALLERS)):
+        return False
+    function, signature = site.frame.function, spec.signature
+    if function is None or function.name == "main":
+        return False
+    place = signature.place(next(i for i, arg in enumerate(signature.arguments) if arg.role == axis))
+    text = site.arguments[place] if place < len(site.arguments) else ""
+    return text in {each.name for each in function.parameters}
