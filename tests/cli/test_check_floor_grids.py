@@ -40,3 +40,42 @@ def test_a_kernel_of_whole_vectors_is_right_for_whole_tiles(tmp_path: Path, caps
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "whole_tiles"
     assert found["multiples"] == {"m": 64, "n": 64, "k": 16}
+
+
+GUARDED = """
+#define TILE 16
+SAID
+__global__ void guarded(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K) {
+    guarded<<<dim3(GRID), dim3(TILE, TILE)>>>(A, B, C, M, N, K);
+}
+MAIN
+"""
+DOWN, UP = "N / TILE, M / TILE", "(N + TILE - 1) / TILE, (M + TILE - 1) / TILE"
+CALLED = "int main() { float *a, *b, *c; run(a, b, c, 512, 512, 512); }"
+
+
+@pytest.mark.parametrize(
+    ("grid", "said", "main", "status"),
+    [
+        (UP, "", "", "right"),
+        (DOWN, "", "", "wrong"),  # a function for any M and N, a kernel that guards both
+        (DOWN, "// M and N are multiples of 16", "", "whole_tiles"),
+        (DOWN, "", CALLED, "whole_tiles"),  # the file's own sizes are multiples
+        ("ceil(N / TILE), ceil(M / TILE)", "", CALLED, "wrong"),  # it is meant to round up
+        ("ceil(N / (float)TILE), ceil(M / (float)TILE)", "", CALLED, "right"),
+    ],
+)
+def test_a_grid_that_is_rounded_down_for_a_kernel_that_guards(
+    grid: str, said: str, main: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = GUARDED.replace("GRID", grid).replace("SAID", said).replace("MAIN", main)
+    (tmp_path / "guarded.cu").write_text(text)
+    run_command(["check", str(tmp_path / "guarded.cu"), "--cures", "0", "--json"])
+    assert json.loads(capsys.readouterr().out)["status"] == status

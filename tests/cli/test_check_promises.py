@@ -183,3 +183,52 @@ def test_multiples_that_are_not_needed(
 ) -> None:
     failed, found = check(tmp_path, WHOLE.replace("SAID", said), capsys)
     assert (failed == 0, found["status"]) == (is_right, "whole_tiles" if is_right else "wrong"), found
+
+
+SWAPPED = """
+// C = A * B, row-major.SAID
+__global__ void swapped(const float* A, const float* B, float* C, int m, int k, int n) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= m || col >= n) return;
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i) sum += A[row * k + i] * B[i * n + col];
+    C[row * n + col] = sum;
+}
+void run(const float* A, const float* B, float* C, int m, int k, int n) {
+    swapped<<<dim3((m + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(A, B, C, m, k, n);
+}
+int main() {
+    int m = 96, k = 64, n = 96;
+    float *a, *b, *c;
+    run(a, b, c, m, k, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "status"), [("", "square_only"), (" m, k, n are arbitrary.", "wrong"),
+                                              (" Any alpha; m is not arbitrary.", "square_only")])  # fmt: skip
+def test_squares_alone(said: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path, SWAPPED.replace("SAID", said), capsys)[1]["status"] == status
+
+
+LARGE = """
+// S = Q * D, rows are those of QSAID
+__global__ void scores(const float* Q, const float* D, float* S, int nq, int nd, int d) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= nq || col >= nd) return;
+    float sum = 0.0f;
+    for (int k = 0; k < d; ++k) sum += Q[(size_t)row * d + k] * D[(size_t)k * nd + col];
+    S[row * nd + col] = sum;
+}
+void run(const float* Q, const float* D, float* S, int nq, int nd, int d) {
+    scores<<<dim3((nd + 15) / 16, (nq + 15) / 16), dim3(16, 16)>>>(Q, D, S, nq, nd, d);
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "status"), [("", "right"), (" (nq up to 4096, nd up to 4096)", "right"),
+                                              (" (nq up to 131072, nd at most 65536)", "wrong")])  # fmt: skip
+def test_sizes_that_32_bits_do_not_index(
+    said: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(tmp_path, LARGE.replace("SAID", said), capsys)[1]["status"] == status

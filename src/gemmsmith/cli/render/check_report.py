@@ -13,6 +13,7 @@ from gemmsmith.compile.compiled import CompiledKernel
 from gemmsmith.cure.suggestion import Suggestion
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.sim.races.hazards import EXITED
 from gemmsmith.trace.kernel_names import as_written
 from gemmsmith.userfile.kernels.scratch import is_never_set
 from gemmsmith.userfile.kernels.span_parameters import without_accessor
@@ -41,6 +42,7 @@ from gemmsmith.verify.trials.trial import (
 )
 from gemmsmith.verify.verdict import Verdict, is_hazard, is_misaligned, only_clamps
 
+_COUNT = re.compile(r"\b([\d,]+) of\b")  # threads
 _VECTORS = re.compile(
     r"\b(?:ld|st)\.(?:global|volatile|relaxed|weak)[\w.:]*\.(?:v2|v4|b64|b128|u64|f64)\b|cp\.async|wmma\.|tex\."
 )
@@ -230,8 +232,14 @@ class Report:
 
     @property
     def launch_notes(self) -> list[str]:
-        """What the launches did that is legal but worth knowing, each once."""
-        return list(dict.fromkeys((*self._unset_output(), *(n for _, verdict in self.verdicts for n in verdict.notes))))
+        """What the launches did that is legal but worth knowing, each once; of notes that differ in a number of threads
+        alone, the one with most."""
+        found: dict[str, str] = {}
+        for note in (*self._unset_output(), *(n for _, verdict in self.verdicts for n in verdict.notes)):
+            alike = _COUNT.sub("N of", note, count=1) if EXITED in note else note
+            if alike not in found or _first_count(note) > _first_count(found[alike]):
+                found[alike] = note
+        return list(found.values())
 
     def _unset_output(self) -> list[str]:
         """That host code never sets the C which the kernel adds to."""
@@ -359,6 +367,11 @@ class Report:
 def _refuses_rows(verdict: Verdict) -> bool:
     """Whether rows that start anywhere end the launch: by a misaligned access or by a tensor map's strides."""
     return is_misaligned(verdict) or any(MAP_REFUSED in reason for reason in verdict.reasons)
+
+
+def _first_count(note: str) -> int:
+    match = _COUNT.search(note)
+    return int(match[1].replace(",", "")) if match is not None else 0
 
 
 def _only_races(verdict: Verdict) -> bool:

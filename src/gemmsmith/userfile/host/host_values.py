@@ -210,6 +210,9 @@ class HostScope(HostObjects):
             raise UnknownValueError(f"members of {name} are assigned, before its changes or after them")
         if (variable := scope.variables.get(name)) is not None:
             return converted(variable.type, evaluate(variable.value, self))
+        if self.frame.caller is None and self._is_left_to_callers(name) and _PARTS.fullmatch(name):
+            self.asked.parts = True
+            return ASSUMED_PARTS  # before host code clamps it
         if (found := self._parameter(name)) is None:
             raise UnknownValueError(f"{name} has no value")
         return evaluate(found[0], found[1])

@@ -80,10 +80,8 @@ def counts_whole_tiles(spec: KernelSpec, axis: str) -> bool:
 
 
 def _compares(spec: KernelSpec, axis: str, text: str) -> bool:
-    signature = spec.signature
-    own = {arg.name for arg in signature.arguments if arg.role == axis} | {signature.named(axis)}  # rows of A, and of C
-    name = "|".join(map(re.escape, own))
-    return re.search(rf"<=?\s*(?:{name})\b|\b(?:{name})\s*>=?(?!>)", without_loop_heads(text)) is not None
+    name = re.escape(spec.signature.named(axis))
+    return re.search(rf"<=?\s*{name}\b|\b{name}\s*>=?(?!>)", without_loop_heads(text)) is not None
 
 
 def threads_compare(text: str, name: str) -> bool:

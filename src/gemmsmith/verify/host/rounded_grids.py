@@ -11,7 +11,7 @@ import re
 
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.userfile.launches.launch_site import LaunchSite, callers_of
-from gemmsmith.verify.code.source_guards import is_compared_with
+from gemmsmith.verify.code.source_guards import without_loop_heads
 
 _ROUNDS_UP = re.compile(r"\bceilf?\s*\(")
 _MOST_CALLERS = 12
@@ -19,10 +19,20 @@ _MOST_CALLERS = 12
 
 def is_for_any(spec: KernelSpec, axis: str) -> bool:
     """Whether the kernel and its launch are meant for any M (or N), whatever the number of blocks."""
-    site = getattr(spec.geometry, "site", None)
-    if site is None or not spec.signature.has(axis) or not is_compared_with(spec, axis):
+    site, facts = getattr(spec.geometry, "site", None), getattr(spec.geometry, "facts", None)
+    if site is None or not spec.signature.has(axis) or not _is_guarded(spec, axis, str(getattr(facts, "reached", ""))):
         return False
     return _ROUNDS_UP.search(site.origin(0)[1]) is not None or _is_given(spec, axis, site.site)
+
+
+def _is_guarded(spec: KernelSpec, axis: str, text: str) -> bool:
+    """Whether the kernel compares something with the extent, beside the ends of loops, and has no whole tiles of it:
+    ``M / 32`` in the kernel is as the grid is."""
+    names = {arg.name for arg in spec.signature.arguments if arg.role == axis}
+    own = rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b"
+    if re.search(rf"(?<![-+*/%]\s){own}\s*(?:/|>>)\s*\w", text):
+        return False
+    return re.search(rf"[<>]=?\s*{own}|{own}\s*[<>](?![<>])", without_loop_heads(text)) is not None
 
 
 def _is_given(spec: KernelSpec, axis: str, site: LaunchSite) -> bool:

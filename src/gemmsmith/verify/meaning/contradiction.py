@@ -1,7 +1,7 @@
 """What a kernel's name or its host code says against a reading of it (readings.py).
 
 A product that fits the result is not always the one that is meant: a kernel called ``nt`` that computes A·B, or a bias
-that is read by row though host code allocates one value for each column.
+that is read by row though host code allocates one value for each column, or a comment says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from gemmsmith.kernel.axis_strides import stored_by_columns
 from gemmsmith.kernel.layout import ROW_MAJOR, Layout, layout_in_name
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.verify.meaning.readings import Reading
+from gemmsmith.verify.meaning.told_bias import told_bias
 
 
 def contradiction(reading: Reading, spec: KernelSpec) -> str:
@@ -34,17 +35,17 @@ def contradiction(reading: Reading, spec: KernelSpec) -> str:
 
 
 def _other_bias(reading: Reading, spec: KernelSpec) -> str:
-    """Against a bias of rows or of columns: host code allocates one that has the other extent."""
+    """Against a bias of rows or of columns: host code allocates one that has the other extent, or says that it has."""
     counted = getattr(spec.geometry, "bias_extent", None)
     if not reading.bias or counted is None:
         return ""
     signature, needed = reading.signature, "M" if reading.bias == "row" else "N"
-    allocated = counted(signature)
-    if not allocated or allocated == needed:
+    named, allocated = signature.named("bias"), counted(signature)
+    told, where = (allocated, f"its host code allocates {allocated} for {named}") if allocated else told_bias(
+        spec, signature)  # fmt: skip
+    if not told or told == needed:
         return ""
-    named = signature.named("bias")
-    return (f"it adds {named} by {reading.bias}, which takes {needed} values, but its host code allocates {allocated} "
-            f"for {named}")  # fmt: skip
+    return f"it adds {named} by {reading.bias}, which takes {needed} values, but {where}"
 
 
 def _may_mean(said: Layout, found: Layout) -> bool:
