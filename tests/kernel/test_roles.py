@@ -278,3 +278,18 @@ def test_a_view_of_a_transposed_operand_has_its_rows_and_columns_swapped() -> No
     assert operations == "NT"
     assert [each.role for each in read.arguments if each.name in ("b.rows", "b.cols")] == ["N", "K"]
     assert Layout().applied(signature)[0] == signature
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("float4* row = reinterpret_cast<float4*>(A + 4); s += row[0].x;", set()),
+        ("float *a = A, *c = C; s = a[0];", set()),
+        ("float* c = C + 4; *c = s;", {"C"}),
+        ("if (i < n) *(C + i) = s; else *A = s;", {"A", "C"}),
+        ("do *C += s; while (0);", {"C"}),
+        ("*reinterpret_cast<float4*>(C) = v;", {"C"}),
+    ],
+)
+def test_a_pointer_that_is_declared_is_not_written(body: str, names: set[str]) -> None:
+    assert written(["A", "C"], body) == names

@@ -58,6 +58,16 @@ STYLES: dict[str, Case] = {
         TILED + f"template <int T> {HOST} {{ mine<T, T><<<dim3(N / T, M / T), T>>>{ARGS}; }}\n"
         "template void run<16>(float*, float*, float*, int, int, int);",
         (16, 8, 1), (16, 1, 1), {"BM": "16", "BN": "16"}),
+    "an explicit instantiation of a class": (
+        TILED + "template <int BM, int BN> struct Launch {\n"
+        f"  static {HOST} {{ mine<BM, BN><<<dim3(N / BN, M / BM), BM * 2>>>{ARGS}; }} }};\n"
+        "template struct Launch<32, 64>;",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
+    "an explicit instantiation of a class with a member outside": (
+        TILED + "template <int BM, int BN> class Launch { void run(float*, float*, float*, int, int, int); };\n"
+        f"template <int BM, int BN> {HOST.replace('run', 'Launch<BM, BN>::run')}"
+        f" {{ mine<BM, BN><<<dim3(N / BN, M / BM), BM * 2>>>{ARGS}; }}\ntemplate class Launch<32, 64>;",
+        (4, 4, 1), (64, 1, 1), {"BM": "32", "BN": "64"}),
     "a default of the wrapper": (
         TILED + f"template <int T = 32> {HOST} {{ mine<T, T><<<dim3(N / T, M / T), T>>>{ARGS}; }}\n",
         (8, 4, 1), (32, 1, 1), {"BM": "32", "BN": "32"}),

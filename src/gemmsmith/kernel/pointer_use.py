@@ -43,7 +43,7 @@ def _is_written(name: str, body: str) -> bool:
     brackets = r"(?:\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]|\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\))"
     patterns = (
         rf"(?<![\w.>]){it}\s*{brackets}+(?:\.\w+)?{_ASSIGNS}",  # C[i] =, C(i, j) = of a macro
-        rf"\*\s*\(?\s*{it}\b[^;=]*\)?{_ASSIGNS}",  # *C =, *(C + i) =
+        rf"(?:^|[;{{}}():?,]|\b(?:else|do)\b)\s*\*\s*\(?\s*{it}\b[^;=]*\)?{_ASSIGNS}",  # *C =, *(C + i) =
         rf"_cast\s*<[^<>]*>\s*\([^;=]*\b{it}\b[^;=]*\)[^;=]*{_ASSIGNS}",  # reinterpret_cast<float4*>(&C[i])[0] =
         rf"\(\s*\w+\s*\*\s*\)[^;=]*\b{it}\b[^;=]*\)?{_ASSIGNS}",  # *(float4*)(C + i) =
         rf"\b[A-Z_0-9]*(?:FLOAT|HALF|LD|ST|FETCH|VEC|INT)\w*\s*\(\s*{it}\b[^;=]*\)[^;=]*{_ASSIGNS}",  # FLOAT4(C[i]) =

@@ -310,10 +310,11 @@ def _callers(frame: Frame, policies: bool = True) -> Iterator[Frame]:
     calls of a member of a template's parameter have callers of their own."""
     function = frame.function
     assert function is not None
-    found = 0
+    owner = re.sub(r"<[^()]*>", "", function.scope).rpartition("::")[2]  # its class
+    found, names = 0, {function.name, owner}
     for source in _mentioning(frame):
         for instance in source.instantiations:
-            if instance.name == function.name and function.template:
+            if instance.name in names and function.template:
                 yield replace(frame, template=instance.template)
                 found += 1
         named = references(source, frame.project, function.name, function) if function.template else ()

@@ -307,7 +307,11 @@ class _Reader:
             self._store(self.aliases, text_of(self.code, name), words(text_of(self.code, kind)), scope)
 
     def _instantiation(self, node: Node) -> None:
+        """Of a function, or of a class: ``template struct Launcher<128, 64>;``."""
         named = innermost(function_declarator(node.child_by_field_name("declarator")))
+        classes = (each for each in node.named_children if each.type in ("struct_specifier", "class_specifier"))
+        if named is None and (owner := next(classes, None)) is not None:
+            named = owner.child_by_field_name("name")
         arguments = named.child_by_field_name("arguments") if named is not None else None
         if named is not None and arguments is not None:
             name = text_of(self.code, named.child_by_field_name("name"))
