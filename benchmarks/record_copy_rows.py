@@ -1,13 +1,18 @@
-"""Record what copies by rows cost: micro/copy_rows.cu, and beside it rungs that copy by cp.async, over K.
+"""Record what copies by rows cost, and how blocks begin and end: micro-benchmarks, and beside them rungs over K.
 
     python benchmarks/record_copy_rows.py --output benchmarks/results/h200_copy_rows.json [--jobs 12]
+    python benchmarks/record_copy_rows.py --set short --output benchmarks/results/h200_store_shapes.json
     python benchmarks/record_copy_rows.py --compile        without a GPU: whether everything compiles
 
-"copies": rows of the micro-benchmark. "rungs": cycles of cold and hot launches, each kernel alone, as record_cycles.py
-times them; "launches": the same of each launch of a product by itself. A ``stamped`` rung reads the clock at its start,
-before each wait for copies, after each barrier, before its outputs and at its end; "cold_clocks" and "hot_clocks" have
-the mean over warps of each reading, from the start of the block's first warp; ``spread``, between the first and the
-last warp of a block; ``sm_ns``, from the start of the first block to the end of the last by the GPU's timer.
+Set "rows": micro/copy_rows.cu, and rungs that copy by cp.async, at K from 256 to 4096. Set "short":
+micro/store_shapes.cu, rungs at K = 64 and 128, and products that have launches before their kernel.
+
+"micro": rows of the micro-benchmark. "rungs": cycles of cold and hot launches, each kernel alone, as record_cycles.py
+times them; "apart": the same of each launch of a product by itself, and of all but the last ("before"). A ``stamped``
+rung reads the clock at its start, before each wait for copies, after each barrier, before its outputs and at its end;
+"cold_clocks" and "hot_clocks" have the mean over warps of each reading, from the start of the block's first warp;
+``spread``, between the first and the last warp of a block; ``sm_ns``, from the start of the first block to the end of
+the last by the GPU's timer.
 
 Needs a GPU of sm_90 and nvcc; takes two minutes.
 """
@@ -33,6 +38,9 @@ from record_cycles import Clock, timed
 HERE = Path(__file__).parent
 ARCH = "90a"
 K = (256, 512, 1024, 2048, 4096)
+SHORT = ("mma_pipelined", "mma_swizzled", "wmma", "async_copy", "padded", "wgmma_tma", "wgmma_specialized",
+         "wgmma_persistent")  # fmt: skip
+SPLIT = ("fp32_tensor_fp16x3", "fp32_wgmma_bf16x6", "fp32_wgmma_fp16x3", "fp32_wgmma_registers")
 MOST_SECONDS = 40  # of the micro-benchmark
 OVER_K = ("async_copy", "mma_pipelined", "wgmma_tma", "mma_swizzled", "fp32_tensor_fp16x3")
 MOST_K = 1024  # up to which the launches of a product are timed by themselves
@@ -81,6 +89,16 @@ def stamped(text: str) -> str:
         body = re.sub(rf"({place})", r"\1 stamp();", body)
     inside, last, _ = body.rpartition("}")
     return f"{head}{STAMPS}\n{begin}{signature}{brace}    Stamps stamp;\n{inside}    stamp.end();\n{last}\n"
+
+
+def short_jobs() -> list[Job]:
+    """Products of which the beginning and the end take most of the time, and products with launches before them."""
+    made: list[Job] = []
+    for m, n in ((128, 256), (512, 512), (1024, 1024), (2048, 2048)):
+        made += [(name, {}, (m, n, k), False) for k in (64, 128) for name in SHORT]
+    made += [(name, {}, (n, n, k), False) for n, k in ((512, 512), (1024, 512), (1024, 1024), (2048, 1024))
+             for name in SPLIT]  # fmt: skip
+    return sorted(made, key=_operands)
 
 
 def jobs() -> list[Job]:
@@ -136,10 +154,10 @@ def compiled(job: Job, folder: Path) -> str:
     return made
 
 
-def micro(folder: Path) -> Path:
-    program = folder / "copy_rows"
+def micro(name: str, folder: Path) -> Path:
+    program = folder / name
     code = f"arch=compute_{ARCH},code=sm_{ARCH}"
-    source = str(HERE / "micro" / "copy_rows.cu")
+    source = str(HERE / "micro" / f"{name}.cu")
     subprocess.run(["nvcc", "-O3", "-std=c++17", "-gencode", code, source, "-o", str(program)], check=True)
     return program
 
@@ -192,7 +210,7 @@ class Bench:
         sets = self.operands(problem)
         contender = KernelContender(spec, config, self.device, compile_for)
         enqueue = contender.prepare(problem, sets, self.rig.stopwatch.stream)
-        row = {"config": contender.identity.config, "digest": contender.identity.digest}
+        row: dict[str, Any] = {"config": contender.identity.config, "digest": contender.identity.digest}
         row |= timed(self.rig, self.clock, enqueue, len(sets))
         row["hot"] = timed(self.rig, self.clock, lambda _: enqueue(0), 1)
         contender.close()
@@ -207,11 +225,12 @@ class Bench:
         self.rig.stopwatch.synchronize()
         names = [each.spec.name for each in plan.launches]
         if len(names) > 1 and not job[3] and problem.k <= MOST_K:
-            row["launches"] = []
-            for n, name in enumerate(names):
-                one = self.device.launcher([[each[n]] for each in products], self.rig.stopwatch.stream)
-                figures = timed(self.rig, self.clock, one, len(sets))
-                row["launches"].append({"kernel": name, "us": figures["us"], "cycles": figures["cycles"]})
+            row["apart"] = []
+            parts = [(name, slice(n, n + 1)) for n, name in enumerate(names)] + [("before", slice(0, -1))]
+            for name, part in parts:
+                some = self.device.launcher([each[part] for each in products], self.rig.stopwatch.stream)
+                figures = timed(self.rig, self.clock, some, len(sets))
+                row["apart"].append({"kernel": name, "us": figures["us"], "cycles": figures["cycles"]})
             whole(0)
         if job[3]:
             warps = products[0][-1].launch.geometry.threads // 32
@@ -230,34 +249,39 @@ class Bench:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", default="")
+    parser.add_argument("--set", default="rows", choices=("rows", "short"))
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--compile", action="store_true", help="compile only, without a GPU")
     parser.add_argument("--seconds", type=float, default=110, help="no further product is begun after so long")
     given = parser.parse_args()
     began = time.perf_counter()
+    short = given.set == "short"
+    source = "store_shapes" if short else "copy_rows"
     head: dict[str, Any] = {
-        "what": "copies by cp.async of rows of 32 to 256 bytes, and rungs that copy by cp.async, over K",
+        "what": "how fast an SM stores, by the shape of its stores, and rungs at a short K" if short else
+                "copies by cp.async of rows of 32 to 256 bytes, and rungs that copy by cp.async, over K",
         "date": datetime.now(UTC).date().isoformat(),
-        "command": "python benchmarks/record_copy_rows.py --output benchmarks/results/h200_copy_rows.json",
-    }
+        "command": f"python benchmarks/record_copy_rows.py --set {given.set} --output "
+                   f"benchmarks/results/h200_{source}.json",
+    }  # fmt: skip
     copies: list[str] = []
     rows: list[str] = []
 
     def write() -> None:
         if given.output:
-            both = (("copies", copies), ("rungs", rows))
+            both = (("micro", copies), ("rungs", rows))
             lists = ",\n".join(f' "{name}": [\n  ' + ",\n  ".join(each) + "\n ]" for name, each in both)
             Path(given.output).write_text(f"{json.dumps(head, indent=1)[:-2]},\n{lists}\n}}\n", "utf-8")
 
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as thread:
         folder = Path(name)
-        program = thread.submit(micro, folder)
-        chosen = jobs()
+        program = thread.submit(micro, source, folder)
+        chosen = short_jobs() if short else jobs()
         first = {(job[0], str(job[1]), job[3]): job for job in chosen}
         with ProcessPoolExecutor(given.jobs) as pool:
             for line in pool.map(compiled, first.values(), [folder] * len(first)):
                 print(line, flush=True)
-                head["compiler"] = f"nvcc (copies), {line.partition(':')[0]} (rungs)"
+                head["compiler"] = f"nvcc (micro), {line.partition(':')[0]} (rungs)"
         if given.compile:
             program.result()
             return 0
@@ -267,7 +291,11 @@ def main() -> int:
             print(done.stderr, file=sys.stderr)
         except subprocess.SubprocessError as error:
             print(error, file=sys.stderr)
-        print(f"{len(copies)} rows of copies after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{len(copies)} rows of the micro-benchmark after {time.perf_counter() - began:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
 
         from gemmsmith.bench.rig import cuda_rig
         from gemmsmith.run.cuda import cuda_device
