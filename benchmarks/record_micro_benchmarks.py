@@ -48,6 +48,8 @@ WHAT = {
     "bulk_copies": "bulk copies of 16 bytes to 4 KB, issued by one thread or by several",
     "half_products": "products of pairs of 16-bit numbers, and FFMA beside them, by what their operands are",
     "loads_beside": "loads from L2 and shared memory while other warps read shared memory and multiply",
+    "copy_rows": "how long copies of rows of 32 to 256 bytes take to arrive, and k-tiles of them",
+    "store_shapes": "how fast an SM stores, by the shape of its stores",
     "copy_waits": "what waiting for copies costs a block beside the time of the copies",
     "block_places": "on which SMs and sub-cores the blocks of a launch run, and products of blocks of one warp",
     "tensor_power": "clock and watts of products by mma.sync, by where their operands come from",
