@@ -278,16 +278,3 @@ def test_lines_of_dram_take_different_times_and_380_cycles_on_average() -> None:
     late = [latency(line, True) - latency(line, False) for line in range(1000)]
     assert sum(late) / len(late) == pytest.approx(MODEL.sm.dram_latency, abs=10)
     assert max(late) - min(late) == pytest.approx(2 * MODEL.sm.dram_spread, rel=0.02)
-
-
-@pytest.mark.parametrize(("pattern", "width", "parts"), [(0, 16, (15,) * 4), (1, 8, (1,) * 8)])
-def test_stores_go_out_as_measured_by_bytes_a_lane(pattern: int, width: int, parts: tuple[int, ...]) -> None:
-    """``parts``: the sectors of each line that a store writes: four whole lines, or eight rows of 32 bytes."""
-    found = {r["kilobytes"]: r["issue_cycles"] for r in recorded("h200_stores.json")
-             if r["pattern"] == pattern and r["blocks"] == 1}  # fmt: skip
-    path = MemoryPath(1, MODEL.sm, Memory(), Outcome())
-    store = Row(0, Kind.GLOBAL_STORE, Unit.MIO, 2, 1, 0, -1, (), 0, 0, 0, 0, 0.0, 0, width + 8, 0, False, 1, 0, "TEST")
-    count = (96 << 10) // (32 * width)
-    for _ in range(count):
-        path.global_access(0, store, tuple(enumerate(parts)), 0.0)
-    assert path.store_free[0] == pytest.approx(found[128] - found[32], rel=0.05)

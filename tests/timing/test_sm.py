@@ -124,7 +124,7 @@ def test_a_fence_waits_until_stores_before_it_have_gone_out() -> None:
     stores = [store._replace(position=n) for n in range(100)]
     code = [*stores, row(100, Kind.FENCE, number=1), end(101)]
     found = run(code, payloads=dict.fromkeys(range(100), lines))
-    out = 100 * 512 / MODEL.store_wide_bytes_cycle
+    out = 100 * 512 / MODEL.store_bytes_cycle
     assert out > 2 * MODEL.fence
     assert found.cycles == pytest.approx(out + MODEL.l2_latency, rel=0.05)
 

@@ -152,10 +152,8 @@ class Rates:
         idle = gpu.sms / min(busy or self.sms, self.blocks)  # fewer SMs at work get more each
         l2 = max(l2, min(l2 * idle, sm.l2_alone_bytes_cycle))
         near = self.far_apart(size) * idle if apart else sm.l2_tma_bytes_cycle
-        stored = sm.store_all_bytes_cycle * idle
         return replace(
             sm, l2_bytes_cycle=l2, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
-            store_bytes_cycle=min(sm.store_bytes_cycle, stored),
-            store_wide_bytes_cycle=min(sm.store_wide_bytes_cycle, stored),
+            store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
             tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
         )  # fmt: skip

@@ -17,7 +17,6 @@ from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
 _GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
-_WIDE = 16 + 8  # bytes a lane of a store of 16 bytes, with its address
 _UNKNOWN = ((0, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
@@ -141,8 +140,7 @@ class MemoryPath:
         if row.kind != _GLOBAL_LOAD:
             nbytes = 32 * sectors
             self.out.stored_bytes += nbytes
-            rate = model.store_wide_bytes_cycle if row.operand_bytes >= _WIDE else model.store_bytes_cycle
-            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / rate
+            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
             stored = self.store_free[sm] + model.l2_latency
             if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
                 self.out.left_at = max(self.out.left_at, stored)

@@ -34,8 +34,7 @@ class SmParameters:
     dram_spread           by which lines of DRAM come up to so much earlier or later than ``dram_latency``
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next;
                           bulk_gap: from one bulk copy to the next
-    store_bytes_cycle     from one SM, alone; store_wide_bytes_cycle: by stores of 16 bytes a lane;
-                          store_all_bytes_cycle: all SMs at work; tma_*: by TMA
+    store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
     fence                 of a MEMBAR that reaches beyond the block
     branch                until the instruction that a branch goes to; branch_any: after one that asks all lanes
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
@@ -113,7 +112,6 @@ class SmParameters:
     branch: float = 6.0
     branch_any: int = 22
     store_bytes_cycle: float = 29.0
-    store_wide_bytes_cycle: float = 22.4
     store_all_bytes_cycle: float = 17.3
 
 
