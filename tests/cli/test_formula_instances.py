@@ -70,6 +70,39 @@ def test_rows_of_whole_vectors(last: str, status: str, tmp_path: Path, capsys: p
         assert any("gemv<false>: right" in line for line in found["found"]), found
 
 
+ROWS = """
+// K must be even
+template <int ROWS>
+__global__ void decode(const float* x, const float* w, float* y, int N, int K) {
+    int column = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+    if (column >= N) return;
+    float sums[ROWS] = {};
+    for (int k = 2 * lane; k < END; k += 64)
+        for (int r = 0; r < ROWS; ++r)
+            sums[r] += x[r * K + k] * w[column * K + k] + x[r * K + k + 1] * w[column * K + k + 1];
+    for (int r = 0; r < ROWS; ++r) {
+        for (int d = 16; d > 0; d /= 2) sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], d);
+        if (lane == 0) y[r * N + column] = sums[r];
+    }
+}
+void run(int rows, const float* x, const float* w, float* y, int N, int K) {
+    int blocks = (N + 3) / 4;
+    if (rows == 1) decode<1><<<blocks, 128>>>(x, w, y, N, K);
+    else if (rows == 2) decode<2><<<blocks, 128>>>(x, w, y, N, K);
+    else if (rows == 8) decode<8><<<blocks, 128>>>(x, w, y, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(("end", "status"), [("K", "right"), ("K / 64 * 64", "wrong"),
+                                             ("(ROWS == 8 ? K / 64 * 64 : K)", "wrong")])  # fmt: skip
+def test_rows_of_the_template(end: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Instances that differ in a size of the template are judged, each; K is even, and need not be a multiple of 64."""
+    code, found = check(tmp_path, ROWS.replace("END", end), capsys)
+    assert isinstance(found, dict), found
+    assert (code, found["status"]) == (status == "wrong", status), found
+
+
 MODES = """
 template <int MODE>
 __global__ void gemv(const float* A, const float* x, float* y, int rows, int cols) {

@@ -6,8 +6,8 @@ split ones, an addend with rows of its own, an activation with parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ class Stored:
     by_column: bool = False
     leading: str = ""
     stride: str = ""
+
+    def with_ones(self, fixed: Collection[str]) -> Stored:
+        """The same with 1 for these extents: one line, in whatever order."""
+        rows, columns = (ONE if name in fixed else name for name in (self.rows, self.columns))
+        return replace(self, rows=rows, columns=columns, by_column=self.by_column and ONE not in (rows, columns))
 
     def counts(self, sizes: Mapping[str, int]) -> tuple[int, int, int]:
         """Lines, elements of each, and how far they are apart."""
@@ -103,6 +108,12 @@ class Formula:
     def structured(self) -> Stored:
         """The operand of which a triangle counts, if one does."""
         return (self.rights if self.triangle is not None and self.triangle.right else self.lefts)[0]
+
+    def with_ones(self, fixed: Collection[str]) -> Formula:
+        """The formula with 1 for these extents: what two instances of a template have in common that fixes them."""
+        lefts, rights = (tuple(each.with_ones(fixed) for each in side) for side in (self.lefts, self.rights))
+        addend = None if self.addend is None else self.addend.with_ones(fixed)
+        return replace(self, c=self.c.with_ones(fixed), lefts=lefts, rights=rights, addend=addend)
 
     def product(self, arrays: Mapping[str, Array], sizes: Mapping[str, int], number: int = 0) -> tuple[Array, ...]:
         """The products of which the result is made, of one matrix of a batch."""

@@ -24,6 +24,7 @@ from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, other_insta
 from gemmsmith.verify.code.source_guards import threads_compare, without_loop_heads
 from gemmsmith.verify.formula.case import Case, Runner
 from gemmsmith.verify.formula.documented import Documented, documented
+from gemmsmith.verify.formula.formula import ONE, Formula
 from gemmsmith.verify.formula.find import SEARCH_S, Found, expected, find_formula, rooms, with_room
 from gemmsmith.verify.formula.takes import takes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
@@ -56,6 +57,7 @@ _SCALARS = ((-0.75, -1.25), (1.0, 0.0), (0.0, 0.5))  # alpha and beta
 _DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
 _TILE = 64  # in which host code is asked for launches
 _FEW, _LONG_DEPTH = 17, 1057  # rows and columns of a long one
+_VECTOR_DEPTH = 20_021  # of a product with a vector, beyond any part of it that shared memory holds
 _LONGEST = 2**18  # rows or columns beyond the limit of a grid
 _WHOLE_DEPTHS = (1, 3, 5, 17)  # times the first depth
 _EXTENTS = (64, 16, 8, 32, 48, 128, 192, 256, 320, 512, 640, 1024, 2048, 4096)
@@ -143,7 +145,7 @@ class _Subject:
         if found is None and same_but_for_sizes(other.runner.kernel, kernel):
             sizes = next((each for each in self._sizes(other.found.case.sizes) if kernel.is_launched(each)), None)
             found = None if sizes is None else replace(other.found, case=other.found.case.with_sizes(**sizes))
-        if found is None or found.formula != other.found.formula:
+        if found is None or self._of_any_size(found.formula) != other._of_any_size(other.found.formula):
             return None
         judge = _Judge(self.runner, self.told, FormulaCheck(kernel, found), refused, "")
         judge.start -= _BUDGET_S * (1 - 1 / shares)
@@ -151,6 +153,10 @@ class _Subject:
             return judge.judged()
         except GemmsmithError:
             return None
+
+    def _of_any_size(self, formula: Formula) -> Formula:
+        """The formula without the extents that its template fixes: ``skinny<1>`` and ``skinny<4>`` compute the same."""
+        return formula.with_ones(set(self.runner.kernel.integers) - set(self.runner.taken.extents) | {ONE})
 
     def _sizes(self, base: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Extents for which host code may launch this instance, with the integers of its template."""
@@ -191,7 +197,7 @@ class _Judge:
                 f"check has no trial {self.only!r} for this kernel",
                 f"its trials: {'; '.join((DISTINCT, OTHERS, WIDE, *_EDGES))}",
             )
-        if self.only in ("", *_EDGES) and not self.told.vague:
+        if self.only in ("", *_EDGES) and self._open:
             self._judge_edges()
         return self.check
 
@@ -292,6 +298,11 @@ class _Judge:
         return takes_any(kernel.text, kernel.launch.facts.kernel, self.runner.taken.extents)
 
     @property
+    def _open(self) -> tuple[str, ...]:
+        """The extents that may end within a tile: comments ask for no multiples of them that are not understood."""
+        return tuple(name for name in self.runner.taken.extents if name not in self.told.vague)
+
+    @property
     def _rows_promised(self) -> bool:
         """Whether one of these is how long the rows of a matrix are: then they may start anywhere."""
         lengths = {each.rows if each.by_column else each.columns for each in self.check.found.formula.matrices()}
@@ -301,7 +312,7 @@ class _Judge:
         """Extents that are no multiples of the tile; rows of whole vectors; one extent after another."""
         step = self.told.multiple
         for label, by, status in ((RAGGED, step, RIGHT), (VECTORS, max(step, _VECTOR), ALIGNED)):
-            trial = self._edge(label, *self.runner.taken.extents, by=by)
+            trial = self._edge(label, *self._open, by=by)
             if trial is None:
                 return
             self.check.trials.append(trial)
@@ -321,11 +332,11 @@ class _Judge:
                 return
         failing = [
             name
-            for name in self.runner.taken.extents
+            for name in self._open
             if (alone := self._edge(f"{RAGGED} in {name}", name, by=max(step, _VECTOR))) and not alone.ok
         ]
         self.check.status, self.check.multiples = WHOLE_TILES, tuple(failing)
-        if self.promised & set(failing):
+        if (self.promised | self.told.told) & set(failing):  # such a multiple is not enough
             self.check.status = WRONG
             return
         self._judge_sizes(self._whole_sizes())
@@ -355,7 +366,7 @@ class _Judge:
     def _other_sizes(self, step: int) -> Iterator[tuple[str, dict[str, int]]]:
         """Other remainders: code that takes four or eight at a time has its own for the rest, of K above all. Depths of
         a few k-tiles, with and without a rest; one row or column."""
-        formula, base, extents = self.check.found.formula, self.check.found.case.sizes, self.runner.taken.extents
+        formula, base, extents = self.check.found.formula, self.check.found.case.sizes, self._open
         for turn in range(len(_REMAINDERS)):
             yield OTHER_REST, {name: base[name] + step * _REMAINDERS[(turn + place) % len(_REMAINDERS)]
                                for place, name in enumerate(extents)}  # fmt: skip
@@ -363,6 +374,8 @@ class _Judge:
             for depth in _DEPTHS:
                 yield DEPTHS, {formula.depth: depth * step}
             yield DEPTHS, {**dict.fromkeys(extents, _FEW * step), formula.depth: _LONG_DEPTH * step}
+            if ONE in (formula.c.rows, formula.c.columns):
+                yield DEPTHS, {**dict.fromkeys(extents, 3 * step), formula.depth: _VECTOR_DEPTH * step}
         for name in dict.fromkeys((formula.c.rows, formula.c.columns)):
             if name in extents and name != formula.depth:
                 yield NARROW, {name: step}
@@ -420,7 +433,7 @@ class _Judge:
         may be of vectors that begin or end at any element."""
         if any(outcome.faults for outcome in trial.check.outcomes):
             return False
-        for name in filter(self._is_guarded, self.runner.taken.extents):
+        for name in filter(self._is_guarded, self._open):
             alone = self._edge(RAGGED, name, by=by)
             if alone is not None and not alone.ok and not any(outcome.faults for outcome in alone.check.outcomes):
                 return True

@@ -130,7 +130,7 @@ def _coverage(runner: TrialRunner, subject: Subject) -> Coverage:
 def _says(spec: KernelSpec, axis: str, step: int) -> bool:
     """Whether comments ask the extent to be a multiple of so many, or of what is not understood."""
     told = documented(spec.code, [spec.signature.named(each) for each in axis if spec.signature.has(each)])
-    return told.vague or told.multiple % step == 0
+    return bool(told.vague) or told.multiple % step == 0
 
 
 def _takes_single_elements(ptx: str, itemsize: int) -> bool:
