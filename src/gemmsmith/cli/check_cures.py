@@ -32,13 +32,25 @@ from gemmsmith.userfile.kernels.user_kernel import joined_kernel, prepared_kerne
 from gemmsmith.userfile.launches.kernel_chain import chained_name
 from gemmsmith.verify.host.launch_mistakes import LAUNCH_MISTAKES, launch_mistake
 from gemmsmith.verify.meaning.readings import find_readings
-from gemmsmith.verify.trials.trial import DISTINCT, GUARDED, LARGE, ODD, RAGGED, RANDOM, SCALED, UNREAD, VECTORS, Trial
+from gemmsmith.verify.trials.trial import (
+    DISTINCT,
+    GUARDED,
+    LARGE,
+    MEANT,
+    ODD,
+    RAGGED,
+    RANDOM,
+    SCALED,
+    UNREAD,
+    VECTORS,
+    Trial,
+)
 from gemmsmith.verify.trials.trial_runner import TrialRunner
 from gemmsmith.verify.verdict import Verdict
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 _RIGHT = ("right", "column_major")
-_EDGES = (RAGGED, ODD, GUARDED, VECTORS)
+_EDGES = (RAGGED, ODD, GUARDED, MEANT, VECTORS)
 _SOON = (RANDOM, SCALED, RAGGED)  # of a copy that changes no more than how an index or a term is computed
 _COPY_BUDGET_S = 6.0  # for the whole check of a copy; the failing trial is always among what it passed
 _SMALL = 2**22  # multiply-adds of a product that is simulated in a second

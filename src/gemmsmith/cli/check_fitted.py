@@ -19,6 +19,7 @@ from gemmsmith.verify.trials.fair_order import fair_order, too_slow
 from gemmsmith.verify.trials.fit import fit_subject
 from gemmsmith.verify.trials.trial import (
     GUARDED,
+    MEANT,
     MORE_TILES,
     ODD,
     ODD_MEANT,
@@ -86,7 +87,7 @@ class FittedTrials:
         report.multiples = found.multiples
         if found.trial is not None and found.verdict is not None:
             whole = found.wrong == "K" and found.trial.problem.k % subject.depth == 0
-            label = OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
+            label = MEANT if found.told else OTHER_SIZE if whole or is_hazard(found.verdict) else GUARDED
             return self._judge(replace(found.trial, label=label), found.verdict, always=True)
         odd = next(((trial, verdict) for trial, verdict in report.verdicts if trial.label == ODD), None)
         if odd and subject.edges.looks_at_alignment and not odd[1].trusted and not refuses_extent(odd[1]):

@@ -24,8 +24,8 @@ from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, other_insta
 from gemmsmith.verify.code.source_guards import threads_compare, without_loop_heads
 from gemmsmith.verify.formula.case import Case, Runner
 from gemmsmith.verify.formula.documented import Documented, documented
-from gemmsmith.verify.formula.formula import ONE, Formula
 from gemmsmith.verify.formula.find import SEARCH_S, Found, expected, find_formula, rooms, with_room
+from gemmsmith.verify.formula.formula import ONE, Formula
 from gemmsmith.verify.formula.takes import takes
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.problem import Problem
+from gemmsmith.verify.code.long_indices import means_long_indices
 from gemmsmith.verify.trials.extents import legal_grid, with_extent
 from gemmsmith.verify.trials.sparse_launch import holds_numbers, is_exact
-from gemmsmith.verify.trials.trial import LARGE, NEARLY, Size, Trial
+from gemmsmith.verify.trials.trial import LARGE, LARGER, NEARLY, Size, Trial
 from gemmsmith.verify.trials.trial_subject import Subject
 
 _FAR_ROWS = 70_000  # more than 2¹⁶
@@ -67,12 +68,16 @@ def far_blocks(subject: Subject) -> Iterator[Trial]:
 
 
 def large_matrices(subject: Subject) -> Iterator[Trial]:
-    """Each matrix with a little fewer than 2³¹ elements, which every int index reaches, if not its bytes; and with
-    more. The others are small."""
+    """Each matrix with a little fewer than 2³¹ elements, which every int index reaches, if not its bytes; with more; and
+    with more than 2³² where indices are computed in 64 bits. The others are small."""
     if subject.spec.signature.square or subject.spec.signature.tied or subject.square:
         return
-    for label, elements, more in ((NEARLY, _ELEMENTS - _MARGIN, 0), (LARGE, _ELEMENTS, 3 * subject.depth)):
-        for name, problem in _with_elements(subject, elements, more):
+    more = 3 * subject.depth
+    for label, elements, extra in ((NEARLY, _ELEMENTS - _MARGIN, 0), (LARGE, _ELEMENTS, more),
+                                   (LARGER, 2 * _ELEMENTS, more)):  # fmt: skip
+        for name, problem in _with_elements(subject, elements, extra):
+            if label == LARGER and not means_long_indices(subject.spec, name):
+                continue
             trial = far_trial(subject, f"{label} in {name}", problem, why="last block")
             if trial is not None:
                 yield replace(trial, blocks=trial.blocks[-1:], written=math.prod(subject.of_block))

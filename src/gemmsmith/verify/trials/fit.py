@@ -23,6 +23,7 @@ from gemmsmith.verify.code.float_constants import adds_in_memory, compared_float
 from gemmsmith.verify.code.kernel_edges import kernel_edges
 from gemmsmith.verify.formula.documented import documented
 from gemmsmith.verify.harness import no_launch
+from gemmsmith.verify.host.dispatched import forgotten_extents
 from gemmsmith.verify.host.launched_products import asked_multiple, excluded
 from gemmsmith.verify.host.rounded_grids import is_for_any
 from gemmsmith.verify.oracles.promises import takes_any
@@ -97,7 +98,7 @@ def fit_subject(
 
 def _as_promised(runner: TrialRunner, found: Raggedness, trial: Trial, base: Problem) -> Raggedness:
     """A kernel that needs multiples is wrong where its comments say that it takes any size, or its own guards and host
-    code that just has too few blocks."""
+    code that just has too few blocks, or host code that sends other remainders to another kernel."""
     spec, needed = runner.spec, found.multiples
     steps = {"M": needed.m, "N": needed.n, "K": needed.k}
     names = {axis: spec.signature.named(axis) for axis in steps if spec.signature.has(axis)}
@@ -107,13 +108,14 @@ def _as_promised(runner: TrialRunner, found: Raggedness, trial: Trial, base: Pro
     meant |= {
         axis for axis in "MN" if steps[axis] > 1 and not _says(spec, axis, steps[axis]) and is_for_any(spec, axis)
     }
+    meant |= {axis for axis in forgotten_extents(spec, base) if not _says(spec, axis, steps[axis])}
     for axis in (axis for axis in names if axis in meant and steps[axis] > 1):
         alone = replace(trial, problem=with_extent(base, axis, getattr(base, axis.lower()) + 1))
         if all(spec.signature.has(role) for role in ("lda", "ldb", "ldc")):
             alone = with_padded_rows(alone)  # any K, not any leading dimension
         verdict = _run(runner, alone)
         if verdict is not None and not verdict.trusted:
-            return Raggedness(ANY, axis, alone, verdict)
+            return Raggedness(ANY, axis, alone, verdict, told=True)
     return found
 
 

@@ -33,12 +33,14 @@ ANY = Multiples()
 
 @dataclass(frozen=True)
 class Raggedness:
-    """What is right at ragged shapes. ``wrong``: an extent whose guards are, and the trial that shows it."""
+    """What is right at ragged shapes. ``wrong``: an extent whose guards are, and the trial that shows it. ``told``: a
+    comment or host code allows that size, whatever the guards say."""
 
     multiples: Multiples
     wrong: str = ""
     trial: Trial | None = None
     verdict: Verdict | None = None
+    told: bool = False
 
 
 class WrongGuard(Exception):  # noqa: N818 - it ends the search, and is no error

@@ -24,6 +24,7 @@ TILES = "orders of tiles"  # a group
 EDGES = "edges of its code"  # a group
 DECISIONS = "decisions of its code"  # a group
 LARGE = "more than 2³¹ elements"
+LARGER = f"{LARGE} (2³²)"  # which unsigned 32-bit numbers do not count either
 CAPPED = "beyond the largest grid"
 MORE_TILES = "more tiles than the largest grid"
 NEARLY = "fewer than 2³¹ elements, but many,"
@@ -38,6 +39,7 @@ TENSORS = "sizes of tensors as passed"
 SCALED_ONLY = "alpha = 0 in host code"
 GUARDED = "a ragged edge, which the kernel guards"
 OTHER_SIZE = "another size"
+MEANT = "a size that host code or a comment allows"
 AGAIN = "a second launch"
 
 
