@@ -68,8 +68,8 @@ def far_blocks(subject: Subject) -> Iterator[Trial]:
 
 
 def large_matrices(subject: Subject) -> Iterator[Trial]:
-    """Each matrix with a little fewer than 2³¹ elements, which every int index reaches, if not its bytes; with more; and
-    with more than 2³² where indices are computed in 64 bits. The others are small."""
+    """Each matrix with a little fewer than 2³¹ elements, which every int index reaches, if not its bytes; with more;
+    and with more than 2³² where indices are computed in 64 bits. The others are small."""
     if subject.spec.signature.square or subject.spec.signature.tied or subject.square:
         return
     more = 3 * subject.depth
