@@ -232,3 +232,26 @@ def test_sizes_that_32_bits_do_not_index(
     said: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check(tmp_path, LARGE.replace("SAID", said), capsys)[1]["status"] == status
+
+
+RELU = """
+// SAID
+__global__ void linear_relu(const float* A, const float* B, const float* bias, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = bias[col];
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = RESULT;
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "result", "is_right"), [
+    ("relu of a linear layer", "fmaxf(sum, 0.0f)", True),
+    ("NaN does not propagate, as fmaxf drops it.", "fmaxf(sum, 0.0f)", True),
+    ("As torch.relu; NaN and Inf propagate.", "fmaxf(sum, 0.0f)", False),
+    ("As torch.relu; NaN and Inf propagate.", "sum < 0.0f ? 0.0f : sum", True),
+])  # fmt: skip
+def test_nan(said: str, result: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed, found = check(tmp_path, RELU.replace("SAID", said).replace("RESULT", result), capsys)
+    assert (failed == 0, found["status"] != "wrong") == (is_right, is_right), found["verdict"]

@@ -145,6 +145,12 @@ int run(int M, int N, int K, float alpha, const float* A, const float* B, float 
         ("if (M == 0 || N == 0 || alpha == 0.0f) return 0;", True),
         ("if (M == 0 || N == 0 ||\n        alpha == 0.0f) {\n        return cudaSuccess;\n    }", True),
         ("if (M == 0 || N == 0 || (alpha == 0.0f && beta == 1.0f)) return 0;", False),
+        ("if (M == 0 || N == 0 || K == 0) return 0;", True),
+        ("if (M <= 0 || N <= 0 || K <= 0) return 0;", True),
+        ("if (K < 0) return 0;", False),
+        ("if (K == 0) { scale(C, beta, M * N); return 0; }", False),
+        ("if (K == 0 && beta == 1.0f) return 0;", False),
+        ("if (K <= 0) return -1;", False),
         ("if (alpha == 0.0f) return -1;", False),  # not supported
         ("if (alpha == 0.0f) { scale(C, beta, M * N); return 0; }", False),
         ("if (alpha == 0.0f) return scale(C, beta, M * N);", False),

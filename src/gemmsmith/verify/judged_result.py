@@ -17,6 +17,7 @@ from gemmsmith.verify.oracles.clamped import clamp_of
 from gemmsmith.verify.oracles.compare import Arithmetic, Comparison, compare
 from gemmsmith.verify.oracles.covered import written_part
 from gemmsmith.verify.oracles.epilogue import SMOOTH
+from gemmsmith.verify.oracles.promises import keeps_nan
 from gemmsmith.verify.verdict import Verdict
 
 _SMOOTH_TAIL = 2.0**-12  # 1 + tanh(x) is 0 in fp32 from x = -9 on, and in fp16 from -4
@@ -32,7 +33,8 @@ def judge_result(
     total     blocks of the grid, where only some were run; ``written``: how many outputs these must write, if known
     """
     problem, mode = blank.problem, blank.mode
-    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again)
+    how = Arithmetic(spec.tensor_cores, spec.accumulator, "" if spec.is_rung else spec.arithmetic, spec.rounds_again,
+                     bool(spec.own_activation) and keeps_nan(spec))  # fmt: skip
     comparison = compare(mode, problem, spec.signature, data, got, blank.fill, blank.seed, how)
     if spec.signature.has("D"):  # the output is poisoned, whatever C holds
         problem, c_is_set = replace(problem, beta=0.0), False

@@ -29,6 +29,7 @@ class HazardKind(StrEnum):
     ENDED_BLOCK = "access-of-ended-block"
     UNREAD_AT_END = "store-at-end-of-block"  # TMA may still read its source when the block ends: advice
     BARRIER_REUSED = "reuse"  # of a named barrier, before its last use is known to be complete
+    UNEQUAL_BARRIERS = "unequal-barriers"  # threads of a block come to __syncthreads() more often than others
     BEFORE_GRID_WAIT = "before-griddepcontrol-wait"  # global memory that the launch before may still write
     STALE_MAP = "missing-tensormap-fence"  # TMA uses a tensor map that was changed, with no fence between
     OTHER_ELEMENT = "descriptor-mismatch"  # wgmma reads its operand in another layout than TMA wrote it

@@ -10,9 +10,16 @@ import numpy as np
 from gemmsmith.sim.bundle import Bundle
 from gemmsmith.sim.faults import divergent_barrier
 from gemmsmith.sim.lanes import ALL, Lanes, compact
+from gemmsmith.sim.lowering.operation import Operation
 from gemmsmith.sim.ptx.types import Array
-from gemmsmith.sim.races.hazards import EXITED
+from gemmsmith.sim.races.async_hazards import side
+from gemmsmith.sim.races.hazards import EXITED, Hazard, HazardKind
+from gemmsmith.sim.races.spots import spot
 from gemmsmith.sim.stepper import Group, Stepper
+
+_LAST = 9  # after races
+_REMEDY = ("all threads of a block must come to __syncthreads() equally often: give the loop around it the same number "
+           "of rounds for all of them, and let those without work of their own do nothing in it")  # fmt: skip
 
 
 class AtBlock:
@@ -21,6 +28,8 @@ class AtBlock:
     def __init__(self, machine: Stepper) -> None:
         self.machine = machine
         self.groups: list[Group] = []
+        self._last = np.full(machine.wave.lanes, -1)  # the position of the last barrier that each lane passed
+        self._apart = np.zeros(machine.wave.lanes, bool)  # those of its block passed it at other positions
         self._arrivals = 0
         self._fruitless = (-1, -1)  # arrivals and progress when no block could be released
 
@@ -32,6 +41,7 @@ class AtBlock:
             return [after]
         self.machine.arrive(step, arriving)
         if arriving is group.lanes and alone and isinstance(arriving, slice) and arriving == ALL:
+            self._last[:], self._apart[:] = group.position, False
             self._pass(step, arriving)
             return [after]
         self.groups.append(replace(group, lanes=arriving))
@@ -66,9 +76,22 @@ class AtBlock:
             passed.setdefault(group.position, []).append(lanes[go])
             if not go.all():
                 self.groups.append(replace(group, lanes=compact(lanes[~go])))
+        self._note_places(passed)
         for position, some in passed.items():
             self._pass(self.machine.program.step(position), self.machine.union(some))
         return released
+
+    def _note_places(self, passed: dict[int, list[Lanes]]) -> None:
+        """Remember where each lane passed, and whether others of its block did so elsewhere."""
+        lowest = np.full(len(self.machine.wave.blocks), np.iinfo(np.int64).max)
+        highest = np.full(lowest.size, -1)
+        for position, some in passed.items():
+            for lanes in some:
+                self._last[lanes] = position
+                np.minimum.at(lowest, self.machine.block[lanes], position)
+                np.maximum.at(highest, self.machine.block[lanes], position)
+        through = highest >= 0
+        self._apart = np.where(through[self.machine.block], (lowest < highest)[self.machine.block], self._apart)
 
     def _pass(self, step: Bundle[Any], lanes: Lanes) -> None:
         if self.machine.recorder is not None:
@@ -113,6 +136,23 @@ class AtBlock:
         )
         lane = int(lanes[short[machine.block[lanes]]][0])
         step, gone = machine.program.step(group.position), machine.wave.threads - int(machine.live[machine.block[lane]])
+        self._report_left(step.first, lane)
         machine.log.note(f"{step.traits.called} at {step.first.instruction.where}: {gone} of {machine.wave.threads} "
                          f"threads {EXITED} and are not waited for; "
                          "if others need what they load, let them reach it and guard their stores instead")  # fmt: skip
+
+    def _report_left(self, operation: Operation[Any], waiting: int) -> None:
+        """Threads that have ended, after they passed a barrier while others were at another one: these wait once more
+        than they did. CUDA does not say what happens then."""
+        machine, log = self.machine, self.machine.log
+        gone = np.flatnonzero(~machine.alive & self._apart & (machine.block == machine.block[waiting]))
+        if log is None or not gone.size:
+            return
+        before = machine.program.step(int(self._last[gone[0]])).first
+        first, second = (
+            replace(side(machine, each, lane), spot=spot(machine, each, lane))
+            for each, lane in ((before, int(gone[0])), (operation, waiting))
+        )
+        log.add((_LAST, operation.position), Hazard(
+            HazardKind.UNEQUAL_BARRIERS, 0, machine.block_name(waiting), first, second, across_warps=True,
+            place="__syncthreads()", remedy=_REMEDY))  # fmt: skip

@@ -35,8 +35,10 @@ class RaceReporter(Marker):
         complete, since that is what makes others race."""
         barriers = [hazard for hazard in hazards if hazard.kind is HazardKind.BARRIER_REUSED]
         ended = [hazard for hazard in hazards if hazard.kind is HazardKind.ENDED_BLOCK]
-        races = tuple(hazard for hazard in hazards if hazard not in barriers and hazard not in ended)
+        unequal = [hazard for hazard in hazards if hazard.kind is HazardKind.UNEQUAL_BARRIERS]
+        races = tuple(hazard for hazard in hazards if hazard not in (*barriers, *ended, *unequal))
         made = [self._barrier(hazard) for hazard in barriers[:1]] + self._memory_races(races)
+        made += [self._unequal(hazard) for hazard in unequal[:1]]
         if not made:
             return []  # each as it is
         notes = (f"and {self._ended(hazard)}" for hazard in ended[:1])
@@ -138,6 +140,23 @@ class RaceReporter(Marker):
         text = f"{one} and {two} arrive here" if same else f"2. {two} arrives here"
         marks = [*([] if same else self.marks(first, f"1. {one} arrives here")), *self.marks(second, text)]
         title = f"{two} arrives at {hazard.place} without waiting until {one} and those it meets there have come"
+        notes = (hazard.remedy, "; ".join(filter(None, (f"in {block_name(second)}", legend(second)))))
+        return FaultReport("race", title, tuple(marks), notes, (hazard.first.text, hazard.second.text))
+
+    def _unequal(self, hazard: Hazard) -> FaultReport:
+        """A barrier at which threads wait that others will not come to."""
+        first, second = hazard.first.spot, hazard.second.spot
+        assert first is not None
+        assert second is not None
+        one, two = thread_name(first), thread_name(second)
+        same = (first.file, first.line, first.caller) == (second.file, second.line, second.caller)
+        end = f"{one} is here for the last time, and then ends"
+        text = f"2. {two} waits here once more"
+        marks = [
+            *([] if same else self.marks(first, f"1. {end}")),
+            *self.marks(second, f"{end}; {text[3:]}" if same else text),
+        ]
+        title = f"{two} comes to {hazard.place} more often than {one}"
         notes = (hazard.remedy, "; ".join(filter(None, (f"in {block_name(second)}", legend(second)))))
         return FaultReport("race", title, tuple(marks), notes, (hazard.first.text, hazard.second.text))
 

@@ -1,8 +1,8 @@
 """Host code that returns without a launch, as if nothing were to do, where C is to be scaled by beta.
 
-    if (M == 0 || N == 0 || alpha == 0.0f) return;
+    if (M == 0 || N == 0 || K == 0 || alpha == 0.0f) return;
 
-BLAS may return there if beta is 1. The trials launch the kernel itself, so that they cannot see this.
+BLAS may return where K or alpha is 0 if beta is 1. The trials launch the kernel itself, so that they cannot see this.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _BETA = 0.5
 
 
 def early_return(spec: KernelSpec, problem: Problem, like: Verdict) -> Verdict | None:
-    """The verdict on a launch that is left out at alpha = 0, with the facts of ``like``; None where host code makes it,
-    or does something else."""
+    """The verdict on a launch that is left out at alpha = 0 or K = 0, with the facts of ``like``; None where host code
+    makes it, or does something else."""
     signature = spec.signature
-    if spec.is_rung or not (signature.has("alpha") and signature.has("beta")):
+    if spec.is_rung or not signature.has("beta"):
         return None
-    found = excluded(spec, problem.with_(alpha=0.0, beta=_BETA))
-    if found is None or excluded(spec, problem.with_(alpha=1.0, beta=_BETA)) is not None:
-        return None
-    if found.holds or not _returns(spec, found):
-        return None
-    reason = (f"host code: where {words(found.text)} it returns at {found.place} and leaves C as it is; "
-              f"with alpha = 0 and beta = {_BETA} C must be scaled")  # fmt: skip
-    return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
+    scaled = problem.with_(alpha=1.0, beta=_BETA)
+    for name, empty in (("alpha", scaled.with_(alpha=0.0)), ("K", scaled.with_(k=0))):
+        found = excluded(spec, empty) if signature.has(name) and excluded(spec, scaled) is None else None
+        if found is not None and not found.holds and _returns(spec, found):
+            reason = (f"host code: where {words(found.text)} it returns at {found.place} and leaves C as it is; "
+                      f"with {name} = 0 and beta = {_BETA} C must be scaled")  # fmt: skip
+            return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
+    return None
 
 
 def _returns(spec: KernelSpec, condition: HostCondition) -> bool:

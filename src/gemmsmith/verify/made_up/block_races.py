@@ -36,7 +36,7 @@ _ORDERS = ("lockstep", "reversed")  # of warps, the second where the first shows
 # What a GPU does to a block, whatever its arguments are.
 _WITHIN_A_BLOCK = frozenset({
     HazardKind.READ_AFTER_WRITE, HazardKind.WRITE_AFTER_READ, HazardKind.WRITE_AFTER_WRITE, HazardKind.IN_FLIGHT_COPY,
-    HazardKind.UNFENCED, HazardKind.STILL_READ, HazardKind.BARRIER_REUSED,
+    HazardKind.UNFENCED, HazardKind.STILL_READ, HazardKind.BARRIER_REUSED, HazardKind.UNEQUAL_BARRIERS,
 })  # fmt: skip
 
 

@@ -32,12 +32,14 @@ MODES = {"float": "normal", "exact": "integers", "bits": "normal", "mod32": "bit
 @dataclass(frozen=True)
 class Arithmetic:
     """How a kernel computes: on tensor cores, with which accumulators, factors rounded to which type ('': as given),
-    and whether alpha·A·B and beta·C are rounded to C's type before they are added."""
+    whether alpha·A·B and beta·C are rounded to C's type before they are added, and whether an activation gives NaN for
+    NaN."""
 
     tensor_cores: bool = False
     accumulator: DType | None = None
     factors: str = ""
     rounds_again: bool = False
+    keeps_nan: bool = False
 
 
 FP32_SUMS = Arithmetic()
@@ -154,7 +156,7 @@ def _compare(
         mode = "exact"  # sums of integers are exact modulo 2**32, whatever the data
     if mode == "float":
         terms = rounded_terms(problem, data.a, data.b, data.c) if how.rounds_again else 0.0
-        return _float(problem, data, got, allowed, how.accumulator, signature.activation, terms)
+        return _float(problem, data, got, allowed, how, signature.activation, terms)
     if mode == "projection":
         return _projection(problem, data, got, allowed, seed)
     if mode == "exact":
@@ -172,9 +174,10 @@ def _compare(
 
 
 def _float(
-    problem: Problem, data: Operands, got: Array, allowed: Accuracy, accumulator: DType | None = None, own: str = "",
+    problem: Problem, data: Operands, got: Array, allowed: Accuracy, how: Arithmetic, own: str = "",
     terms: Array | float = 0.0,
 ) -> Comparison:  # fmt: skip
+    accumulator = how.accumulator
     product = float64_reference(problem, data.a, data.b, data.c)
     reference = finished(problem, product, data.bias)
     if accumulator == FP16:  # a partial sum may leave its range, in some order of summation
@@ -184,7 +187,7 @@ def _float(
         # x * (x > 0) and (x + |x|) / 2 are usual: NaN tells that the sum was infinite. A number would not.
         formula = np.isneginf(argument) & np.isnan(got)
         reference = replace(reference, value=np.where(formula, np.nan, reference.value))
-        dropped = np.isnan(reference.value) & (got == 0)
+        dropped = np.isnan(reference.value) & (got == 0) & (not how.keeps_nan)
         reference = replace(reference, value=np.where(dropped, 0.0, reference.value),
                             exact=np.where(dropped, 0.0, reference.exact))  # fmt: skip
     if own in SMOOTH:

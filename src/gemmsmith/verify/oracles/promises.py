@@ -36,6 +36,9 @@ _UNTOUCHED = (
 _UNREAD = re.compile(
     rf"\bBLAS[- ](?:semantics|rules|conventions?)|{_AT_ZERO}[^.;]*{_UNTOUCHED}|{_UNTOUCHED}[^.;]*{_AT_ZERO}", re.I
 )
+_NAN = r"\bNaNs?\b"
+_KEPT = r"(?:propagat|preserv|kept\b|survive|pass(?:es|ed)?\s+through|stays?\s+NaN)"
+_NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}", re.I)
 # Two parts of bf16 have 16 bits: no such name.
 _PARTS = re.compile(
     r"(?<![a-z0-9])(?:3x_?tf32|tf32_?x_?3|[69]x_?bf16|bf16_?x_?[69]|[23]x_?fp16|fp16_?x_?[23])(?!\d)"
@@ -77,6 +80,12 @@ def keeps_float(spec: KernelSpec) -> bool:
 def leaves_c_unread(spec: KernelSpec) -> bool:
     """Whether it is promised that C may hold anything where beta is 0."""
     return spec.signature.has("beta") and _UNREAD.search(_comments(spec)) is not None
+
+
+def keeps_nan(spec: KernelSpec) -> bool:
+    """Whether it is promised that NaN propagates, through an activation too."""
+    said = (each for each in re.split(r"[.;:]", _comments(spec)) if not _MISSING.search(each))
+    return any(_NANS.search(each) for each in said)
 
 
 def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> frozenset[str]:
