@@ -268,6 +268,27 @@ def test_arrays_of_pointers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "takes arrays of pointers" in capsys.readouterr().err
 
 
+ROWS_OF_BLOCKS = """
+__global__ void k(const float* const* As, const float* const* Bs, float* const* Cs, int m, int n, int k, int batch) {
+    const float *A = As[blockIdx.z], *B = Bs[blockIdx.z];
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row >= m || col >= n) return;
+    float s = 0;
+    for (int i = 0; i < k; ++i) s += A[row * k + i] * B[i * n + col];
+    Cs[blockIdx.z][row * n + col] = s;
+}
+void run(int m, int n, int k, float** A, float** B, float** C, int batch) {
+    k<<<dim3((n + 31) / 32, (m + 7) / 8, batch), dim3(32, 8)>>>(A, B, C, m, n, k, batch);
+}
+"""
+
+
+def test_arrays_of_pointers_have_no_sparse_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = check(tmp_path, ROWS_OF_BLOCKS.replace("void k(", "void g(").replace("    k<<<", "    g<<<"), capsys)
+    assert isinstance(found, dict), found
+    assert (code, found["status"]) == (0, "right"), found
+
+
 STEPS = """
 __global__ void k(const float* A, const float* B, float* C, int m, int n, int k, unsigned a_bytes, int b_step) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;

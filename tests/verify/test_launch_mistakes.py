@@ -54,7 +54,7 @@ def mistake(source: str, folder: Path, sizes: tuple[int, int, int] = (32, 64, 96
     problem = spec.problem(*sizes)
     like = Verdict("k", "", problem, "sim", "float", "normal", 0, 0.0, 16.0, 0.0, None, None, None, 0, 0, 1, False, (),
                    (), "gemmsmith check k.cu")  # fmt: skip
-    found = launch_mistake(spec, spec.config(), problem, like)
+    found = launch_mistake(spec, spec.config(), problem, like, problem)
     return (found[0], found[1].reasons[0]) if found is not None else None
 
 

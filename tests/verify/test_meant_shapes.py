@@ -21,6 +21,8 @@ LAUNCH = "int main() {{ float* p; {}; mine<<<1, 32>>>(p, p, p, rows, columns, 64
     ("int rows(512), columns(512)", False),
     ("int rows(512), columns(256)", True),
     ("int rows = 512; int columns = rows", False),
+    ("int rows = argc >= 2 ? atoi(argv[1]) : 512; int columns = 512; if (argc > 2) columns = atoi(argv[2])", True),
+    ("int rows = 512, columns = 512; rows = columns = atoi(argv[1])", False),
 ])  # fmt: skip
 def test_two_names_of_one_value(tmp_path: Path, declared: str, apart: bool) -> None:
     path = tmp_path / "mine.cu"

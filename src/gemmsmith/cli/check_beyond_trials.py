@@ -52,7 +52,8 @@ def _is_launched_right(prepared: Prepared, report: Report, config: Config, free:
     trial, last = report.verdicts[-1]
     if not free or not _is_asked(report, *LAUNCH_MISTAKES):
         return True
-    found = launch_mistake(prepared.spec, config, prepared.distinct, last)
+    passed = next((verdict for _, verdict in report.verdicts if verdict.trusted), last)  # without faults to show
+    found = launch_mistake(prepared.spec, config, prepared.distinct, passed, report.base)
     if found is not None:
         label, verdict = found
         report.verdicts.append((replace(trial, label=label, problem=verdict.problem), _again(verdict, label)))

@@ -169,7 +169,9 @@ class _CopyBench:
             problem, arch = self.trial.problem, self.runner.compiled.arch
             compiled = self.asked.cache.compiler(spec, config, problem, arch)
             if self.trial.label in LAUNCH_MISTAKES and trial is None:
-                return Outcome(launch_mistake(spec, config, problem, self.report.verdicts[-1][1]) is None)
+                return Outcome(
+                    launch_mistake(spec, config, problem, self.report.verdicts[-1][1], self.report.base) is None
+                )
             if compiled.ptx == self.runner.compiled.ptx and not self._is_launch(spec):
                 return None
             runner = replace(self.runner, spec=spec, config=config).with_code(compiled)

@@ -49,13 +49,16 @@ class _EndsError(Exception):
 
 @lru_cache(maxsize=512)
 def counted(function: FunctionSource, start: int) -> frozenset[str]:
-    """Variables that a loop before the place changes, and those that depend on them."""
+    """Variables that a loop before the place changes, parameters that are assigned what they were, clamped, and those
+    that depend on them."""
     code, body = body_of(function.body)
     before = [node for node in descend(body, _ANYWHERE) if node.end_byte <= start + SHIFT]
     found = {name for node in before if node.type in _LOOPS for name in assigned_in(code, node)}
+    parameters = {each.name for each in function.parameters}
     texts = [(each.name, each.value) for node in before if node.type == "declaration" for each in variables(code, node)]
     texts += [(path_of(text_of(code, node.child_by_field_name("left"))), text_of(code, node))
               for node in before if node.type == "assignment_expression"]  # fmt: skip
+    found |= {name for name, text in texts if name in parameters and _WORD.findall(text).count(name) > 1}
     for _ in texts:
         more = {name for name, text in texts if found.intersection(_WORD.findall(text))} - found
         if not more:
@@ -88,6 +91,14 @@ class _Run:
         self.known: dict[str, str] = {}
         self.types: dict[str, str] = {}
         self.steps = 0
+        function = at.frame.function
+        for each in function.parameters if function is not None else ():
+            if at.frame.locals.assigns(each.name) and each.name not in at.sizes.bound:
+                self.types[each.name] = each.type
+                try:
+                    self.known[each.name] = spelled(at.before_changes(each.name)) or _UNKNOWN
+                except GemmsmithError:
+                    self.known[each.name] = _UNKNOWN
 
     def block(self, node: Node) -> bool:
         """Carry out the statements in ``node``; whether the place was reached."""

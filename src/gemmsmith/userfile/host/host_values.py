@@ -81,8 +81,11 @@ class HostScope(HostObjects):
 
     def _is_left_to_callers(self, name: str) -> bool:
         """Whether it is a parameter of the host function, which gives it no other value."""
+        return self._is_parameter(name) and name not in self.frame.locals.variables
+
+    def _is_parameter(self, name: str) -> bool:
         parameters = self.frame.function.parameters if self.frame.function is not None else ()
-        return any(each.name == name for each in parameters) and name not in self.frame.locals.variables
+        return any(each.name == name for each in parameters)
 
     def _is_number_of_parts(self, name: str) -> bool:
         """Whether it is a parameter of the host function with a name for a number of parts of K, or a variable that the
@@ -208,9 +211,10 @@ class HostScope(HostObjects):
         scope = self.frame.locals
         if any(member.startswith(f"{name}.") for member in scope.members):
             raise UnknownValueError(f"members of {name} are assigned, before its changes or after them")
-        if (variable := scope.variables.get(name)) is not None:
+        variable, is_parameter = scope.variables.get(name), self._is_parameter(name)
+        if variable is not None and not (is_parameter and not variable.type):  # without a type: assigned later
             return converted(variable.type, evaluate(variable.value, self))
-        if self.frame.caller is None and self._is_left_to_callers(name) and _PARTS.fullmatch(name):
+        if self.frame.caller is None and is_parameter and _PARTS.fullmatch(name):
             self.asked.parts = True
             return ASSUMED_PARTS  # before host code clamps it
         if (found := self._parameter(name)) is None:

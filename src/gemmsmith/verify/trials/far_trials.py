@@ -44,6 +44,8 @@ def far_trial(
         return None
     if total != -(-problem.m // bm) * -(-problem.n // bn) * problem.batch:
         return None  # blocks take more than one tile each, or share one
+    if any(arg.table for arg in subject.spec.signature.arguments):
+        return None  # arrays of pointers: their matrices are not in memory of parts
     whole = problem.m % bm == 0 and problem.n % bn == 0
     chosen = tuple(dict.fromkeys(blocks if blocks is not None else (0, total - 1 if whole else 0)))
     if not is_exact(subject.spec, problem) or not holds_numbers(subject.spec, subject.config, problem):
