@@ -28,6 +28,7 @@ from gemmsmith.verify.faults.explainer import Explainer, explained
 from gemmsmith.verify.faults.fault_report import FaultReport
 from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
+from gemmsmith.verify.trials.trial import ORDERS
 
 GIVEN, PRESET = "the given data", "outputs preset to NaN"
 _POISON = 0xFF
@@ -235,7 +236,7 @@ def trials(launch: Launch, device: str) -> Iterator[LaunchTrial]:
     yield LaunchTrial(GIVEN)
     if device == "sim":
         for schedule in NAMES[1:]:
-            yield LaunchTrial(f"warps {schedule.replace('_', ' ')}", schedule)
+            yield LaunchTrial(ORDERS[schedule], schedule)
     words = launch.arguments
     if words is None:
         return
