@@ -120,5 +120,5 @@ def test_two_missing_barriers_are_told_in_the_order_of_the_lines() -> None:
     write, read = Access("write", (FILE.name, 4)), Access("read", (FILE.name, 5))
     races = tuple(Race(*pair, True, False, False, False) for pair in ((write, read), (read, write)))
     both = next(each for each in barriers(of, Fault("race", races)) if len(each.edits) > 1)
-    assert both.cause == ("no barrier between the write of line 4 and the read of line 5, and no barrier between "
-                          "the read of line 5 and the write of line 4 in the next iteration")  # fmt: skip
+    assert both.cause == ("no barrier between the write in line 4 and the read in line 5, and no barrier between "
+                          "the read in line 5 and the write in line 4 in the next iteration")  # fmt: skip
