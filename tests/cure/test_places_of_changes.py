@@ -41,7 +41,7 @@ def test_the_distance_of_rows_that_is_passed_with_a_local_pointer() -> None:
     of = program("  float* out = C + row * N + col;\n  store_tile(out, acc, K);")
     likely, _ = indices.leading_dimensions(of)
     assert [each.change for each in likely] == ["write `N` for `K` in line 3: `store_tile(out, acc, N)`"]
-    assert "passes K as the distance between rows of C" in likely[0].cause
+    assert "passes K as the leading dimension of C" in likely[0].cause
 
 
 def test_a_function_that_swizzles_is_called_at_the_other_side() -> None:
