@@ -51,7 +51,7 @@ def test_other_failures_are_the_kernel_s(misread: str, verdict: dict[str, Any]) 
     [{"unwritten": 9, "wrong": 9}, {"faulted": True}, {"faults": ("one",)}, {"reasons": ("a race on global memory",)}],
 )
 def test_what_another_launch_may_not_do(verdict: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"no launch of it is in its repository.*the guess may be at fault"):
+    with pytest.raises(UsageError, match=r"no host code launches it.*the guess may be at fault"):
         refuse_mere_guess(_report("", mere=True, **verdict))
     refuse_mere_guess(_report("", **verdict))
 

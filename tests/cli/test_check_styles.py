@@ -330,7 +330,7 @@ def test_a_launch_that_is_not_found_is_asked_for(tmp_path: Path, capsys: pytest.
     (tmp_path / "mine.cu").write_text(wrong, encoding="utf-8")
     assert run_command(["check", str(tmp_path / "mine.cu")]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "no launch of it is in its repository" in said
+    assert "no host code launches it" in said
     assert "--grid" in said
     given = ["--grid", "ceil(M/16),ceil(N/32)", "--block", "64"]
     assert run_command(["check", str(tmp_path / "mine.cu"), *given]) == 1

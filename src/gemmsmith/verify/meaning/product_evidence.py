@@ -50,7 +50,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
     if spec.is_rung or spec.declared_signature or (signature.accumulates and not signature.has("D")):
         return ""
     if not multiplies(ptx, spec.dtypes[0]):
-        return "it multiplies nothing"
+        return "its compiled code has no multiplication"
     named = None if signature.activation else _ACTIVATION.search(signature.entry)
     if named is not None and not math.isnan(verdict.rho):
         said = named[0].lower()
@@ -117,9 +117,9 @@ def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Calla
     """Raise for a kernel that may not be a product; the message says what to do if it is one."""
     if why := doubt(spec, ptx, verdict, touches):
         raise SignatureError(
-            f"{spec.signature.entry} gives no product under any meaning that was tried, and {why}",
-            f"if it is one, give --signature (as read: {spec.signature.declaration()}), --grid and --block; for any "
-            "other kernel, --args and --expect",
+            f"{spec.signature.entry} computes A·B under no reading of its parameters that was tried, and {why}",
+            f"if it is a matrix product, give --signature (as read: {spec.signature.declaration()}), --grid and --block; "
+            "for any other kernel, --args and --expect",
         )
 
 

@@ -192,7 +192,7 @@ def _refuse_unknown(search: MeaningSearch) -> None:
     if search.first.unknown:
         refused = undetermined(search.first)
         launch = f"; and {SAY_LAUNCH}" if getattr(search.spec.geometry, "guessed", False) else ""
-        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
+        raise SignatureError(f"{refused.message}, and no reading of its parameters that was tried computes A·B",
                              f"{refused.hint}{launch}{_table_hint(search.first)}")  # fmt: skip
 
 
