@@ -66,7 +66,7 @@ def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: Missing
     if hidden is None or not hidden.defines:
         raise error
     report = _tried(asked, hidden.defines, check)
-    _add_line(report, f"it stands behind {hidden}, so it is compiled with {hidden.options}")
+    _add_line(report, f"it is inside {hidden}, so it is compiled with {hidden.options}")
     return report
 
 

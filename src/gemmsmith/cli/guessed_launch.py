@@ -61,7 +61,7 @@ def refuse_unseen_blocks(report: Report, config: Config) -> None:
     unseen = guessed or getattr(geometry, "counts_products", False)
     if unseen and "blockIdx.z" in geometry.facts.reached and geometry(report.base, config).grid[2] == 1:  # type: ignore[attr-defined]
         raise UsageError(
-            f"{report.entry} asks for blockIdx.z, and how many blocks its launch has along z is not understood: only "
+            f"{report.entry} uses blockIdx.z, and how many blocks its launch has along z is not understood: only "
             "blockIdx.z = 0 was judged, and passed",
             f"give its launch: {_BY_BATCH}; or run it with gemmsmith.launch and arguments of your own",
         )

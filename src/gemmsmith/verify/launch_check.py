@@ -257,9 +257,9 @@ def _given(launch: Launch) -> Sequence[Any] | Mapping[str, Any]:
 
 def _skipped(launch: Launch, device: str) -> Iterator[tuple[str, str]]:
     if device != "sim":
-        yield "other orders of warps, races", "only the simulator can choose and see them"
+        yield "other orders of warps, races", "only the simulator can choose the order of warps and find races"
     if launch.expect is None:
-        yield "comparison with an expected result", "no function was given that computes it"
+        yield "comparison with an expected result", "no function computes it: give --expect"
 
 
 def _changed(arguments: Sequence[Argument], result: LaunchResult) -> list[str]:

@@ -183,7 +183,7 @@ class Report:
                          else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
         if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
-                         "which is for finite numbers")  # fmt: skip
+                         "which works for finite numbers only")  # fmt: skip
         if limits := [verdict.clamped for _, verdict in self.verdicts if only_clamps(verdict)]:
             found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
         return found + [limit for limit in (precision_limit(self.spec),) if limit]

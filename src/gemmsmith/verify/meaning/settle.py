@@ -128,9 +128,9 @@ def _refuse_other_function(search: MeaningSearch) -> None:
     if not search.activation or find_readings(
         search.open_device(), search.spec, search.config, first, shape, search.compile_fn, smooth=True, roughly=True
     ):
-        what = f"what it gives is none of {', '.join(_JUDGED)}"
-        raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                             f"not judged: {what}", OTHER_FUNCTION)  # fmt: skip
+        what = f"its result matches none of {', '.join(_JUDGED)}"
+        raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that "
+                             f"check does not know: {what}", OTHER_FUNCTION)  # fmt: skip
 
 
 def _by_own_shape(search: MeaningSearch) -> Settled | None:
