@@ -206,7 +206,9 @@ def test_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cu").write_text(QUEUE.replace("        __syncthreads();\n        if (i >=", "        if (i >="))
     assert run_command(["check", str(tmp_path / "k.cu")]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "drain races within a block, whatever it is meant to compute: made-up arguments with count = 8, D = 16" in said
+    assert (
+        "drain races within a block, whatever it is meant to compute: made-up arguments with count = 8, D = 16" in said
+    )
     assert "if (threadIdx.x == 0) slot = atomicAdd(next, 1);" in said
     assert "its result is not judged: " in said
 

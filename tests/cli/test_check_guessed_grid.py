@@ -29,7 +29,7 @@ def _report(misread: str, mere: bool = False, text: str = "", **verdict: Any) ->
 
 
 def test_outputs_that_a_guess_leaves_out() -> None:
-    with pytest.raises(UsageError, match=r"its launch at mine.cu:42 is not understood.*2185 of the 5129 outputs"):
+    with pytest.raises(UsageError, match=r"the launch at mine.cu:42 is not understood.*2185 of the 5129 outputs"):
         refuse_guessed_grid(_report("mine.cu:42", unwritten=2185, wrong=2185))
 
 
@@ -96,7 +96,7 @@ def test_a_loop_from_thread_to_thread_tells_the_block(tmp_path: Path, capsys: py
 def test_a_kernel_of_unusual_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = check(tmp_path, UNTOLD, capsys)
     assert code == 2
-    assert "say how it is launched" in error
+    assert "if the kernel is right, give its launch" in error
     code, found = check(tmp_path, UNTOLD, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
                         "--trial", "random data")  # fmt: skip
     assert (code, found["status"]) == (0, "right")

@@ -134,7 +134,7 @@ __global__ void cgemm(const float2* A, const float2* B, float2* C, int M, int N,
 
 
 @pytest.mark.parametrize(
-    ("scalar", "why"), [("", "cgemm"), (", float2 alpha", "products of complex ones are not judged")]
+    ("scalar", "why"), [("", "cgemm"), (", float2 alpha", "check does not judge complex products")]
 )
 def test_complex_numbers_by_their_functions(
     scalar: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -60,7 +60,7 @@ def test_a_scalar_may_belong_to_the_function(tmp_path: Path, capsys: pytest.Capt
     text = re.sub(r"(>>>\([^;]*?)\);", r"\1, 1.5f);", text, count=1)
     (tmp_path / "k.cu").write_text(text, encoding="utf-8")
     assert run_command(["check", str(tmp_path / "k.cu"), "--cures", "0", "--trial", "random data"]) == 2
-    assert "not judged" in " ".join(capsys.readouterr().err.split())
+    assert "check does not know" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_bias_after_gelu_is_wrong_where_the_name_says_gelu(tmp_path: Path) -> None:

@@ -240,7 +240,9 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     planned = list(_plain(prepared, asked, config, base, prepared.distinct))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":
-        skipped.append(("other orders of warps, races", "only the simulator can choose the order of warps and find races"))
+        skipped.append(
+            ("other orders of warps, races", "only the simulator can choose the order of warps and find races")
+        )
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]

@@ -11,7 +11,9 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.verify.trials.trial import HEADS
 from gemmsmith.verify.verdict import is_hazard
 
-_HINT = "if the kernel is right, give its launch: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, if it needs any)"
+_HINT = (
+    "if the kernel is right, give its launch: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, if it needs any)"
+)
 _BY_BATCH = "--grid 'ceil(N/16),ceil(M/16),batch' --block 16,16, where batch is the number of products"
 _SHARES_A_SUM = re.compile(r"\bgridDim\s*\.\s*z\b|\batomicAdd\w*\s*\(|\bred\.(?:global|relaxed|add)|fetch_add")
 

@@ -201,7 +201,7 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
 
 def _map_argument(entry: str, parameter: WrittenParameter, role: str) -> Argument:
     if role not in ("A", "B", "C"):
-        raise SignatureError(f"--signature says {role} for parameter {parameter.name} of {entry}, but {parameter.name} is a tensor map",
+        raise SignatureError(f"--signature says {role} for {parameter.name} of {entry}, but it is a tensor map",
                              "a tensor map is A, B or C")  # fmt: skip
     return Argument(parameter.name, f"map{role}", parameter.code, parameter.type.name, "", parameter.place)
 

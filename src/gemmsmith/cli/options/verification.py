@@ -22,8 +22,9 @@ class VerificationOptions(OptionGroup):
     c: Annotated[
         str,
         typer.Option(
-            "--c", help="What C holds before a launch with beta = 0: nan, set (random numbers) or zero (for kernels that "
-            "add to C: C += A·B)."
+            "--c",
+            help="What C holds before a launch with beta = 0: nan, set (random numbers) or zero (for kernels that "
+            "add to C: C += A·B).",
         ),
     ] = ""
     strict: Annotated[

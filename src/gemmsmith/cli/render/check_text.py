@@ -68,7 +68,10 @@ def print_report(report: Report) -> None:
         item(left, "dim")
     if report.unreached:
         more = f" and {len(report.unreached) - _SHOWN} more" if len(report.unreached) > _SHOWN else ""
-        item(f"branches that always went the same way at the sizes tried: {', '.join(report.unreached[:_SHOWN])}{more}", "dim")
+        item(
+            f"branches that always went the same way at the sizes tried: {', '.join(report.unreached[:_SHOWN])}{more}",
+            "dim",
+        )
     if report.settled.rejected and not report.ok:
         item(f"Note: {report.settled.rejected}. If that is meant, say so with --layout.", "yellow")
     for line in _certificate_lines(report):
@@ -112,7 +115,9 @@ def _fitted_line(report: Report) -> str:
     if not passed:
         return ""
     plural = "s" if passed.total() != 1 else ""
-    return f"{passed.total()} trial{plural} chosen for this kernel: " + ", ".join(f"{group} {n}" for group, n in passed.items())
+    return f"{passed.total()} trial{plural} chosen for this kernel: " + ", ".join(
+        f"{group} {n}" for group, n in passed.items()
+    )
 
 
 def _left_line(report: Report) -> str:

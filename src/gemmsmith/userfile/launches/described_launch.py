@@ -39,7 +39,7 @@ _SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2, "batch": 2}
 
 @dataclass(frozen=True)
 class DescribedLaunch:
-    """Grid and block as ``--grid`` and ``--block`` take them; empty: not described. ``line`` of the file, from 1 on, with the
+    """Grid and block as ``--grid`` and ``--block`` take them; empty: not described. ``line`` of the file, from 1 on;
     ``text`` of the comment there."""
 
     grid: str

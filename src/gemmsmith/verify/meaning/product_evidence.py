@@ -118,8 +118,8 @@ def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Calla
     if why := doubt(spec, ptx, verdict, touches):
         raise SignatureError(
             f"{spec.signature.entry} computes A·B under no reading of its parameters that was tried, and {why}",
-            f"if it is a matrix product, give --signature (as read: {spec.signature.declaration()}), --grid and --block; "
-            "for any other kernel, --args and --expect",
+            f"if it is a matrix product, give --signature (as read: {spec.signature.declaration()}), --grid and "
+            "--block; for any other kernel, --args and --expect",
         )
 
 

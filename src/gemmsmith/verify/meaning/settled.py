@@ -18,10 +18,10 @@ SAY_LAUNCH = "give its launch: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and -
 class Settled:
     """A kernel with its reading. ``lines`` say what was found that the file does not say; ``words`` are the options
     that say it to other commands; ``rejected`` is what was found and contradicted; ``only`` is the one case in which a
-    product was found ("N = K (read as a row-major kernel)"), where no shape with different extents gives one; ``padded`` says
-    how much memory after A and B the kernel reads, which its host code allocates; ``cubes`` is the one variable that
-    host code passes for M, N and K, of a kernel that is right for equal extents alone. Of a kernel that gives no
-    product, ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
+    product was found ("N = K (read as a row-major kernel)"), where no shape with different extents gives one;
+    ``padded`` says how much memory after A and B the kernel reads, which its host code allocates; ``cubes`` is the one
+    variable that host code passes for M, N and K, of a kernel that is right for equal extents alone. Of a kernel that
+    gives no product, ``doubt`` says why its launch may be to blame, and ``fitting`` that a guessed one is not."""
 
     spec: KernelSpec
     reading: Reading | None = None

@@ -96,7 +96,7 @@ def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
     if kinds:
         held = " and ".join(_PACKED[kind] for kind in kinds)
         raise UnsupportedError(
-            f"{spec.signature.entry} multiplies {held} on tensor cores, stored behind its {spec.dtypes[0].cuda} pointers: "
+            f"{spec.signature.entry} multiplies {held} on tensor cores, which its {spec.dtypes[0].cuda} pointers hold: "
             "check cannot make matrices of such numbers",
             f"give matrices of your own and the right answer: --args '{spec.signature.arguments[0].name}="
             "randint(-128,128,64,32,i8), ...' --expect FILE.py:FUNCTION --grid X,Y --block X",

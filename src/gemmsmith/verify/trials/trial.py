@@ -39,8 +39,12 @@ SCALED_ONLY = "alpha = 0 in host code"
 GUARDED = "a ragged edge, which the kernel guards"
 OTHER_SIZE = "another size"
 AGAIN = "a second launch"
-ORDERS = {"in_order": "warps in order", "reversed": "warps reversed", "random": "warps random",
-          "starved": "one warp always last"}  # the trial of each schedule but lockstep
+ORDERS = {  # the trial of each schedule but lockstep
+    "in_order": "warps in order",
+    "reversed": "warps reversed",
+    "random": "warps random",
+    "starved": "one warp always last",
+}
 
 
 class Size(Enum):
